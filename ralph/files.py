@@ -1,0 +1,130 @@
+"""Files: replacing one without ever losing what it held, and where ralph's own lie."""
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2  # Linux renameat2(2); macOS renamex_np calls the same thing RENAME_SWAP, also 2
+
+
+def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Atomically puts `data` where `path` leads, whoever reads it sees the old bytes or the new, never half.
+
+    Keeps the mode and owner of an existing file unless `mode` is given. Raises OSError and leaves the file alone.
+    """
+    target = Path(os.path.realpath(path))
+    with _written_beside(target, data, mode) as new:
+        new.rename(target)
+    _fsync_folder(target.parent)
+
+
+def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
+    """Replaces the file if it still holds `seen`; False when somebody else wrote it first, and theirs stands.
+
+    The two files change places in one step, then the displaced one is looked at: an editor that saved in between,
+    in place or by rename, gets its version back. Without that system call only the look before remains.
+    """
+    target = Path(os.path.realpath(path))
+    with _written_beside(target, data, None) as new:
+        if target.read_bytes() != seen:
+            return False
+        if not _exchange(new, target):
+            new.rename(target)
+        elif new.read_bytes() != seen:
+            _exchange(new, target)
+            return False
+    _fsync_folder(target.parent)
+    return True
+
+
+@contextlib.contextmanager
+def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Path]:
+    """A file beside `target` that holds `data` on disk, 0600 from its first byte; gone afterwards unless renamed."""
+    fd, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".ralph", dir=target.parent)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            _like(file.fileno(), target, mode)
+        yield Path(name)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _like(fd: int, target: Path, mode: int | None) -> None:
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        os.fchmod(fd, _default_mode() if mode is None else mode)
+        return
+    with contextlib.suppress(PermissionError):  # giving a file away is root's; then it is ours, as with any editor
+        os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
+
+
+def _default_mode() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether the system swapped the two names in one step (file systems without it refuse and change nothing)."""
+    import ctypes  # noqa: PLC0415 - 10 ms that a start on a finished plan need not pay
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    a, b = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin":
+        return hasattr(libc, "renamex_np") and libc.renamex_np(a, b, _RENAME_EXCHANGE) == 0
+    return hasattr(libc, "renameat2") and libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) == 0
+
+
+def _fsync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems cannot; the rename itself has happened
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def home() -> Path:
+    """The person's home folder, also where cron gives no HOME or an empty one."""
+    if os.environ.get("HOME"):
+        return Path(os.environ["HOME"])
+    import pwd  # noqa: PLC0415 - only cron gets here
+
+    return Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def state_home() -> Path:
+    """`$XDG_STATE_HOME/ralph`, by default `~/.local/state/ralph`."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "ralph"
+
+
+def data(folder: str) -> Path:
+    """The built-in `prompts` or `notify` folder: inside the package in a wheel, at the top level in a checkout."""
+    here = Path(__file__).parent
+    packaged = here / "data" / folder
+    return packaged if packaged.is_dir() else here.parent / folder
+
+
+def probe(path: Path, size: int) -> None:
+    """Raises OSError unless a file of that size can be written there; leaves nothing behind."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.write(fd, b"\0" * size)
+    finally:
+        os.close(fd)
+        path.unlink()

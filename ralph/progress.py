@@ -1,0 +1,230 @@
+"""The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
+
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ralph.markdown import Line, outside_fences
+
+_TELLING = rb"[ ]{0,3}(?:#{1,6}[ \t]|RALPH_|IN_PROGRESS|Plan:)|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\["
+_WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED(?::(.*))?|IN_PROGRESS)\s*")
+_HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
+_TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
+_PLAN = re.compile(rb"Plan:[ \t]*(\S.*)")
+_NO_TASKS = ("notes", "acceptance", "success criteria")
+"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too (ralphex#221)."""
+
+BY_RALPH = "ralph: "
+"""Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
+_SIGNED = b"<!-- ralph writes this section at each check of RALPH_DONE and removes it when done holds -->"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One item of the task list."""
+
+    text: str
+    done: bool
+    raw: bytes
+    """The line as it stands in the file, without its line end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a progress file says."""
+
+    done: bool
+    stop: bool
+    blocked: str | None
+    """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+    tasks: tuple[Task, ...]
+    plan: str | None
+    """The plan it was made for, if it says so."""
+    unclosed_fence: int | None
+    """The line number of a code fence that is never closed and therefore counts as text."""
+    size: int
+
+    @property
+    def ticked(self) -> int:
+        """How many tasks are done."""
+        return sum(task.done for task in self.tasks)
+
+    @property
+    def open(self) -> tuple[Task, ...]:
+        """The tasks that are not."""
+        return tuple(task for task in self.tasks if not task.done)
+
+    @property
+    def blocked_by_ralph(self) -> bool:
+        """Whether it was ralph that gave up, not the agent or a person."""
+        return (self.blocked or "").startswith(BY_RALPH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """The telling lines of a text, sorted by what they are."""
+
+    words: list[tuple[Line, bytes, str]]
+    headings: list[tuple[Line, int, str]]
+    tasks: list[tuple[Line, Task]]
+    plan: str | None
+    unclosed: int | None
+
+
+def parse(text: bytes) -> Progress:
+    """What `text` says; any bytes are a progress file."""
+    scan = _scan(text)
+    words = {word for _, word, _ in scan.words}
+    return Progress(
+        done=b"RALPH_DONE" in words,
+        stop=b"RALPH_STOP" in words,
+        blocked=next((why for _, word, why in scan.words if word == b"RALPH_BLOCKED"), None),
+        tasks=tuple(task for _, task in scan.tasks),
+        plan=scan.plan,
+        unclosed_fence=None if scan.unclosed is None else text.count(b"\n", 0, scan.unclosed) + 1,
+        size=len(text),
+    )
+
+
+def _scan(text: bytes) -> _Scan:
+    lines, unclosed = outside_fences(text, _TELLING)
+    scan = _Scan([], [], [], _plan(lines), unclosed)
+    under: list[tuple[int, str]] = []
+    items: list[tuple[Line, Task, bool | None]] = []
+    for line in lines:
+        if heading := _HEADING.fullmatch(line.body):
+            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
+            under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
+            scan.headings.append((line, level, title))
+        elif word := _WORD.fullmatch(line.body):
+            why = (word[2] or b"").decode(errors="replace").strip()
+            scan.words.append((line, word[1].split(b":")[0], why))
+        elif item := _TASK.fullmatch(line.body):
+            text_of = item[2].decode(errors="surrogateescape").strip()
+            items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), _is_for_tasks(under)))
+    listed = any(title.casefold().startswith("task") for _, _, title in scan.headings)
+    scan.tasks.extend((line, task) for line, task, here in items if here or (here is None and not listed))
+    return scan
+
+
+def _plan(lines: Sequence[Line]) -> str | None:
+    for line in lines:
+        if found := _PLAN.fullmatch(line.body):
+            return _unquoted(found[1].decode(errors="surrogateescape").rstrip())
+        if line.body.startswith(b"##"):
+            return None
+    return None
+
+
+def _unquoted(name: str) -> str:
+    """The file name that `fresh` wrote: one with control characters or outer spaces stands there as a JSON string."""
+    with contextlib.suppress(ValueError):
+        return str(json.loads(name)) if name.startswith('"') else name
+    return name
+
+
+def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
+    """Whether the innermost telling heading makes a list there the task list; None when no heading says."""
+    for _, title in reversed(under):
+        if title.startswith(_NO_TASKS):
+            return False
+        if title.startswith("task"):
+            return True
+    return None
+
+
+def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
+    """The tasks that were open and are now neither ticked nor open; a longer text or other markup is the same task."""
+    left = Counter(_gist(task.text) for task in after.tasks)
+    missing = []
+    for task in before.open:
+        gist = _gist(task.text)
+        same = gist if left[gist] else next((g for g, n in left.items() if n and g.startswith(gist)), None)
+        if same is None:
+            missing.append(task)
+        else:
+            left[same] -= 1
+    return tuple(missing)
+
+
+def _gist(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text).casefold().strip() or text
+
+
+def fresh(name: str, plan: str, started: str) -> bytes:
+    """The text of a new progress file."""
+    plain = plan == plan.strip() and plan.isprintable() and not plan.startswith('"')
+    where = plan if plain else json.dumps(plan, ensure_ascii=False)
+    head = f"# Progress: {' '.join(name.split())}\n\nPlan: {where}\nStarted: {started}\n"
+    text = head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n"
+    return text.encode(errors="surrogateescape")
+
+
+def without_done(text: bytes) -> bytes:
+    """The same with every RALPH_DONE that counts put back to IN_PROGRESS."""
+    for line, word, _ in reversed(_scan(text).words):
+        if word == b"RALPH_DONE":
+            text = text[: line.start] + text[line.start : line.end].replace(word, b"IN_PROGRESS") + text[line.end :]
+    return text
+
+
+def blocked(text: bytes, why: str) -> bytes:
+    """The same with ralph's own RALPH_BLOCKED line in the Status section."""
+    scan = _scan(text)
+    status = [line for line, word, _ in scan.words if word == b"IN_PROGRESS"]
+    status += [line for line, _, title in scan.headings if title.casefold() == "status"]
+    line = f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}".encode(errors="surrogateescape")
+    return _insert(text, status[0].end if status else len(text), [line])
+
+
+def without_own_block(text: bytes) -> bytes:
+    """The same without the RALPH_BLOCKED lines that ralph wrote."""
+    for line, word, why in reversed(_scan(text).words):
+        if word == b"RALPH_BLOCKED" and why.startswith(BY_RALPH):
+            text = text[: line.start] + text[line.end :]
+    return text
+
+
+def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the task list."""
+    scan = _scan(text)
+    if scan.tasks:
+        return _insert(text, scan.tasks[-1][0].end, lines)
+    for line, _, title in scan.headings:
+        if title.casefold().startswith("task"):
+            return _insert(text, line.end, [b"", *lines])
+    return _insert(text, len(text), [b"", b"## Task List", b"", *lines])
+
+
+def with_refusal(text: bytes, reasons: Sequence[str]) -> bytes:
+    """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one."""
+    text = without_refusal(text)
+    lines = [f"- {' '.join(reason.split())}".encode(errors="surrogateescape") for reason in reasons]
+    said = b"RALPH_DONE was taken back, because:"
+    return _insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", said, b"", *lines])
+
+
+def without_refusal(text: bytes) -> bytes:
+    """The same without the Verification section that ralph wrote; a person's own stays."""
+    headings = _scan(text).headings
+    for place in reversed(range(len(headings))):
+        line, level, title = headings[place]
+        end = next((later.start for later, deep, _ in headings[place + 1 :] if deep <= level), len(text))
+        if title == "Verification" and _SIGNED in text[line.end : line.end + len(_SIGNED) + 8]:
+            start = line.start
+            for blank in (b"\r\n\r\n", b"\n\n"):
+                if text[:start].endswith(blank):
+                    start -= len(blank) // 2
+                    break
+            text = text[:start] + text[end:]
+    return text
+
+
+def _insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
+    """Puts whole lines in at the start of a line, with the line ends the text has."""
+    newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    lead = newline if at and not text[:at].endswith(b"\n") else b""
+    return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]

@@ -1,0 +1,122 @@
+"""The progress file on disk: read, edited, brought back when lost; never at the cost of what somebody wrote."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ralph import files, progress
+from ralph.errors import RalphError
+from ralph.progress import Progress
+
+_SETTLE_S = 1.0
+"""An editor that saves in place leaves the file empty for a moment; by rename, missing."""
+_EDIT_TRIES = 50
+
+
+class ProgressFile:
+    """The one file that is the state. `keep` stores bytes a person may want back; `say` tells what was done to it."""
+
+    def __init__(self, path: Path, *, keep: Callable[[str, bytes], Path], say: Callable[[str], None]) -> None:
+        self.path = path
+        self._keep = keep
+        self._say = say
+        self._last = b""
+        self._parsed = progress.parse(b"")
+        self._created: bytes | None = None
+
+    def exists(self) -> bool:
+        """Whether there is a file, be it empty. Raises RalphError when it cannot be read or is something else."""
+        self._peek()
+        return self.path.exists()
+
+    def read(self) -> Progress:
+        """What it says now; restored first when it stays empty or missing, or became something else than a file."""
+        text = self._settled()
+        if not text and self._last:
+            text = self._restore()
+        if text != self._last:
+            self._last, self._parsed = text, progress.parse(text)
+        return self._parsed
+
+    @property
+    def last(self) -> Progress:
+        """What `read` saw last."""
+        return self._parsed
+
+    @property
+    def text(self) -> bytes:
+        """The bytes that `read` saw last."""
+        return self._last
+
+    def _peek(self) -> bytes:
+        """Its bytes, empty when it is missing or blank. Raises RalphError when it is no file that can be read."""
+        try:
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise RalphError(f"{self.path}: {_kind(self.path)}, not a file; move it away", 1)
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
+        return b"" if len(text) < 1024 and not text.strip(b"\r\n\t \0\xef\xbb\xbf") else text
+
+    def _settled(self) -> bytes:
+        if self._last and self.path.exists() and not self.path.is_file():
+            return b""
+        deadline = time.monotonic() + (_SETTLE_S if self._last else 0)
+        while not (text := self._peek()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return text
+
+    def _restore(self) -> bytes:
+        """Puts back what was read last; what stands in its place is moved aside."""
+        what = "was gone or empty"
+        if self.path.exists() and not self.path.is_file():
+            what = f"had become {_kind(self.path)}"
+            aside = self._keep(self.path.name, b"")
+            aside.unlink()
+            shutil.move(self.path, aside)
+        self._write(lambda: files.replace(self.path, self._last))
+        self._say(f"{self.path.name} {what}: put back as it was before the iteration")
+        return self._last
+
+    def create(self, text: bytes) -> None:
+        """Writes the first version."""
+        self._write(lambda: files.replace(self.path, text))
+        self._created = text
+
+    def uncreate(self) -> None:
+        """Takes the first version away again if nobody has written to it."""
+        if self._created is not None and self._peek() == self._created:
+            self.path.unlink()
+
+    def edit(self, change: Callable[[bytes], bytes]) -> Progress:
+        """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""
+        for _ in range(_EDIT_TRIES):
+            seen = self._settled() or self._last
+            new = change(seen)
+            if new == seen or self._write(lambda seen=seen, new=new: files.replace_unchanged(self.path, seen, new)):  # type: ignore[misc]
+                return self.read()
+        raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
+
+    def check_writable(self) -> None:
+        """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
+        probe = self.path.parent / f".{self.path.name[:80]}.{os.getpid()}.ralph"
+        self._write(lambda: files.probe(probe, len(self._last) + 4096))
+
+    def _write(self, write: Callable[[], bool | None]) -> bool:
+        try:
+            return write() is not False
+        except OSError as error:
+            raise RalphError(f"{self.path}: cannot be written: {error.strerror}; nothing in it was lost", 1) from error
+
+
+def _kind(path: Path) -> str:
+    mode = path.stat().st_mode
+    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
