@@ -1,0 +1,263 @@
+"""Who belongs to the agent, by descent, by mark or by having been seen: found however it hides, and ended.
+
+The real agent starts every shell command in a session of its own, so neither its process group nor its own exit takes
+them along (measured). On Linux ralph is their subreaper: whatever loses its parent becomes ralph's child, so descent
+finds all of it. Where environments can be read, the mark in `RALPH_RUN_ID` finds the rest.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph.process import signals
+
+MARK = "RALPH_RUN_ID"
+OWN = "RALPH_OWN_CHILD"
+"""Marks the programs that ralph runs for itself (git, notify scripts): never swept, nor their children."""
+
+LOOK_EVERY_S = 0.5 if sys.platform == "linux" else 2.0
+"""Seconds between looks at the process table: 2 ms from /proc, a program to run elsewhere."""
+
+spawning = threading.RLock()
+"""Held while a program of ralph's own starts, so that no sweep sees it before it is in `own`."""
+own: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds to wait at each step of ending something."""
+
+    interrupt_s: float = 5.0
+    terminate_s: float = 5.0
+    kill_s: float = 10.0
+    after_result_s: float = 30.0
+    """Seconds the agent has to leave by itself after its `result` event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One row of the process table; `started` tells two processes of the same pid apart."""
+
+    pid: int
+    parent: int
+    group: int
+    started: str
+    zombie: bool
+
+
+def table() -> dict[int, Process]:
+    """Every process of this machine that may be seen."""
+    return _proc_table() if sys.platform == "linux" else _ps_table()
+
+
+def _proc_table() -> dict[int, Process]:
+    found = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - a Path for each of some hundred processes is what costs
+        if entry.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123 - same
+                row = file.read()
+                # proc(5): the name stands in parentheses and may hold any byte
+                state, parent, group, *rest = row[row.rindex(b")") + 2 :].split()
+                pid = int(entry)
+                found[pid] = Process(
+                    pid=pid,
+                    parent=int(parent),
+                    group=int(group),
+                    started=rest[16].decode(),
+                    zombie=state == b"Z",
+                )
+    return found
+
+
+def _ps_table() -> dict[int, Process]:
+    from ralph.process.run import call  # noqa: PLC0415 - only where there is no /proc
+
+    found = {}
+    done = call(["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="], timeout_s=10)
+    for line in done.stdout.decode(errors="replace").splitlines():
+        pid, parent, group, state, started = line.split(maxsplit=4)
+        found[int(pid)] = Process(
+            pid=int(pid), parent=int(parent), group=int(group), started=started, zombie=state.startswith("Z")
+        )
+    return found
+
+
+def environ(pid: int) -> dict[bytes, bytes]:
+    """The environment the process was started with; empty where the system or its owner hides it."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    return dict(pair.split(b"=", 1) for pair in raw.split(b"\0") if b"=" in pair)
+
+
+def command(pid: int) -> str:
+    """The command line as a person would recognise it."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return f"process {pid}"
+    return b" ".join(words).decode(errors="replace").strip()[:80] or f"process {pid}"
+
+
+def somebody_runs(program: str, inside: Path) -> bool:
+    """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
+    if sys.platform != "linux":
+        return True
+    for pid in table():
+        with contextlib.suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
+                return True
+    return False
+
+
+def be_subreaper() -> None:
+    """Makes orphans of the agent ralph's children, where the system can (Linux)."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
+
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
+
+
+class Family:
+    """The agent's processes, as seen from `ralph`: its descendants and all that carry the mark."""
+
+    def __init__(self, *, ralph: int, mark: str) -> None:
+        self.ralph = ralph
+        self.mark = mark.encode()
+        self._seen: dict[int, str] = {}
+        self._look_at = 0.0
+
+    def look(self) -> None:
+        """Remembers who is alive below ralph: they stay known when their parents die."""
+        with spawning:
+            processes = table()
+            spared = set(own)
+        known = self._still(processes)
+        self._remember(known | _below({self.ralph} | known, processes, spared), processes)
+
+    def glance(self) -> None:
+        """Looks now and then, where orphans do not become ralph's own: there, having seen them is all there is."""
+        if sys.platform != "linux" and time.monotonic() > self._look_at:
+            self._look_at = time.monotonic() + LOOK_EVERY_S
+            self.look()
+
+    def members(self) -> dict[int, Process]:
+        """The agent's processes that are alive now. Never ralph, its ancestors or what it runs for itself."""
+        with spawning:
+            processes = table()
+            spared = set(own)
+        marked = {pid for pid in processes if self.mark in environ(pid).get(MARK.encode(), b"").split(b":")}
+        roots = marked | self._still(processes)
+        found = roots | _below(roots | {self.ralph}, processes, spared)
+        found -= spared | _ancestors(os.getpid(), processes) | _ancestors(self.ralph, processes)
+        self._remember(found, processes)
+        return {pid: processes[pid] for pid in found if not processes[pid].zombie and OWN.encode() not in environ(pid)}
+
+    def _remember(self, pids: set[int], processes: dict[int, Process]) -> None:
+        self._seen = {pid: processes[pid].started for pid in pids}
+
+    def _still(self, processes: dict[int, Process]) -> set[int]:
+        return {pid for pid, started in self._seen.items() if pid in processes and processes[pid].started == started}
+
+    def end(self, patience: Patience) -> list[str]:
+        """Ends them all: TERM, a while, KILL until none is left. Returns what had to be ended, as command lines."""
+        if self.ralph == os.getpid() and _no_children():
+            return []
+        left = self.members()
+        names = [command(pid) for pid in left]
+        _signal_all(left, signal.SIGTERM)
+        if not _gone(self.members, patience.terminate_s, signals.impatient):
+            deadline = time.monotonic() + patience.kill_s
+            while (left := self.members()) and time.monotonic() < deadline:  # a process may fork while it is killed
+                _signal_all(left, signal.SIGKILL)
+                signals.wait(0.02)
+        self._seen.clear()
+        reap_orphans()
+        return names
+
+
+def _no_children() -> bool:
+    """Whether nothing at all descends from this process: true after most iterations, known in a microsecond."""
+    if sys.platform != "linux":
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def reap_orphans(*, but: int = 0) -> None:
+    """Collects the dead whom ralph inherited, each by its pid: `waitpid(-1)` would steal its own children's ends."""
+    if sys.platform != "linux":
+        return
+    with spawning, contextlib.suppress(ChildProcessError):
+        while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if dead.si_pid == but or dead.si_pid in own:
+                return
+            os.waitpid(dead.si_pid, os.WNOHANG)
+
+
+def _below(roots: Iterable[int], processes: dict[int, Process], spared: set[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    todo = list(roots)
+    while todo:
+        for pid in children.get(todo.pop(), []):
+            if pid not in found and pid not in spared:
+                found.add(pid)
+                todo.append(pid)
+    return found
+
+
+def _ancestors(pid: int, processes: dict[int, Process]) -> set[int]:
+    found = {pid, 0, 1}
+    while pid in processes and processes[pid].parent not in found:
+        pid = processes[pid].parent
+        found.add(pid)
+    return found
+
+
+def _signal_all(processes: Iterable[int], number: int) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _gone(members: Callable[[], dict[int, Process]], within_s: float, hurry: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + within_s
+    while members():
+        if time.monotonic() > deadline or hurry():
+            return False
+        signals.wait(0.05)
+    return True
+
+
+def end_agent(pid: int, alive: Callable[[], bool], patience: Patience) -> None:
+    """Asks the agent itself to stop, then insists, then kills its group.
+
+    Only SIGINT makes the real agent end its tools and still report its cost (claude-cli-facts, 6).
+    """
+    steps = (
+        (os.kill, signal.SIGINT, patience.interrupt_s),
+        (os.killpg, signal.SIGTERM, patience.terminate_s),
+        (os.killpg, signal.SIGKILL, patience.kill_s),
+    )
+    for send, number, wait_s in steps:
+        if not alive():
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, number)
+        deadline = time.monotonic() + wait_s
+        while alive() and time.monotonic() < deadline and not (signals.impatient() and number != signal.SIGKILL):
+            signals.wait(0.05)

@@ -1,0 +1,88 @@
+"""The guardian: a small process that outlives ralph by the moment it takes to end the agent.
+
+It is forked before any thread, holds the lock together with ralph, and reads a pipe whose only other end is ralph's.
+When that end closes without a goodbye, ralph is dead by whatever means, kill -9 included. A parent-death signal would
+reach only the agent and not its tools, and comes when the *thread* that started it ends (both measured).
+"""
+
+import contextlib
+import os
+import select
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ralph.process import signals
+from ralph.process.family import LOOK_EVERY_S, Family, Patience, end_agent, table
+
+
+class Guardian:
+    """Starts watching when made; told of each agent; dismissed when ralph leaves in good order.
+
+    After a ralph that did not, it also removes the folder `litter`.
+    """
+
+    def __init__(self, *, mark: str, keep_open: int, litter: Path, patience: Patience) -> None:
+        ralph = os.getpid()
+        listen, self._tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _become_guardian(
+                {listen, keep_open}, lambda: _guard(listen, Family(ralph=ralph, mark=mark), litter, patience)
+            )
+        os.close(listen)
+        os.waitpid(child, 0)
+
+    def watch(self, pid: int) -> None:
+        """The agent's pid, 0 when there is none. A guardian that was killed itself is no reason to stop."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._tell, b"%d\n" % pid)
+
+    def dismiss(self) -> None:
+        """Lets it go: everything is ended already."""
+        self.watch(-1)
+        os.close(self._tell)
+
+
+def _become_guardian(kept: set[int], guard: Callable[[], None]) -> None:
+    """Never returns. A session of its own and a parent that has left: no terminal's and no group's signal gets here."""
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _let_go_of_everything_but(kept)
+            guard()
+    finally:
+        os._exit(0)
+
+
+def _let_go_of_everything_but(kept: set[int]) -> None:
+    signals.forget()
+    os.chdir("/")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    below = 3
+    for fd in sorted(kept):
+        os.closerange(below, fd)
+        below = fd + 1
+    os.closerange(below, 65536)
+
+
+def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> None:
+    agent = 0
+    while True:
+        ready, _, _ = select.select([listen], [], [], LOOK_EVERY_S)
+        if not ready:
+            family.look()
+            continue
+        said = os.read(listen, 4096).split()
+        if not said:
+            break
+        agent = int(said[-1])
+        if agent < 0:
+            return
+    family.members()  # seen once more before the agent's end makes orphans of them
+    if agent:
+        end_agent(agent, lambda: agent in table() and not table()[agent].zombie, patience)
+    family.end(patience)
+    shutil.rmtree(litter, ignore_errors=True)
