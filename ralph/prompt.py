@@ -1,0 +1,137 @@
+"""Prompt templates: found by mode, and rendered to what the agent is told."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph import directives, files
+from ralph.errors import RalphError
+
+if TYPE_CHECKING:
+    import jinja2
+
+VARIABLES = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT", "ITERATION", "MAX_ITERATIONS")
+ORIGINAL = VARIABLES[:4]
+"""What templates of ralph.sh may write as `${NAME}`."""
+_SHELL_STYLE = re.compile(r"\$\{(\w+)\}")
+_JINJA_USE = re.compile(r"\{[{%][^}]*\b(?:" + "|".join(VARIABLES) + r")\b")
+
+
+def folders(prompts: Path | None) -> tuple[Path, ...]:
+    """Where templates are looked for, first match wins."""
+    first = () if prompts is None else (prompts,)
+    return (*first, Path(".ralph"), files.home() / ".ralph", files.data("prompts"))
+
+
+def modes(places: Sequence[Path]) -> list[str]:
+    """Every mode that has a template somewhere."""
+    return sorted({path.stem.removeprefix("PROMPT_") for place in places for path in place.glob("PROMPT_*.md")})
+
+
+def find(mode: str, places: Sequence[Path]) -> Path:
+    """The template of a mode. Raises RalphError that names the modes there are."""
+    if re.fullmatch(r"[\w-]+", mode):
+        for place in places:
+            if (path := place / f"PROMPT_{mode}.md").is_file():
+                return path
+    raise RalphError(f'"{mode}" is no mode; there are {", ".join(modes(places))} (a mode is a PROMPT_<mode>.md)')
+
+
+def load(path: Path) -> str:
+    """The template's text. Raises RalphError when it is not text."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+
+
+class Prompt:
+    """A template that can be rendered; everything wrong with it is a RalphError when it is made."""
+
+    def __init__(self, path: Path, text: str, places: Sequence[Path]) -> None:
+        self.path = path
+        comment = text[: len(text) - len(directives.without_comment(text))]
+        self._text = "\n" * comment.count("\n") + directives.without_comment(text)  # keeps the line numbers
+        self._is_original = bool(self._named()) and not _JINJA_USE.search(self._text)
+        self._check_shell_style()
+        self._template = None if self._is_original else self._compile(places)
+
+    def _named(self) -> set[str]:
+        return {name for name in _SHELL_STYLE.findall(self._text) if name in ORIGINAL}
+
+    def _check_shell_style(self) -> None:
+        import difflib  # noqa: PLC0415 - a start on a finished plan renders nothing
+
+        for found in _SHELL_STYLE.finditer(self._text):
+            if found[1] not in ORIGINAL and (near := difflib.get_close_matches(found[1], ORIGINAL, n=1, cutoff=0.8)):
+                line = self._text.count("\n", 0, found.start()) + 1
+                raise RalphError(f"{self.path}:{line}: ${{{found[1]}}} is unknown; did you mean ${{{near[0]}}}?")
+
+    def _compile(self, places: Sequence[Path]) -> "jinja2.Template":
+        import jinja2  # noqa: PLC0415 - 33 ms
+        import jinja2.meta  # noqa: PLC0415
+        import jinja2.nodes  # noqa: PLC0415
+        import jinja2.sandbox  # noqa: PLC0415
+
+        environment = jinja2.sandbox.SandboxedEnvironment(
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            loader=jinja2.FileSystemLoader([str(place) for place in places]),
+        )
+        source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", self._text)
+        source = source.replace("{{ AUTO_COMMIT }}", "{{ 'true' if AUTO_COMMIT else 'false' }}")
+        try:
+            code = environment.compile(source, filename=str(self.path))
+            tree = environment.parse(source, filename=str(self.path))
+            unknown = jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)
+            for name in tree.find_all(jinja2.nodes.Name):
+                if name.name in unknown:
+                    raise RalphError(f"{self.path}:{name.lineno}: {_no_variable(name.name)}")
+        except jinja2.TemplateSyntaxError as error:
+            raise RalphError(f"{error.filename or self.path}:{error.lineno}: {error.message}") from error
+        return jinja2.Template.from_code(environment, code, environment.globals)
+
+    def render(self, values: Mapping[str, str | int | bool]) -> str:
+        """What the agent reads on its standard input; names and texts arrive in it exactly."""
+        if self._template is None:
+            text = _SHELL_STYLE.sub(lambda found: _shown(values, found[1]) or found[0], self._text)
+        else:
+            text = self._rendered(self._template, values)
+        text = text.lstrip("\n")
+        if not text.strip():
+            raise RalphError(f"{self.path}: renders to nothing; write what the agent shall do")
+        # The real agent takes a first `/` for one of its own commands and does nothing (claude-cli-facts, 12).
+        return "\n" + text if text.startswith("/") else text
+
+    def _rendered(self, template: "jinja2.Template", values: Mapping[str, str | int | bool]) -> str:
+        import jinja2  # noqa: PLC0415 - loaded already
+
+        try:
+            return template.render(values)
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
+
+
+def _shown(values: Mapping[str, str | int | bool], name: str) -> str | None:
+    if name not in ORIGINAL:
+        return None
+    value = values[name]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _no_variable(name: str) -> str:
+    return f"{name} is no variable; there are {', '.join(VARIABLES)}"
+
+
+def _line_in(error: BaseException, path: Path) -> int | str:
+    """The line of the template in which `error` was raised; jinja2 puts template lines into the traceback."""
+    line: int | str = "?"
+    trace = error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
