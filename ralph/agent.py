@@ -1,0 +1,260 @@
+"""The agent: what command it is, and what came of one turn, read from what it printed.
+
+How the real one behaves was measured; "facts" below is that record (claude-cli-facts).
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ralph.errors import RalphError
+from ralph.process import MARK, Ended, How
+from ralph.settings import Settings
+
+Event = dict[str, Any]
+_LINE_LIMIT = 64 << 20
+"""Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
+
+
+class Outcome(Enum):
+    """What a turn came to."""
+
+    OK = "ok"
+    FAILED = "failed"
+    OUT_OF_TURNS = "out of turns"
+    LIMIT = "usage limit"
+    HOPELESS = "cannot mend itself"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What came of running the agent once."""
+
+    outcome: Outcome
+    why: str = ""
+    """What went wrong, for a person, with the remedy where there is one."""
+    text: str = ""
+    """Its final words."""
+    cost_usd: float | None = None
+    at_least: bool = False
+    """The cost is a lower bound, because the record is not whole."""
+    resets_at: float | None = None
+    """When a reached usage limit ends, in seconds since 1970."""
+    left_over: tuple[str, ...] = ()
+    took_s: float = 0.0
+
+
+def is_claude(command: Sequence[str]) -> bool:
+    """Whether this is the agent whose flags ralph knows."""
+    return Path(command[0]).name == "claude"
+
+
+def argv(settings: Settings, extra: Sequence[str]) -> list[str]:
+    """The command line of the agent. Raises RalphError for settings it cannot honour."""
+    if not is_claude(settings.agent):
+        asked = sorted(settings.said & {"model", "effort", "max_turns"})
+        if asked:
+            names = ", ".join("--" + name.replace("_", "-") for name in asked)
+            raise RalphError(
+                f"{names}: only claude understands this, and the agent is {settings.agent[0]}; leave it out"
+            )
+        return [*settings.agent, *extra]
+    flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
+    for flag, value in (
+        ("--model", settings.model),
+        ("--effort", settings.effort),
+        ("--max-turns", settings.max_turns),
+    ):
+        flags += [flag, str(value)] if value else []
+    return [*settings.agent, *flags, *extra]
+
+
+def check_there(command: Sequence[str]) -> None:
+    """Raises RalphError with cause and remedy when there is no such program."""
+    if shutil.which(command[0]):
+        return
+    if "/" in command[0]:
+        what = "is not executable; chmod +x it" if Path(command[0]).is_file() else "is not there"
+        raise RalphError(f"the agent {command[0]} {what}, or name another with --agent", 1)
+    raise RalphError(
+        f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}; "
+        f"install it, or give its full path with --agent (cron has a short PATH)",
+        1,
+    )
+
+
+def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
+    """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
+
+    A background `git gc` would outlive the iteration, so git does that in the foreground.
+    """
+    env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
+    outer = base.get(MARK)
+    env[MARK] = f"{outer}:{run}" if outer else run
+    env["TMUX_TMPDIR"] = str(tmux)
+    env["PWD"] = os.getcwd()  # noqa: PTH109 - a string is what is wanted
+    count = int(env.get("GIT_CONFIG_COUNT") or 0)
+    for key in ("gc.autoDetach", "maintenance.autoDetach"):
+        env[f"GIT_CONFIG_KEY_{count}"], env[f"GIT_CONFIG_VALUE_{count}"] = key, "false"
+        count += 1
+    env["GIT_CONFIG_COUNT"] = str(count)
+    return env
+
+
+class Stream:
+    """Reads an agent's output as it comes: JSON events of the real one, or any other text.
+
+    `show` gets each event, and each line of text as `{"type": "text", "text": line}`.
+    """
+
+    def __init__(self, show: Callable[[Event], None], quiet: Callable[[], None]) -> None:
+        self._show = show
+        self.quiet = quiet
+        self._rest = bytearray()
+        self._started = False
+        self._waits = False
+        self._over = False
+        self._cost: object = None
+        self._error = ""
+        self._rejected: Event = {}
+        self._result: Event | None = None
+        self._last_text = ""
+
+    def sees(self, data: bytes) -> None:
+        """The next bytes of the output."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._rest += line
+            self._line(bytes(self._rest))
+            self._rest.clear()
+        self._rest += rest
+        if len(self._rest) > _LINE_LIMIT:
+            self._rest.clear()
+
+    def has_result(self) -> bool:
+        """Whether its result is there and nothing has woken it since."""
+        return self._waits
+
+    def over(self) -> None:
+        """From here on only its cost still counts: ended from outside, the real one adds an error result."""
+        self._over = True
+
+    def _line(self, line: bytes) -> None:
+        event = _event(line)
+        if event is None:
+            self._last_text = line.decode(errors="replace").strip() or self._last_text
+            self._show({"type": "text", "text": line.decode(errors="replace").rstrip("\r")})
+            return
+        self._note(event)
+        self._show(event)
+
+    def _note(self, event: Event) -> None:
+        kind = event.get("type")
+        self._started = True
+        if kind == "result":
+            self._cost = event.get("total_cost_usd")
+            self._result, self._waits = self._result if self._over else event, True
+        elif kind in ("assistant", "user") or (kind == "system" and event.get("subtype") == "init"):
+            self._waits = False
+        if kind == "assistant" and not event.get("parent_tool_use_id"):
+            self._error = str(event.get("error") or "")
+        if kind == "rate_limit_event":
+            info = event.get("rate_limit_info")
+            self._rejected = info if isinstance(info, dict) and info.get("status") == "rejected" else {}
+
+    def turn(self, ended: Ended, errors: str, took_s: float) -> Turn:
+        """What it all came to; `errors` is what the agent wrote to standard error."""
+        if self._rest:
+            self.sees(b"\n")
+        outcome, why = self._judged(ended, errors)
+        result = self._result or {}
+        cost = self._cost
+        resets = self._rejected.get("resetsAt")
+        return Turn(
+            outcome=outcome,
+            why=why,
+            text=str(result.get("result") or self._last_text),
+            cost_usd=float(cost) if isinstance(cost, int | float) else None,
+            at_least=ended.shrunk or (self._started and not self._result),
+            resets_at=float(resets) if outcome is Outcome.LIMIT and isinstance(resets, int | float) else None,
+            left_over=ended.left_over,
+            took_s=took_s,
+        )
+
+    def _judged(self, ended: Ended, errors: str) -> tuple[Outcome, str]:
+        if ended.how is How.INTERRUPTED:
+            return Outcome.INTERRUPTED, ""
+        if self._result is not None and self._result.get("is_error"):
+            return self._result_error(self._result)
+        if ended.shrunk:
+            return Outcome.FAILED, "the record of what the agent said was cut short while it ran"
+        if self._result is not None and (ended.code == 0 or ended.how is How.ENDED_AFTER_RESULT):
+            return Outcome.OK, ""
+        if ended.code == 0 and not self._started:
+            return Outcome.OK, ""
+        return self._without_result(ended.code, errors)
+
+    def _result_error(self, result: Event) -> tuple[Outcome, str]:
+        """An error the agent reported itself; `subtype` may well say success (facts, 0)."""
+        said = str(result.get("result") or "; ".join(map(str, result.get("errors") or [])) or result.get("subtype"))
+        status = result.get("api_error_status")
+        if status == 429 or self._error == "rate_limit":
+            return Outcome.LIMIT, said
+        if result.get("subtype") == "error_max_turns":
+            return Outcome.OUT_OF_TURNS, said
+        for kinds, codes, remedy in _HOPELESS:
+            if self._error in kinds or status in codes:
+                return Outcome.HOPELESS, f"{said} ({remedy})"
+        return Outcome.FAILED, said
+
+    def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
+        last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text
+        died = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+        said = f"the agent {died}" + (f": {last[:300]}" if last else "")
+        if self._result is not None:
+            return Outcome.FAILED, said + " after its result"
+        if self._started:
+            return Outcome.FAILED, said + ("" if last else " without a result")
+        for pattern, remedy in _REFUSALS:
+            if re.search(pattern, errors):
+                return Outcome.HOPELESS, f"{said} ({remedy})"
+        if code in (126, 127):
+            return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
+        return Outcome.FAILED, said
+
+
+_HOPELESS: tuple[tuple[tuple[str, ...], tuple[int, ...], str], ...] = (
+    (("authentication_failed", "oauth_org_not_allowed"), (401, 403), "log in by starting claude once, or mend the key"),
+    (("billing_error",), (402,), "add credit, or log in with another account"),
+    (("model_not_found",), (404,), "choose another --model"),
+)
+"""Errors that no waiting mends, by the `error` of the agent's last message and by HTTP status (facts, 1 and 3)."""
+
+_REFUSALS = (
+    (r"cannot be used with root", "run as an ordinary user, or in a container set IS_SANDBOX=1"),
+    (r"cannot be launched inside another Claude Code session", "unset CLAUDECODE"),
+    (
+        r"error: unknown option|Invalid MCP configuration|Settings file not found|is not valid JSON",
+        "see the arguments after --",
+    ),
+    (r"requires --verbose|Session ID .* already in use|No conversation found", "see the arguments after --"),
+)
+"""What the real agent writes to standard error when it refuses to start at all (facts, 2, 8 and 10)."""
+
+
+def _event(line: bytes) -> Event | None:
+    """The JSON event on this line, or None when it is something else."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
