@@ -1,0 +1,117 @@
+"""What people are told: the summary line of an iteration, and the notices of a run. Pure text."""
+
+from dataclasses import dataclass
+
+from ralph.agent import Outcome
+from ralph.channels import Notice
+from ralph.loop import Iteration, Judgement, Reason, Stop
+from ralph.progress import Progress
+from ralph.view import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run is, and what it has come to so far."""
+
+    plan: str
+    mode: str
+    repo: str
+    progress_file: str
+    iterations: int = 0
+    commits: int = 0
+    took_s: float = 0.0
+    cost_usd: float | None = None
+    at_least: bool = False
+    last_summary: str = ""
+
+
+def summary(iteration: Iteration, judged: Judgement) -> str:
+    """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
+    turn, commits = iteration.turn, iteration.commits
+    parts = [f"#{iteration.number}", _tasks(iteration)]
+    if commits.count:
+        parts.append(f"{_count(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
+    parts.append(duration(turn.took_s))
+    if turn.cost_usd is not None:
+        parts.append(_cost(turn.cost_usd, at_least=turn.at_least))
+    if turn.outcome is Outcome.INTERRUPTED:
+        parts.append("interrupted")
+    if judged.failed:
+        parts.append(f"failed: {judged.failed}")
+    if judged.refused:
+        parts.append("done refused")
+    return " · ".join(parts)
+
+
+def heading(run: Run, number: int, at_most: int | None, now: Progress) -> str:
+    """The line that begins an iteration."""
+    if run.mode == "plan":
+        return f"planning {run.plan}"
+    return f"{run.mode} · iteration {number}" + (f" of at most {at_most}" if at_most else "") + f" · {tasks(now)}"
+
+
+def _tasks(iteration: Iteration) -> str:
+    before, after = iteration.before, iteration.after
+    ticked, new = after.ticked - before.ticked, len(after.tasks) - len(before.tasks)
+    changes = [f"{ticked:+d}"] * bool(ticked) + [f"{new} new"] * (new > 0)
+    return tasks(after) + (f" ({', '.join(changes)})" if changes else "")
+
+
+def tasks(progress: Progress) -> str:
+    """`9/15 tasks`."""
+    return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _cost(cost_usd: float, *, at_least: bool) -> str:
+    return f"{'≥ ' if at_least else ''}${cost_usd:.2f}"
+
+
+def started(run: Run) -> Notice:
+    """The first iteration begins."""
+    body = f"Plan: {run.plan}\nMode: {run.mode}\nRepo: {run.repo}"
+    return Notice(event="started", title="Ralph Started", body=body, emoji_code=":rocket:")
+
+
+def progressed(run: Run) -> Notice:
+    """An iteration is over and work remains."""
+    body = f"Plan: {run.plan}\nIteration {run.iterations} completed\n{run.last_summary}\nRepo: {run.repo}"
+    return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
+
+
+def ended(run: Run, stop: Stop, now: Progress) -> Notice:
+    """The run is over: why, and what it came to."""
+    event, title, emoji_code = _ENDINGS.get(stop.reason, ("stopped", "Ralph Stopped", ":warning:"))
+    lines = [f"Plan: {run.plan}"]
+    if stop.why:
+        lines.append(f"Reason: {stop.why[:1000]}")
+    if stop.reason is Reason.PLANNED:
+        lines.append(f"Task list created in: {run.progress_file}")
+    lines += [f"Tasks: {now.ticked} of {len(now.tasks)} done", f"Iterations: {run.iterations}"]
+    lines += [f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
+    if run.cost_usd is not None:
+        lines.append(f"Cost: {_cost(run.cost_usd, at_least=run.at_least)}")
+    lines += [f"Last: {run.last_summary}"] if run.last_summary else []
+    return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.repo}"]), emoji_code=emoji_code)
+
+
+_ENDINGS = {
+    Reason.DONE: ("done", "Ralph Complete!", ":white_check_mark:"),
+    Reason.PLANNED: ("planned", "Ralph Planning Complete!", ":clipboard:"),
+    Reason.BLOCKED: ("blocked", "Ralph Blocked", ":raised_hand:"),
+    Reason.REFUSED: ("blocked", "Ralph Blocked", ":raised_hand:"),
+    Reason.FAILURES: ("blocked", "Ralph Blocked", ":raised_hand:"),
+}
+
+
+def closing(run: Run, stop: Stop, now: Progress) -> str:
+    """The last line of a run."""
+    why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
+    parts = [stop.reason.label + why, tasks(now)]
+    parts += [_count(run.iterations, "iteration"), _count(run.commits, "commit"), duration(run.took_s)]
+    if run.cost_usd is not None:
+        parts.append(_cost(run.cost_usd, at_least=run.at_least))
+    return " · ".join(parts)
