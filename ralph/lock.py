@@ -1,0 +1,72 @@
+"""One run per working tree: a lock on the folder itself, which leaves no file there and dies with its holders."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import files
+from ralph.errors import RalphError
+
+LOCKED = 75
+"""EX_TEMPFAIL of sysexits.h: try again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A held lock; the guardian holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
+
+    fd: int
+
+    def release(self) -> None:
+        """Frees the tree at once, whoever else still has the descriptor."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+        os.close(self.fd)
+
+
+def working_tree(folder: Path) -> Path:
+    """The top folder of the git working tree around `folder`, else `folder` itself."""
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            return place
+    return folder
+
+
+def acquire(tree: Path) -> Lock:
+    """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
+    fd = os.open(tree, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise RalphError(f"another run works in {tree}: {_holder(tree)}", LOCKED) from error
+        raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
+    return Lock(fd=fd)
+
+
+def announce(tree: Path, plan: str) -> None:
+    """Leaves word of who holds the lock, for the one who finds it held."""
+    said = {"pid": os.getpid(), "plan": plan, "since": time.strftime("%Y-%m-%d %H:%M:%S"), "tree": str(tree)}
+    note = _note(tree)
+    with contextlib.suppress(OSError):  # the lock itself needs no file
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.replace(note, json.dumps(said).encode(), mode=0o600)
+
+
+def _holder(tree: Path) -> str:
+    try:
+        said = json.loads(_note(tree).read_bytes())
+        return f"{said['plan']} since {said['since']} (pid {said['pid']})"
+    except (OSError, ValueError, KeyError):
+        return "it has just begun"
+
+
+def _note(tree: Path) -> Path:
+    return files.state_home() / "locks" / f"{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}.json"

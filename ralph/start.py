@@ -1,0 +1,210 @@
+"""A start: everything found and checked before money is spent."""
+
+import os
+import shlex
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import directives, envfile, lock, progress, said
+from ralph.errors import RalphError
+from ralph.loop import Limits, Reason, Stop, Tallies, verdict
+from ralph.progress import Progress
+from ralph.progress_file import ProgressFile
+from ralph.prompt import Prompt, folders
+from ralph.screen import Screen, attended
+from ralph.settings import Given, Settings
+from ralph.state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A command line, taken apart."""
+
+    plan: str
+    mode: str
+    given: Sequence[Given]
+    agent_arguments: Sequence[str]
+    folder: str | None
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a start found: settings, texts and files, before anything is checked against the progress file."""
+
+    plan: Path
+    """Absolute, links followed."""
+    name: str
+    mode: str
+    settings: Settings
+    directives: Sequence[Given]
+    template: Path
+    template_text: str
+    progress_path: Path
+    agent_arguments: Sequence[str]
+
+    @property
+    def limits(self) -> Limits:
+        """What the loop needs of the settings."""
+        return Limits(
+            max_iterations=self.settings.max_iterations,
+            max_failures=self.settings.max_failures,
+            notify_frequency=self.settings.notify_frequency,
+            once=self.settings.once,
+        )
+
+    @property
+    def values(self) -> dict[str, str | int | bool]:
+        """The variables of the template that stay the same in every iteration."""
+        return {
+            "PLAN_FILE": str(self.plan),
+            "PROGRESS_FILE": str(self.progress_path),
+            "PLAN_NAME": self.name,
+            "AUTO_COMMIT": self.settings.auto_commit,
+            "MAX_ITERATIONS": self.settings.max_iterations or "",
+        }
+
+    def prompt(self) -> Prompt:
+        """The template, compiled and rendered once to see that it can be."""
+        made = Prompt(self.template, self.template_text, folders(self.settings.prompts))
+        made.render({**self.values, "ITERATION": 1})
+        return made
+
+
+def run(asked: Asked) -> int:
+    """Does what was asked; the exit code."""
+    if asked.folder is not None:
+        _change_to(asked.folder)
+    start = _find(asked)
+    if asked.dry_run:
+        return _show(start)
+    screen = Screen()
+    state = State(start.name, start.progress_path)
+    file = ProgressFile(start.progress_path, keep=state.keep, say=lambda line: screen.complain(f"ralph: {line}"))
+    tree = lock.working_tree(Path.cwd())
+    held = lock.acquire(tree)
+    try:
+        early = _early_stop(start, file, screen)
+        if early is None:
+            from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
+
+            for warning in _warnings():
+                screen.complain(f"ralph: {warning}")
+            lock.announce(tree, start.plan.name)
+            return night(start, file, state, screen, held)
+        if attended():
+            screen.say(f"ralph: {early}")
+            screen.open()
+            screen.close()
+        return early.stop.reason.code
+    finally:
+        held.release()
+
+
+def _change_to(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise RalphError(f"-C {folder}: {error.strerror}") from error
+
+
+def _find(asked: Asked) -> Start:
+    plan = Path(asked.plan)
+    _check_plan(plan)
+    name = plan.name.removesuffix(".md")
+    of_plan = directives.of_plan(plan.read_bytes(), plan.name)
+    settings, template, text = said.everywhere(asked.given, of_plan, asked.mode)
+    return Start(
+        plan=Path(os.path.realpath(plan)),
+        name=name,
+        mode=asked.mode,
+        settings=settings,
+        directives=of_plan,
+        template=template,
+        template_text=text,
+        progress_path=settings.progress_file or Path(f"{name}_PROGRESS.md"),
+        agent_arguments=asked.agent_arguments,
+    )
+
+
+def _check_plan(plan: Path) -> None:
+    try:
+        kind = plan.stat()
+        if not stat.S_ISREG(kind.st_mode):
+            raise RalphError(f"{plan}: is no file; a plan is a text that says what to build")
+        if kind.st_size == 0:
+            raise RalphError(f"{plan}: is empty; write what shall be built")
+        plan.open("rb").close()
+    except OSError as error:
+        raise RalphError(f"{plan}: {error.strerror}; the first argument is the plan, see ralph --help") from error
+
+
+def _show(start: Start) -> int:
+    from ralph import agent  # noqa: PLC0415 - a start on a finished plan needs no agent
+
+    text = start.prompt().render({**start.values, "ITERATION": 1})
+    print(shlex.join(agent.argv(start.settings, start.agent_arguments)))
+    print()
+    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+    return 0
+
+
+def _early_stop(start: Start, file: ProgressFile, screen: Screen) -> "_Early | None":
+    """Why there is nothing to do; None when there is."""
+    if not file.exists():
+        _check_folder(start)
+        return None
+    now = file.read()
+    _check_same_plan(start, now)
+    if now.blocked_by_ralph and attended():
+        screen.say(f"ralph: took RALPH_BLOCKED out, since you are here; it said: {now.blocked}")
+        now = file.edit(progress.without_own_block)
+    stop = verdict(now, Tallies(), start.limits)
+    return None if stop is None else _Early(start, now, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Early:
+    """A stop before the first iteration, in words."""
+
+    start: Start
+    now: Progress
+    stop: Stop
+
+    def __str__(self) -> str:
+        path = self.start.progress_path
+        if self.stop.reason is Reason.DONE:
+            left = f", {len(self.now.open)} tasks unticked" if self.now.open else ""
+            return f"{self.start.name} is done{left}; take RALPH_DONE out of {path} to go on"
+        if self.stop.reason is Reason.BLOCKED:
+            return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"
+        return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"
+
+
+def _check_folder(start: Start) -> None:
+    """Cron in the wrong folder would start the plan all over."""
+    beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
+    if start.settings.progress_file is None and beside.exists() and beside.parent != Path.cwd().resolve():
+        raise RalphError(
+            f"{start.progress_path} is not in {Path.cwd()}, but there is one beside the plan; "
+            f"start ralph with -C {shlex.quote(str(beside.parent))}"
+        )
+
+
+def _check_same_plan(start: Start, now: Progress) -> None:
+    """Two plans of one name would share their progress."""
+    if now.plan is None or not (other := Path(now.plan)).exists() or other.samefile(start.plan):
+        return
+    raise RalphError(
+        f"{start.progress_path} belongs to another plan, {other}; "
+        f"rename one of them, or give this one its own with --progress-file"
+    )
+
+
+def _warnings() -> list[str]:
+    path = said.home_file()
+    if path.exists() and envfile.open_to_others(path):
+        return [f"{path} can be read by others and may hold secrets: chmod 600 {path}"]
+    return []

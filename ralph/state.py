@@ -1,0 +1,72 @@
+"""What ralph leaves behind, outside of the working directory: transcripts, and what it displaced."""
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from pathlib import Path
+
+from ralph import files
+from ralph.errors import RalphError
+from ralph.process import Files
+
+TRANSCRIPTS_BYTES = 200_000_000
+"""Finished transcripts kept for one plan; the oldest go first."""
+_FREE_BYTES = 1_000_000
+
+
+class State:
+    """The folder `<plan>-<hash of the progress file's path>` under the state home, 0700, made when first needed."""
+
+    def __init__(self, name: str, progress_path: Path) -> None:
+        digest = hashlib.sha256(os.fsencode(os.path.realpath(progress_path))).hexdigest()[:10]
+        plain = re.sub(r"[^\w.-]+", "_", name.encode("ascii", "replace").decode())[:40]
+        self.folder = files.state_home() / f"{plain}-{digest}"
+
+    def _sub(self, name: str) -> Path:
+        folder = self.folder / name
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+        except OSError as error:
+            raise RalphError(f"{folder}: cannot be made: {error.strerror}; set XDG_STATE_HOME elsewhere", 1) from error
+        return folder
+
+    def transcripts(self, run: str, iteration: int, prompt: str) -> Files:
+        """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
+        stem = self._sub("transcripts") / f"{run}-{iteration:04d}"
+        made = Files(
+            prompt=stem.with_suffix(".prompt.md"), output=stem.with_suffix(".jsonl"), errors=stem.with_suffix(".err")
+        )
+        try:
+            made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
+        except OSError as error:
+            raise RalphError(f"{made.prompt}: cannot be written: {error.strerror}", 1) from error
+        return made
+
+    def check_room(self) -> None:
+        """Raises RalphError before money is spent when the disk is too full to record what the agent says."""
+        folder = self._sub("transcripts")
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+            raise RalphError(f"{folder}: the disk is full; free some space, or set XDG_STATE_HOME elsewhere", 1)
+
+    def keep(self, name: str, data: bytes) -> Path:
+        """Stores what was displaced and a person may want; never rotated."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        folder = self._sub("kept")
+        path = next(p for n in range(10_000) if not (p := folder / f"{stamp}-{n}-{name[:100]}").exists())
+        files.replace(path, data, mode=0o600)
+        return path
+
+    def rotate(self) -> None:
+        """Removes the oldest transcripts beyond the bound."""
+        with contextlib.suppress(FileNotFoundError):
+            found = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in (self.folder / "transcripts").iterdir())
+            excess = sum(size for _, size, _ in found) - TRANSCRIPTS_BYTES
+            for _, size, path in found:
+                if excess <= 0:
+                    return
+                path.unlink(missing_ok=True)
+                excess -= size
