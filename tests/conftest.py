@@ -1,0 +1,133 @@
+"""Fixtures of the black-box tests, and the watch over what a test leaves behind."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ralph_driver import Project, clean_environment, marked
+from stories import Agent
+
+LOOPBACK = ("127.", "::1", "localhost")
+GRACE_S = 2.0
+"""How long ralph's own small processes may take to leave after ralph has ended."""
+
+GITCONFIG = """[user]
+\tname = A Tester
+\temail = tester@example.invalid
+[init]
+\tdefaultBranch = main
+"""
+
+
+@pytest.fixture
+def mark() -> str:
+    """The value of TEST_MARK in the environment of everything that this test starts."""
+    return uuid.uuid4().hex
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running(mark: str) -> Iterator[None]:
+    yield
+    deadline = time.monotonic() + GRACE_S
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    lines = [_command_line(pid) for pid in left]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert not left, f"left running: {lines}"
+
+
+def _command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    return str(pid)
+
+
+@pytest.fixture(autouse=True)
+def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test process itself reaches nothing else; clean_environment sees to the others."""
+    connect = socket.socket.connect
+    look_up = socket.getaddrinfo
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        assert self.family == socket.AF_UNIX or str(address[0]).startswith(LOOPBACK), f"connects to {address}"
+        connect(self, address)
+
+    def guarded_look_up(host: Any, *args: Any, **more: Any) -> Any:
+        assert host is None or str(host).startswith(LOOPBACK), f"looks up {host}"
+        return look_up(host, *args, **more)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """The fake claude; `project` has it on PATH."""
+    fake = Agent(tmp_path / "agent")
+    fake.install(tmp_path / "bin" / "claude")
+    return fake
+
+
+@pytest.fixture
+def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
+    """A folder with a plan, which is no git repository."""
+    del agent  # it has to be on PATH
+    temporary = Path(tempfile.mkdtemp(prefix="rt"))  # short: a socket's path has 108 bytes
+    names = ("repo", "home", "state", "outputs")
+    root, home, state, outputs = (tmp_path / name for name in names)
+    for folder in (root, home, state, outputs):
+        folder.mkdir()
+    (home / ".gitconfig").write_text(GITCONFIG)
+    (root / "feature.md").write_text("# A feature\n\nMake it so.\n")
+    env = clean_environment(home=home, state=state, temporary=temporary, programs=tmp_path / "bin", mark=mark)
+    project = Project(root=root, home=home, state=state, outputs=outputs, env=env)
+    yield project
+    for terminal in project.ttys:
+        terminal.hang_up()
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+@pytest.fixture
+def project(plain_project: Project, repository: Path) -> Project:
+    """A git repository with a committed plan."""
+    shutil.copytree(repository / ".git", plain_project.root / ".git")
+    return plain_project
+
+
+@pytest.fixture
+def no_override() -> list[str]:
+    """A command that takes root's right to write everywhere away; nothing for anybody else."""
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository that each project begins with: made once, then copied."""
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "feature.md").write_text("# A feature\n\nMake it so.\n")
+    (folder / "home").mkdir()
+    (folder / "home" / ".gitconfig").write_text(GITCONFIG)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+    for command in ("init -q", "add feature.md", "commit -q -m plan"):
+        subprocess.run(["git", *command.split()], cwd=folder, env=env, check=True, capture_output=True)
+    return folder
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With RALPH_TESTS_NO_SKIP=1 a skipped test fails the run: nothing is left out unseen."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("RALPH_TESTS_NO_SKIP") == "1" and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("RALPH_TESTS_NO_SKIP=1: a skipped test is a failure", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

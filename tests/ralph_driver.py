@@ -1,0 +1,303 @@
+"""Runs ralph as people, cron and terminals do: real processes in a throwaway project."""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+COMMAND = (sys.executable, "-P", "-m", "ralph")
+MARK = "TEST_MARK"
+"""The environment name by which everything that a test starts is known."""
+
+TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def eventually(condition: Callable[[], T], within_s: float = 10) -> T:
+    """The first true value of `condition`; fails when there is none in time."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not true within {within_s} s"
+        time.sleep(0.01)
+    return value
+
+
+def alive(pid: int | None) -> bool:
+    """Whether this process runs; a zombie does not."""
+    if pid is None:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except FileNotFoundError:
+        pass
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return not Path("/proc/self").exists()
+    return False
+
+
+def marked(mark: str) -> list[int]:
+    """The pids of all processes that carry this test's mark (none where there is no /proc)."""
+    wanted = f"{MARK}={mark}".encode()
+    return [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/environ") if wanted in _environ(file)]
+
+
+def _environ(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", plan: str = "feature") -> str:
+    """A progress file as ralph makes it, with tasks: "x done" is ticked, all others are open."""
+    listed = "".join(f"- [x] {task[2:]}\n" if task.startswith("x ") else f"- [ ] {task}\n" for task in tasks)
+    head = f"# Progress: {plan}\n\nPlan: {plan}.md\nStarted: 2026-11-20 22:14:03\n\n"
+    return f"{head}## Status\n\n{status}\n\n## Task List\n\n{listed}\n## Notes\n{notes}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a run of ralph ended."""
+
+    code: int
+    """Negative: died by that signal."""
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout + self.stderr
+
+
+class Running:
+    """A ralph that runs without a terminal; its output goes to files, which no left-over can hold."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output: Path) -> None:
+        self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                argv,
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text("utf-8", "replace")
+
+    def signal(self, which: signal.Signals) -> None:
+        self.process.send_signal(which)
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def wait(self, timeout_s: float = 20) -> Run:
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"still running after {timeout_s} s:\n{self.stdout}{self.stderr}") from None
+        return Run(code=code, stdout=self.stdout, stderr=self.stderr)
+
+
+class TtyRunning:
+    """A ralph with a terminal of its own (80 columns); `screen` is all that was written to it."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, reads: bool = True) -> None:
+        self.master, slave = os.openpty()
+        command = [sys.executable, "-I", "-c", TAKE_TERMINAL, *argv]
+        self.process = subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+        )
+        os.close(slave)
+        self.pid = self.process.pid
+        self._seen: list[bytes] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._enough, self._stop = os.pipe()
+        self._closed = False
+        if reads:
+            self.start_reading()
+
+    def start_reading(self) -> None:
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # Linux says EIO when the last user of the terminal is gone
+            while self._enough not in select.select([self.master, self._enough], [], [])[0]:
+                if not (data := os.read(self.master, 65536)):
+                    return  # macOS says it so
+                self._seen.append(data)
+
+    @property
+    def screen(self) -> str:
+        return b"".join(self._seen).decode("utf-8", "replace").replace("\r\n", "\n")
+
+    def type(self, text: str) -> None:
+        """What a person types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
+        os.write(self.master, text.encode())
+
+    def hang_up(self) -> None:
+        """Closes the terminal, as closing its window does."""
+        if self._closed:
+            return
+        self._closed = True
+        os.write(self._stop, b".")  # a reader inside read() would hold the terminal open
+        if self._reader.is_alive():
+            self._reader.join()
+        for descriptor in (self.master, self._enough, self._stop):
+            os.close(descriptor)
+
+    def signal(self, which: signal.Signals) -> None:
+        self.process.send_signal(which)
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def wait(self, timeout_s: float = 20) -> Run:
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"still running after {timeout_s} s:\n{self.screen}") from None
+        if self._reader.is_alive():
+            self._reader.join(2)
+        return Run(code=code, stdout=self.screen, stderr="")
+
+
+@dataclass(slots=True, kw_only=True)
+class Project:
+    """A throwaway repository with a plan, a home, a state folder and a clean environment."""
+
+    root: Path
+    """The working directory, called "repo"."""
+    home: Path
+    state: Path
+    outputs: Path
+    env: dict[str, str]
+    plan_file: str = "feature.md"
+    ttys: list[TtyRunning] = field(default_factory=list)
+    runs: int = 0
+
+    @property
+    def progress(self) -> Path:
+        return self.root / "feature_PROGRESS.md"
+
+    @property
+    def progress_text(self) -> str:
+        return self.progress.read_bytes().decode("utf-8", "surrogateescape")
+
+    @property
+    def state_folders(self) -> list[Path]:
+        """The folders of the plans under $XDG_STATE_HOME/ralph."""
+        return sorted(self.state.glob("ralph/*-*/"))
+
+    def transcripts(self) -> dict[str, bytes]:
+        """Name and content of every transcript file of every plan."""
+        files = sorted(self.state.glob("ralph/*-*/transcripts/**/*"))
+        return {str(file.relative_to(self.state)): file.read_bytes() for file in files if file.is_file()}
+
+    def has_tasks(self, *tasks: str, status: str = "IN_PROGRESS", notes: str = "") -> None:
+        """Writes the progress file: "x done" is ticked, all others are open."""
+        self.progress.write_text(progress_text(*tasks, status=status, notes=notes))
+
+    def git(self, *args: str) -> str:
+        done = subprocess.run(["git", *args], cwd=self.root, env=self.env, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    def start(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        prefix: Sequence[str] = (),
+    ) -> Running:
+        """Starts `ralph ARGS`; `prefix` is a command that runs it (nohup, setpriv, sh -c '... "$@"' sh)."""
+        self.runs += 1
+        argv = [*prefix, *COMMAND, *args]
+        return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
+
+    def ralph(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        prefix: Sequence[str] = (),
+        timeout_s: float = 20,
+    ) -> Run:
+        """Runs `ralph ARGS` to its end, without a terminal."""
+        return self.start(*args, env=env, cwd=cwd, prefix=prefix).wait(timeout_s)
+
+    def build(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+        """`ralph feature.md build --delay 0 ARGS`."""
+        return self.ralph(self.plan_file, "build", "--delay", "0", *args, env=env, timeout_s=timeout_s)
+
+    def plan(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+        """`ralph feature.md plan --delay 0 ARGS`."""
+        return self.ralph(self.plan_file, "plan", "--delay", "0", *args, env=env, timeout_s=timeout_s)
+
+    def start_tty(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        prefix: Sequence[str] = (),
+        reads: bool = True,
+    ) -> TtyRunning:
+        """Starts `ralph ARGS` in a terminal of its own; with reads=False nobody reads what it writes."""
+        env = {**self.env, "TERM": "xterm", **(env or {})}
+        running = TtyRunning([*prefix, *COMMAND, *args], env, cwd or self.root, reads=reads)
+        self.ttys.append(running)
+        return running
+
+    def ralph_tty(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+        """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""
+        return self.start_tty(*args, env=env).wait(timeout_s)
+
+
+def clean_environment(*, home: Path, state: Path, temporary: Path, programs: Path, mark: str) -> dict[str, str]:
+    """All that ralph and its agent know of this machine: no RALPH_, ANTHROPIC_, CLAUDE or TMUX names.
+
+    The proxy is a closed port, so that what leaves loopback fails at once.
+    """
+    git = shutil.which("git")
+    folders = [str(programs), "/usr/bin", "/bin", *([str(Path(git).parent)] if git else [])]
+    return {
+        MARK: mark,
+        "PATH": os.pathsep.join(dict.fromkeys(folders)),
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(state),
+        "TMPDIR": str(temporary),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(CHECKOUT),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
