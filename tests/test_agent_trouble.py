@@ -1,0 +1,250 @@
+"""Agents that cannot work, agents of another kind, and what the agent finds around itself (design section 6)."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from ralph_driver import Project, progress_text
+from stories import Act, Agent, api_error, fails, init, prints, raw, step, usage_limit
+
+LOGIN = raw(init(), *api_error("Not logged in · Please run /login", "authentication_failed"), exit_code=1)
+KEY = raw(
+    init(), *api_error("Invalid API key · Fix external API key", "authentication_failed", status=401), exit_code=1
+)
+CREDIT = raw(init(), *api_error("Credit balance is too low", "billing_error", status=400), exit_code=1)
+MODEL = raw(
+    init(),
+    *api_error("There's an issue with the selected model (opsu).", "model_not_found", status=404),
+    exit_code=1,
+)
+ROOT = raw(
+    prints(
+        "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n", stderr=True
+    ),
+    exit_code=1,
+)
+OPTION = raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "cause", "remedy"),
+    [
+        pytest.param(LOGIN, "Not logged in", "login", id="nobody is logged in"),
+        pytest.param(KEY, "Invalid API key", "key", id="the key is refused"),
+        pytest.param(CREDIT, "Credit balance", "credit", id="the credit is used up"),
+        pytest.param(MODEL, "opsu", "--model", id="there is no such model"),
+        pytest.param(ROOT, "root", "IS_SANDBOX", id="it is refused as root"),
+        pytest.param(OPTION, "--x", "--", id="there is no such option"),
+    ],
+)
+class TestWhatCannotMendItself:
+    def stops(self, project: Project, agent: Agent, cause: str, remedy: str) -> None:
+        run = project.build()
+        assert (run.code, len(agent.calls)) == (1, 1), run.text
+        message = run.stderr[run.stderr.index("ralph: ") :]
+        assert cause in message
+        assert remedy.lower() in message.replace(cause, "").lower(), message
+        assert "Traceback" not in message
+
+    def test_stops_at_once(self, project: Project, agent: Agent, trouble: Act, cause: str, remedy: str) -> None:
+        project.has_tasks("one")
+        before = project.progress.read_bytes()
+        agent.story(trouble, repeat=True)
+        self.stops(project, agent, cause, remedy)
+        assert project.progress.read_bytes() == before
+
+    def test_leaves_nothing_behind(self, project: Project, agent: Agent, trouble: Act, cause: str, remedy: str) -> None:
+        agent.story(trouble, repeat=True)
+        self.stops(project, agent, cause, remedy)
+        assert not project.progress.exists()
+
+    def test_stops_planning_too(self, project: Project, agent: Agent, trouble: Act, cause: str, remedy: str) -> None:
+        agent.story(trouble)
+        run = project.plan()
+        assert run.code == 1
+        assert cause in run.stderr
+        assert remedy.lower() in run.stderr.lower()
+
+
+def without_claude(project: Project) -> None:
+    """A PATH on which there are git and a shell, and no claude of this machine either."""
+    tools = project.root.parent / "tools"
+    tools.mkdir()
+    for name in ("git", "sh", "env"):
+        found = shutil.which(name, path=project.env["PATH"])
+        assert found
+        (tools / name).symlink_to(found)
+    project.env["PATH"] = str(tools)
+
+
+class TestAnAgentThatCannotStart:
+    def refused(self, project: Project, *args: str) -> str:
+        run = project.build(*args)
+        assert run.code == 1, run.text
+        assert not project.progress.exists()
+        assert "Traceback" not in run.text
+        assert run.stderr.startswith("ralph: ")
+        return run.stderr
+
+    def test_is_not_on_path(self, project: Project) -> None:
+        without_claude(project)
+        message = self.refused(project)
+        assert "claude" in message
+        assert "PATH" in message
+
+    def test_is_not_there(self, project: Project) -> None:
+        assert "./mine" in self.refused(project, "--agent", "./mine --x")
+
+    def test_is_a_folder(self, project: Project) -> None:
+        (project.root / "mine").mkdir()
+        assert "./mine" in self.refused(project, "--agent", "./mine")
+
+    def test_is_not_executable(self, project: Project, agent: Agent) -> None:
+        agent.install(project.root / "mine").chmod(0o644)
+        message = self.refused(project, "--agent", "./mine")
+        assert "execut" in message or "chmod" in message
+
+    def test_is_no_program(self, project: Project) -> None:
+        (project.root / "mine").write_bytes(b"\x7fELF not really")
+        (project.root / "mine").chmod(0o755)
+        assert "./mine" in self.refused(project, "--agent", "./mine")
+
+    def test_names_an_interpreter_that_is_missing(self, project: Project) -> None:
+        (project.root / "mine").write_text("#!/nowhere/python\n")
+        (project.root / "mine").chmod(0o755)
+        assert "./mine" in self.refused(project, "--agent", "./mine")
+
+    @pytest.mark.parametrize("command", ["", "  ", "'unclosed"])
+    def test_is_no_command(self, project: Project, command: str) -> None:
+        run = project.build("--agent", command)
+        assert run.code == 2, run.text
+        assert "agent" in run.stderr
+
+
+class TestAReachedLimit:
+    @pytest.mark.parametrize("resets_in_s", [3600.0, 2 * 86400.0, None])
+    def test_stops_the_run_and_says_until_when(self, project: Project, agent: Agent, resets_in_s: float | None) -> None:
+        project.has_tasks("one")
+        before = project.progress.read_bytes()
+        agent.story(raw(init(), *usage_limit(resets_in_s=resets_in_s), exit_code=1), repeat=True)
+        run = project.build()
+        assert (run.code, len(agent.calls)) == (3, 1), run.text
+        assert "limit" in run.text
+        assert "reset" in run.text
+        assert project.progress.read_bytes() == before
+
+    def test_keeps_the_work_that_was_done_before_it(self, project: Project, agent: Agent) -> None:
+        project.has_tasks("one", "two")
+        agent.story(raw(init(), {"act": "ticks", "which": "one"}, *usage_limit(), exit_code=1))
+        assert project.build().code == 3
+        assert project.progress_text == progress_text("x one", "two")
+
+
+def test_a_server_that_fails_once_is_no_reason_to_stop(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    broken = raw(init(), *api_error("API Error: 500 Internal server error", "server_error", status=500), exit_code=1)
+    agent.story(broken, step(ticks="one", writes_done=True))
+    assert project.build().code == 0
+
+
+def script(project: Project, text: str, name: str = "mine") -> str:
+    file = project.root / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+class TestAnotherAgent:
+    def test_gets_the_prompt_and_its_own_arguments_only(self, project: Project, agent: Agent) -> None:
+        agent.install(project.root / "my agents" / "codex")
+        agent.story(step())
+        run = project.build("1", "--agent", "'my agents/codex' exec -", "--", "--more", "a b")
+        assert run.code == 3, run.text
+        (call,) = agent.calls
+        assert call.argv == ["exec", "-", "--more", "a b"]
+        assert "feature_PROGRESS.md" in call.prompt
+
+    def test_may_print_plain_text(self, project: Project) -> None:
+        command = script(project, "cat >/dev/null; echo 'Hello from mine.'")
+        run = project.build("1", "--agent", command)
+        assert run.code == 3, run.text
+        assert "Hello from mine." in run.stdout
+        assert "$" not in next(line for line in run.text.splitlines() if line.startswith("#1 · "))
+
+    def test_fails_by_its_exit_code(self, project: Project) -> None:
+        run = project.build("--agent", script(project, "cat >/dev/null; exit 3"))
+        assert run.code == 1, run.text
+        assert "RALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
+
+    def test_need_not_read_its_prompt(self, project: Project) -> None:
+        (project.root / ".ralph").mkdir()
+        (project.root / ".ralph" / "PROMPT_build.md").write_text("word " * 100_000)
+        run = project.build("3", "--agent", script(project, "exit 0"))
+        assert run.code == 3, run.text
+
+    def test_may_say_that_all_is_done(self, project: Project) -> None:
+        project.has_tasks("one")
+        change = (
+            "sed -e s/IN_PROGRESS/RALPH_DONE/ -e 's/\\[ \\]/[x]/' feature_PROGRESS.md >n && mv n feature_PROGRESS.md"
+        )
+        assert project.build("--agent", script(project, f"cat >/dev/null; {change}")).code == 0
+
+
+def test_a_claude_by_its_path_is_claude(project: Project, agent: Agent) -> None:
+    other = agent.install(project.root / "opt" / "claude")
+    agent.story(step())
+    project.build("1", "--agent", f"{other} --add-dir /x", "--model", "opus")
+    argv = agent.calls[0].argv
+    assert argv[:2] == ["--add-dir", "/x"] or argv[-2:] == ["--add-dir", "/x"]
+    assert {"-p", "--output-format", "stream-json", "--model", "opus"} <= set(argv)
+
+
+class TestWhatTheAgentFindsAroundItself:
+    def environment(self, project: Project, agent: Agent, **env: str) -> dict[str, str]:
+        agent.story(step())
+        run = project.build("1", env=env)
+        assert run.code == 3, run.text
+        return agent.calls[0].env
+
+    def test_no_secret_of_ralph(self, project: Project, agent: Agent) -> None:
+        secrets = {
+            "RALPH_SLACK_WEBHOOK_URL": "http://127.0.0.1:9/s3cret",
+            "RALPH_DISCORD_WEBHOOK_URL": "http://127.0.0.1:9/s3cret",
+            "RALPH_TELEGRAM_BOT_TOKEN": "s3cret",
+            "RALPH_TELEGRAM_CHAT_ID": "s3cret",
+        }
+        found = self.environment(project, agent, **secrets)
+        assert not set(found) & set(secrets)
+        assert "s3cret" not in str(found)
+
+    def test_a_mark_by_which_its_processes_are_known(self, project: Project, agent: Agent) -> None:
+        assert self.environment(project, agent)["RALPH_RUN_ID"]
+
+    def test_a_mark_that_tells_the_run_around_it(self, project: Project, agent: Agent) -> None:
+        assert self.environment(project, agent, RALPH_RUN_ID="outer")["RALPH_RUN_ID"].startswith("outer:")
+
+    def test_no_way_to_the_tmux_of_the_user(self, project: Project, agent: Agent) -> None:
+        found = self.environment(project, agent, TMUX="/tmp/tmux-0/default,1,0", TMUX_TMPDIR=str(project.home))
+        assert "TMUX" not in found
+        assert found["TMUX_TMPDIR"] != str(project.home)
+        assert found["TMUX_TMPDIR"] not in {"/tmp", os.environ.get("TMPDIR")}
+
+    def test_a_git_that_does_not_tidy_up_in_the_background(self, project: Project, agent: Agent) -> None:
+        given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Me"}
+        found = self.environment(project, agent, **given)
+        count = int(found["GIT_CONFIG_COUNT"])
+        pairs = {found[f"GIT_CONFIG_KEY_{n}"]: found[f"GIT_CONFIG_VALUE_{n}"] for n in range(count)}
+        assert pairs == {"user.name": "Me", "gc.autoDetach": "false", "maintenance.autoDetach": "false"}
+
+    def test_the_working_directory_and_signals_as_they_should_be(self, project: Project, agent: Agent) -> None:
+        self.environment(project, agent)
+        assert Path(agent.calls[0].cwd) == project.root
+        assert agent.calls[0].ignored == []
+
+
+def test_a_failure_is_said_with_its_words(project: Project, agent: Agent) -> None:
+    agent.story(fails("the disk is on fire"), step(writes_done=True))
+    run = project.build()
+    assert run.code == 0
+    assert "the disk is on fire" in run.text

@@ -1,0 +1,143 @@
+"""A RALPH_DONE that appears during an iteration is a claim (design section 5): the refusals."""
+
+import pytest
+from ralph_driver import Project
+from stories import Agent, edits, marks, runs, step, waits_for, writes
+
+CLAIM = step(writes_done=True)
+
+
+def sections(project: Project) -> int:
+    return project.progress_text.count("## Verification")
+
+
+def verification(project: Project) -> str:
+    return project.progress_text.split("## Verification")[1].split("\n## ")[0]
+
+
+def test_a_claim_with_open_tasks_is_refused(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", "two")
+    agent.story(CLAIM, step())
+    run = project.build("--max-iterations", "1")
+    assert run.code == 3, run.text
+    assert "RALPH_DONE" not in project.progress_text.split("## Verification")[0]
+    assert "\nIN_PROGRESS\n" in project.progress_text
+    assert "two" in verification(project)
+
+
+def test_the_next_iteration_can_mend_it(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(ticks="one", writes_done=True), step(ticks="two", writes_done=True))
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert sections(project) == 0, "removed on success"
+    assert "\nRALPH_DONE\n" in project.progress_text
+
+
+def test_the_section_is_replaced_not_repeated(project: Project, agent: Agent) -> None:
+    project.has_tasks("alpha", "beta")
+    agent.story(CLAIM, step(ticks="alpha", writes_done=True))
+    project.build("2")
+    assert sections(project) == 1
+    assert "beta" in verification(project)
+    assert "alpha" not in verification(project)
+
+
+def test_tasks_that_vanished_are_put_back(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two", "three")
+    agent.story(step(edits("- [ ] two\n", ""), edits("- [ ] three\n", ""), ticks="one", writes_done=True))
+    run = project.build("1")
+    assert run.code == 3, run.text
+    assert "- [ ] two\n" in project.progress_text
+    assert "- [ ] three\n" in project.progress_text
+    assert "- [x] one\n" in project.progress_text
+    assert "\nIN_PROGRESS\n" in project.progress_text
+    assert "two" in verification(project)
+
+
+def test_a_list_that_vanished_is_put_back(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    whole = "# Progress: feature\n\n## Status\n\nRALPH_DONE\n"
+    agent.story(step(writes("feature_PROGRESS.md", whole)))
+    run = project.build("1")
+    assert run.code == 3, run.text
+    assert "- [ ] one\n" in project.progress_text
+    assert "- [ ] two\n" in project.progress_text
+
+
+def test_done_tasks_that_are_tidied_away_are_no_matter(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", "two")
+    agent.story(step(edits("- [x] one\n", ""), ticks="two", writes_done=True))
+    assert project.build().code == 0
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param(step(ticks="all", writes_done=True, exit_code=1), id="exit 1"),
+        pytest.param(step(ticks="all", writes_done=True, ok=False), id="an error"),
+        pytest.param(step(ticks="all", writes_done=True, ok=False, exit_code=0), id="an error with exit 0"),
+        pytest.param(step(ticks="all", writes_done=True, exit_code=-9), id="killed"),
+    ],
+)
+def test_a_claim_of_an_iteration_that_ended_badly_is_refused(
+    project: Project, agent: Agent, story: dict[str, object]
+) -> None:
+    project.has_tasks("one")
+    agent.story(story, step(writes_done=True))
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "refused" in run.text or "IN_PROGRESS" in run.text
+
+
+def test_it_is_said(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    run = project.build("1")
+    assert "RALPH_DONE" in run.text
+
+
+def test_refused_again_and_again_it_needs_a_person(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(CLAIM, repeat=True)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (4, 3), run.text
+    assert "\nRALPH_BLOCKED: ralph: " in project.progress_text
+
+
+def test_refusals_do_not_add_up_over_honest_iterations(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two", "three")
+    agent.story(CLAIM, CLAIM, step(ticks="one"), CLAIM, CLAIM, step(ticks="all", writes_done=True))
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 6), run.text
+
+
+def test_a_claim_without_any_task_is_believed(project: Project, agent: Agent) -> None:
+    agent.story(CLAIM)
+    assert project.build().code == 0
+
+
+def test_a_done_from_before_the_start_is_the_word_of_a_person(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", status="RALPH_DONE")
+    assert project.build().code == 0
+    assert not agent.calls
+
+
+def test_a_task_that_a_person_adds_during_the_claim_is_not_lost(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("go"), ticks="one", writes_done=True), step())
+    running = project.start("feature.md", "build", "1", "--delay", "0")
+    while not agent.reached("on"):
+        assert running.poll() is None
+    project.progress.write_text(project.progress_text.replace("- [ ] one\n", "- [ ] one\n- [ ] mine\n"))
+    agent.let("go")
+    assert running.wait().code == 3
+    assert "- [ ] mine\n" in project.progress_text
+
+
+def test_a_word_in_a_fence_is_no_claim(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(runs("printf '\\n```\\nRALPH_DONE\\n```\\n' >> feature_PROGRESS.md"), ticks="one"))
+    run = project.build("1")
+    assert run.code == 3, run.text
+    assert sections(project) == 0

@@ -1,0 +1,267 @@
+"""The progress file as ralph finds it (design section 4): odd files, accidents, hand edits."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+from ralph_driver import COMMAND, Project, eventually, progress_text
+from stories import Agent, edits, marks, runs, step, waits_for, writes
+
+ODD = (
+    b"\xef\xbb\xbf# Progress\r\n\r\nCaf\xe9 \xff \r\n## Status\r\n\r\nRALPH_DONE  \r\n\r\n"
+    b"## Tasks\n- [ ] one \t\n\n\n\nend"
+)
+
+
+def test_an_edit_keeps_every_other_byte(project: Project, agent: Agent) -> None:
+    project.progress.write_bytes(ODD.replace(b"RALPH_DONE  ", b"IN_PROGRESS"))
+    real = project.root / "elsewhere.md"
+    project.progress.rename(real)
+    project.progress.symlink_to("elsewhere.md")
+    real.chmod(0o640)
+    agent.story(step(edits("IN_PROGRESS\r\n", "RALPH_DONE  \r\n")))
+    assert project.build("1").code == 3
+    assert project.progress.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    now = real.read_bytes()
+    assert b"## Verification" in now
+    kept = [line for line in ODD.splitlines(keepends=True) if b"RALPH_DONE" not in line]
+    rest = iter(now.splitlines(keepends=True))
+    assert all(any(line == other or other.startswith(b"end") for other in rest) for line in kept)
+
+
+def test_it_is_created_as_the_design_shows_it(project: Project, agent: Agent) -> None:
+    agent.story(step())
+    project.build("1")
+    shape = r"""# Progress: feature
+
+Plan: feature\.md
+Started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d
+
+## Status
+
+IN_PROGRESS
+
+## Task List
+
+## Notes
+"""
+    assert re.fullmatch(shape, project.progress_text)
+
+
+@pytest.mark.parametrize(
+    "accident",
+    [
+        pytest.param("rm feature_PROGRESS.md", id="deleted"),
+        pytest.param(": > feature_PROGRESS.md", id="emptied"),
+        pytest.param("rm feature_PROGRESS.md; mkdir feature_PROGRESS.md", id="made a folder"),
+        pytest.param("rm feature_PROGRESS.md; mkfifo feature_PROGRESS.md", id="made a FIFO"),
+        pytest.param("ln -sf nowhere feature_PROGRESS.md", id="made a link to nothing"),
+    ],
+)
+def test_a_lost_file_is_restored_and_that_is_said(project: Project, agent: Agent, accident: str) -> None:
+    project.has_tasks("x one", "two")
+    before = project.progress_text
+    agent.story(step(runs(accident)))
+    run = project.build("1")
+    assert run.code == 3, run.text
+    assert project.progress_text == before
+    assert "feature_PROGRESS.md" in run.stderr
+
+
+def test_a_loop_of_links_in_its_place_is_said(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(runs("rm feature_PROGRESS.md; ln -s feature_PROGRESS.md feature_PROGRESS.md")))
+    run = project.build("1")
+    assert run.code in {1, 3}, "stopped, or put back"
+    assert "feature_PROGRESS.md" in run.stderr
+    assert "Traceback" not in run.text
+
+
+def test_what_ralph_displaces_is_kept(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(runs("rm feature_PROGRESS.md; mkdir feature_PROGRESS.md; echo precious > feature_PROGRESS.md/x")))
+    assert project.build("1").code == 3
+    kept = [file.read_text() for file in project.state.glob("ralph/*/kept/**/*") if file.is_file()]
+    assert "precious\n" in kept
+
+
+def test_a_file_that_is_away_for_a_moment_is_not_restored(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(runs("mv feature_PROGRESS.md aside"), marks("gone")))
+    running = project.start("feature.md", "build", "1", "--delay", "0")
+    eventually(lambda: agent.reached("gone"))
+    (project.root / "aside").write_text(progress_text("one", "mine"))
+    (project.root / "aside").rename(project.progress)
+    assert running.wait().code == 3
+    assert "- [ ] mine\n" in project.progress_text
+
+
+def test_a_replaced_file_is_the_file(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(writes("new", progress_text("x one", "two")), runs("mv new feature_PROGRESS.md")))
+    assert "#1 · 1/2 tasks (+1, 1 new)" in project.build("1").text
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\xef\xbb\xbf", b"\n", b"\xff\xfe\x00"], ids=["empty", "bom", "blank", "binary"]
+)
+def test_a_file_without_content_is_no_trouble(project: Project, agent: Agent, text: bytes) -> None:
+    project.progress.write_bytes(text)
+    agent.story(step())
+    run = project.build("1")
+    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    assert project.progress.read_bytes() == text
+
+
+Save = Callable[[Project, str], None]
+
+
+def edit_by_rename(project: Project, text: str) -> None:
+    new = project.root / ".feature_PROGRESS.md.swp"
+    new.write_text(text)
+    new.rename(project.progress)
+
+
+def edit_in_place(project: Project, text: str) -> None:
+    project.progress.write_text(text)
+
+
+@pytest.mark.parametrize("save", [edit_by_rename, edit_in_place])
+class TestAHandEdit:
+    def test_during_an_iteration_is_kept(self, project: Project, agent: Agent, save: Save) -> None:
+        project.has_tasks("one")
+        agent.story(step(marks("on"), waits_for("go")), step(ticks="all", writes_done=True))
+        running = project.start("feature.md", "build", "--delay", "0")
+        eventually(lambda: agent.reached("on"))
+        save(project, progress_text("one", "mine", notes="\nUse port 81.\n"))
+        agent.let("go")
+        run = running.wait()
+        assert run.code == 0, run.text
+        assert "#2 · 2/2 tasks (+2)" in run.text
+        assert "Use port 81." in project.progress_text
+
+    def test_between_iterations_is_kept_and_obeyed(self, project: Project, agent: Agent, save: Save) -> None:
+        project.has_tasks("one")
+        agent.story(step(), step())
+        running = project.start("feature.md", "build", "--delay", "2s")
+        eventually(lambda: "#1 · " in running.stdout)
+        save(project, progress_text("one", "mine", status="RALPH_STOP"))
+        assert running.wait().code == 3
+        assert len(agent.calls) == 1
+        assert "- [ ] mine\n" in project.progress_text
+
+
+class TestAFileThatCannotBe:
+    def refused(self, project: Project, agent: Agent, *prefix: str) -> None:
+        run = project.start("feature.md", "build", "--delay", "0", prefix=prefix).wait(10)
+        assert run.code == 1, run.text
+        assert run.stderr.startswith("ralph: ")
+        assert "feature_PROGRESS.md" in run.stderr
+        assert "Traceback" not in run.text
+        assert not agent.calls
+
+    def test_a_folder(self, project: Project, agent: Agent) -> None:
+        project.progress.mkdir()
+        self.refused(project, agent)
+
+    def test_a_fifo_which_would_block_for_ever(self, project: Project, agent: Agent) -> None:
+        os.mkfifo(project.progress)
+        self.refused(project, agent)
+
+    def test_a_loop_of_links(self, project: Project, agent: Agent) -> None:
+        project.progress.symlink_to("feature_PROGRESS.md")
+        self.refused(project, agent)
+
+    def test_a_file_that_is_read_only(self, project: Project, agent: Agent, no_override: list[str]) -> None:
+        project.has_tasks("one")
+        project.progress.chmod(0o444)
+        self.refused(project, agent, *no_override)
+
+    def test_a_file_that_cannot_be_read(self, project: Project, agent: Agent, no_override: list[str]) -> None:
+        project.has_tasks("one", status="RALPH_DONE")
+        project.progress.chmod(0)
+        self.refused(project, agent, *no_override)
+
+    def test_a_new_one_in_a_folder_that_is_read_only(
+        self, project: Project, agent: Agent, no_override: list[str]
+    ) -> None:
+        project.root.chmod(0o555)
+        self.refused(project, agent, *no_override)
+
+    def test_a_new_one_on_a_full_disk(self, project: Project, agent: Agent) -> None:
+        limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *COMMAND]
+        run = subprocess.run(
+            [*limited, "feature.md", "build", "1"],
+            cwd=project.root,
+            env=project.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,  # pipes: files of the driver's would be on the full disk too
+            check=False,
+            timeout=20,
+        )
+        message = run.stderr.decode()
+        assert (run.returncode, message.startswith("ralph: "), agent.calls) == (1, True, []), message
+        assert "Traceback" not in message
+        assert not list(project.root.glob("*PROGRESS*")), "half a file is worse than none"
+
+
+def test_a_dangling_link_is_created_at_its_target(project: Project, agent: Agent) -> None:
+    project.progress.symlink_to("target.md")
+    agent.story(step())
+    assert project.build("1").code == 3
+    assert project.progress.is_symlink()
+    assert "IN_PROGRESS" in (project.root / "target.md").read_text()
+
+
+def test_two_plans_of_the_same_name_are_told_apart(project: Project, agent: Agent) -> None:
+    for folder in ("a", "b"):
+        (project.root / folder).mkdir()
+        (project.root / folder / "feature.md").write_text("Do it.\n")
+    agent.story(step(), step(), repeat=True)
+    assert project.ralph("a/feature.md", "build", "1").code == 3
+    run = project.ralph("b/feature.md", "build", "1")
+    assert run.code == 2, run.text
+    assert "a/feature.md" in run.stderr
+    assert "--progress-file" in run.stderr
+    assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b_PROGRESS.md").code == 3
+    (project.root / "a" / "feature.md").unlink()
+    assert project.ralph("b/feature.md", "build", "1").code == 3, "a plan that was moved is no other plan"
+
+
+def test_cron_in_the_wrong_folder_is_told_so(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    run = project.ralph(str(project.root / "feature.md"), "build", "1", cwd=project.home)
+    assert run.code == 2, run.text
+    assert "-C" in run.stderr
+    assert not agent.calls
+    assert not list(project.home.glob("*_PROGRESS.md"))
+
+
+def test_the_progress_file_can_be_elsewhere(project: Project, agent: Agent) -> None:
+    (project.root / "docs").mkdir()
+    agent.story(step(ticks="one", writes_done=True), progress="docs/state.md")
+    (project.root / "docs" / "state.md").write_text(progress_text("one"))
+    run = project.build("--progress-file", "docs/state.md")
+    assert run.code == 0, run.text
+    assert "docs/state.md" in agent.prompts[0]
+    assert not project.progress.exists()
+
+
+def test_a_file_that_grows_is_said_once(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", notes="x" * 60_000)
+    agent.story(step(), repeat=True)
+    assert project.build("3").stderr.lower().count("kb") == 1
+
+
+def test_a_hundred_megabytes_are_only_slow(project: Project, agent: Agent) -> None:
+    line = b"- [x] a task of long ago, with quite a lot of words that nobody reads any more\n"
+    project.progress.write_bytes(progress_text("one").encode() + line * (100_000_000 // len(line)))
+    agent.story(step())
+    begin = time.monotonic()
+    run = project.build("1", timeout_s=60)
+    assert run.code == 3, run.text[:2000]
+    assert time.monotonic() - begin < 30

@@ -1,0 +1,228 @@
+"""Prompts (design section 1.2 and the issue's paragraph): where a mode is found, and what the agent reads."""
+
+from pathlib import Path
+
+import pytest
+from ralph_driver import Project, progress_text
+from stories import Agent, step
+
+HOSTILE = [
+    "a b.md",
+    " leading.md",
+    'it\'s "quoted".md',
+    "R&D.md",
+    "a|b.md",
+    "a\\b.md",
+    "a\\nb.md",
+    "$HOME.md",
+    "$(touch pwned).md",
+    "`touch pwned`.md",
+    "{{ 7 * 7 }}.md",
+    "{% raw %}.md",
+    "{# x #}.md",
+    "${PROGRESS_FILE}.md",
+    "x|;1e touch PWNED #.md",
+    "grüße-計画.md",
+    "two\nlines.md",
+    "tab\t.md",
+    "%s%d.md",
+    "*[a]?.md",
+]
+
+BOTH_FORMS = """{{ PLAN_FILE }}
+{{ PROGRESS_FILE }}
+{{ PLAN_NAME }}
+---
+${PLAN_FILE}
+${PROGRESS_FILE}
+${PLAN_NAME}
+---
+end"""
+
+
+def write(folder: Path, text: str, mode: str = "build") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"PROMPT_{mode}.md"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_any_plan_name_arrives_exactly(project: Project, agent: Agent, name: str) -> None:
+    write(project.root / ".ralph", BOTH_FORMS)
+    (project.root / name).write_text("Do it.\n")
+    stem = name.removesuffix(".md")
+    agent.story(step(), progress=f"{stem}_PROGRESS.md")
+    run = project.ralph(name, "build", "1")
+    assert run.code == 3, run.text
+    values = f"{project.root / name}\n{stem}_PROGRESS.md\n{stem}\n"
+    assert agent.prompts[0].strip("\n") == f"{values}---\n{values}---\nend"
+    assert (project.root / f"{stem}_PROGRESS.md").is_file()
+    assert not (project.root / "pwned").exists()
+    assert not (project.root / "PWNED").exists()
+
+
+def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent) -> None:
+    given = write(project.root / "given", "given")
+    local = write(project.root / ".ralph", "local")
+    own = write(project.home / ".ralph", "own")
+    agent.story(step(), repeat=True)
+    for file in (given, local, own):
+        assert project.build("1", "--prompts", "given").code == 3
+        assert agent.prompts[-1].strip() == file.read_text()
+        file.unlink()
+    assert project.build("1").code == 3
+    assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
+
+
+def test_any_prompt_that_is_found_is_a_mode(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "Review {{ PLAN_NAME }}.", "review")
+    project.progress.write_text(progress_text("one"))
+    agent.story(step(), step(ticks="one", writes_done=True))
+    run = project.ralph("feature.md", "review", "--delay", "0")
+    assert (run.code, agent.prompts[0].strip()) == (0, "Review feature."), run.text
+
+
+def test_a_mode_can_say_that_it_runs_once(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{# RALPH_ONCE: yes #}\nLook at {{ PLAN_NAME }}.", "look")
+    agent.story(step(), step())
+    assert project.ralph("feature.md", "look", "--delay", "0").code == 0
+    assert len(agent.calls) == 1
+
+
+def test_the_leading_comment_is_not_for_the_agent(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{#\nMine. RALPH_ is a prefix.\nRALPH_MAX_ITERATIONS: 1\n#}\nHello.\n")
+    agent.story(step(), step())
+    assert project.build().code == 3
+    assert [prompt.strip() for prompt in agent.prompts] == ["Hello."]
+
+
+def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}")
+    agent.story(step(), repeat=True)
+    project.build("2")
+    assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2"]
+
+
+def test_without_a_limit_the_prompt_can_be_rendered_too(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}")
+    agent.story(step(writes_done=True))
+    assert project.build().code == 0
+    assert agent.prompts[0].startswith("1 of ")
+
+
+def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:
+    text = """# Build
+
+Read ${PLAN_FILE} and ${PROGRESS_FILE} of ${PLAN_NAME}. If ${AUTO_COMMIT} is true, commit.
+
+```bash
+echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
+```
+"""
+    write(project.root / ".ralph", text)
+    agent.story(step())
+    assert project.build("1").code == 3
+    expected = text
+    values = {"PLAN_FILE": f"{project.root}/feature.md", "PROGRESS_FILE": "feature_PROGRESS.md"}
+    for name, value in {**values, "PLAN_NAME": "feature", "AUTO_COMMIT": "true"}.items():
+        expected = expected.replace(f"${{{name}}}", value)
+    assert agent.prompts[0].strip() == expected.strip()
+
+
+def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "${AUTO_COMMIT} {{ ITERATION }}{% if AUTO_COMMIT %} yes{% endif %}")
+    agent.story(step(), repeat=True)
+    project.build("1")
+    project.build("1", "--no-auto-commit")
+    assert [prompt.strip() for prompt in agent.prompts] == ["true 1 yes", "false 1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "telling"),
+    [
+        pytest.param("{# x #}\nHello.\n{{ PLAN_FIEL }}\n", 3, "PLAN_FIEL", id="a mistyped variable"),
+        pytest.param("Hello.\n\n{% if %}\n", 3, "", id="a mistyped tag"),
+        pytest.param("{{ PLAN_FILE\n", 1, "", id="a brace too few"),
+        pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),
+        pytest.param("{# RALPH_MODLE: opus #}\nHello.\n", 1, "RALPH_MODLE", id="a mistyped setting"),
+        pytest.param("Hello.\n{{ PLAN_NAME | uper }}\n", 2, "uper", id="a mistyped filter"),
+    ],
+)
+def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(
+    project: Project, agent: Agent, text: str, line: int, telling: str
+) -> None:
+    write(project.root / ".ralph", text)
+    run = project.build()
+    assert run.code == 2, run.text
+    assert f"PROMPT_build.md:{line}" in run.stderr
+    assert telling in run.stderr
+    assert run.stderr.count("ralph: ") == 1
+    assert "Traceback" not in run.text
+    assert not agent.calls
+    assert not project.progress.exists()
+
+
+@pytest.mark.parametrize("text", ["/clear\nHello.", "\n/clear", "{# x #}/foo bar", "/"])
+def test_a_prompt_is_no_slash_command(project: Project, agent: Agent, text: str) -> None:
+    write(project.root / ".ralph", text)
+    agent.story(step())
+    assert project.build("1").code == 3
+    assert not agent.prompts[0].startswith("/")
+    assert agent.prompts[0].strip().startswith("/")
+
+
+def test_a_prompt_may_be_long(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{{ PLAN_NAME }}\n" + "word " * 200_000 + "end")
+    agent.story(step())
+    assert project.build("1").code == 3
+    assert agent.prompts[0].endswith("word end") or agent.prompts[0].endswith("word end\n")
+    assert len(agent.prompts[0]) > 1_000_000
+
+
+def test_an_empty_prompt_is_refused_before_the_agent_refuses_it(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{# nothing #}\n  \n")
+    run = project.build()
+    assert (run.code, agent.calls) == (2, []), run.text
+    assert "PROMPT_build.md" in run.stderr
+
+
+class TestTheBuiltInPrompts:
+    def prompts(self, project: Project, agent: Agent, mode: str, *args: str) -> str:
+        project.progress.write_text(progress_text("one"))
+        agent.story(step())
+        project.ralph("feature.md", mode, "1", *args)
+        return agent.prompts[-1]
+
+    @pytest.mark.parametrize("mode", ["plan", "build"])
+    def test_are_short_and_fully_rendered(self, project: Project, agent: Agent, mode: str) -> None:
+        prompt = self.prompts(project, agent, mode)
+        assert len(prompt.encode()) < 6000
+        assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
+        assert str(project.root / "feature.md") in prompt
+        assert "feature_PROGRESS.md" in prompt
+
+    @pytest.mark.parametrize("mode", ["plan", "build"])
+    def test_begin_with_what_never_changes(self, project: Project, agent: Agent, mode: str) -> None:
+        prompt = self.prompts(project, agent, mode)
+        assert prompt.index(str(project.root)) > len(prompt) // 2
+
+    def test_tell_the_planner_its_seven_steps(self, project: Project, agent: Agent) -> None:
+        prompt = self.prompts(project, agent, "plan").lower()
+        for word in ("sub-agent", "contingenc", "depend", "one iteration", "in_progress", "ralph_done", "no code"):
+            assert word in prompt.replace("subagent", "sub-agent"), word
+
+    def test_tell_the_builder_its_eight_steps(self, project: Project, agent: Agent) -> None:
+        prompt = self.prompts(project, agent, "build")
+        words = (
+            "## Messages|git status|one task|sub-agent|AGENTS.md|CLAUDE.md|RALPH_DONE|RALPH_BLOCKED|IN_PROGRESS|Notes"
+        )
+        for word in words.split("|"):
+            assert word.lower() in prompt.lower().replace("subagent", "sub-agent"), word
+
+    def test_speak_of_committing_only_where_it_is_wanted(self, project: Project, agent: Agent) -> None:
+        wanted = self.prompts(project, agent, "build")
+        unwanted = self.prompts(project, agent, "build", "--no-auto-commit")
+        assert wanted != unwanted
+        assert "do not commit" in unwanted.lower().replace("don't", "do not")
+        assert "do not commit" not in wanted.lower().replace("don't", "do not")
