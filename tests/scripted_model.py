@@ -1,0 +1,253 @@
+"""A Messages API on loopback that plays a written script to the real `claude`.
+
+    with ScriptedModel([Reply(tools=[bash("echo hi > a.txt")]), Reply(text="All done.")]) as model:
+        run_claude(ANTHROPIC_BASE_URL=model.url)
+    assert model.requests[0].says("the prompt")
+
+Each request that offers tools takes the next reply; when the script is used up, the answer is `LAST`.
+Requests without tools (titles, topics) are answered aside and take none.
+"""
+
+import itertools
+import json
+import select
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+Json = dict[str, Any]
+
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool call of a reply."""
+
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the model answers to one request: text, then tool calls; or an HTTP error; or silence."""
+
+    text: str | None = None
+    tools: Sequence[Tool] = ()
+    status: int = 200
+    """Anything but 200 sends the error `message` in the API's shape."""
+    message: str = "scripted error"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hang: Literal["headers", "mid"] | None = None
+    """Silence until the client goes: before the status line, or after the first piece of the text."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    chunk: int = 16_384
+    """Characters of text in one delta."""
+
+
+def bash(command: str, **options: object) -> Tool:
+    """A shell command, run by the Bash tool."""
+    return Tool(name="Bash", input={"command": command, "description": "scripted", **options})
+
+
+def write(path: object, content: str) -> Tool:
+    """A whole file, written by the Write tool (which wants an existing file to be read first)."""
+    return Tool(name="Write", input={"file_path": str(path), "content": content})
+
+
+def read(path: object) -> Tool:
+    return Tool(name="Read", input={"file_path": str(path)})
+
+
+def edit(path: object, old: str, new: str) -> Tool:
+    return Tool(name="Edit", input={"file_path": str(path), "old_string": old, "new_string": new})
+
+
+LAST = Reply(text="Nothing more is written.")
+ASIDE = Reply(text="aside")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request that offered tools, as it came over the wire."""
+
+    headers: Mapping[str, str]
+    body: Json
+
+    @property
+    def messages(self) -> list[Json]:
+        """The conversation so far."""
+        return list(self.body["messages"])
+
+    def texts(self) -> Iterator[str]:
+        """Every text of the conversation: prompts, answers, and what tools returned."""
+        for message in self.messages:
+            content = message["content"]
+            for block in [{"text": content}] if isinstance(content, str) else content:
+                yield str(block.get("text", block.get("content", "")))
+
+    def says(self, words: str) -> bool:
+        """Whether `words` stand anywhere in the conversation."""
+        return any(words in text for text in self.texts())
+
+
+class ScriptedModel:
+    """The server; `with` starts it on a free port and ends it."""
+
+    def __init__(self, script: Sequence[Reply]) -> None:
+        self.requests: list[Request] = []
+        self.closing = threading.Event()
+        self._script = iter(script)
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """What ANTHROPIC_BASE_URL has to be."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def answer(self, request: Request) -> Reply:
+        """The reply whose turn it is."""
+        if not request.body.get("tools"):
+            return ASIDE
+        with self._lock:
+            self.requests.append(request)
+            return next(self._script, LAST)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, model: ScriptedModel) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = model
+        self.ids = itertools.count(1)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the requests are recorded, stderr is for the tests."""
+
+    def do_HEAD(self) -> None:
+        self._json(200, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if urlsplit(self.path).path != "/v1/messages":
+            self._json(404, {})
+            return
+        reply = self.server.model.answer(Request(headers=dict(self.headers), body=body))
+        with suppress(ConnectionError):  # a client that was interrupted goes without a word
+            self._reply(reply, body)
+
+    def _reply(self, reply: Reply, body: Json) -> None:
+        if reply.hang == "headers":
+            self._wait_for_the_client_to_go()
+        elif reply.status != 200:
+            kind = ERROR_TYPES.get(reply.status, "api_error")
+            error = {"type": "error", "error": {"type": kind, "message": reply.message}}
+            self._json(reply.status, error, reply.headers)
+        elif body.get("stream"):
+            self._stream(reply, self._message(reply, body))
+        else:
+            self._json(200, self._message(reply, body), reply.headers)
+
+    def _message(self, reply: Reply, body: Json) -> Json:
+        number = next(self.server.ids)
+        blocks: list[Json] = [] if reply.text is None else [{"type": "text", "text": reply.text}]
+        blocks += [
+            {
+                "type": "tool_use",
+                "id": f"toolu_{number}_{place}",
+                "name": tool.name,
+                "input": dict(tool.input),
+            }
+            for place, tool in enumerate(reply.tools)
+        ]
+        return {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "content": blocks,
+            "stop_reason": "tool_use" if reply.tools else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 100, "output_tokens": 20, **reply.usage},
+        }
+
+    def _stream(self, reply: Reply, message: Json) -> None:
+        self.send_response(200)
+        self._headers({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
+        self._event("message_start", message={**message, "content": [], "stop_reason": None})
+        for index, block in enumerate(message["content"]):
+            start, deltas = _pieces(block, reply.chunk)
+            self._event("content_block_start", index=index, content_block=start)
+            for delta in deltas:
+                self._event("content_block_delta", index=index, delta=delta)
+                if reply.hang == "mid":
+                    self._wait_for_the_client_to_go()
+                    return
+            self._event("content_block_stop", index=index)
+        stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+        self._event("message_delta", delta=stop, usage={"output_tokens": message["usage"]["output_tokens"]})
+        self._event("message_stop")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _event(self, kind: str, **data: object) -> None:
+        event = f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+
+    def _json(self, status: int, body: Json, headers: Mapping[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        about = {"content-type": "application/json", "content-length": str(len(data))}
+        self._headers(about | dict(headers or {}))
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _headers(self, headers: Mapping[str, str]) -> None:
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _wait_for_the_client_to_go(self) -> None:
+        self.close_connection = True
+        while not self.server.model.closing.is_set():
+            if select.select([self.connection], [], [], 0.05)[0]:
+                return
+
+
+def _pieces(block: Json, chunk: int) -> tuple[Json, Iterator[Json]]:
+    """How a content block is streamed: its empty start, then its deltas."""
+    if block["type"] == "tool_use":
+        whole = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        return {**block, "input": {}}, iter([whole])
+    text = block["text"]
+    deltas = ({"type": "text_delta", "text": text[at : at + chunk]} for at in range(0, len(text), chunk))
+    return {"type": "text", "text": ""}, deltas

@@ -1,0 +1,76 @@
+"""Nobody has to read what ralph prints: a closed or full output costs lines, never the run."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from ralph_driver import COMMAND, Project
+from stories import Agent, says, step
+
+BUILD = ("feature.md", "build", "--delay", "0")
+MUCH = "A word of some length. " * 10_000
+
+
+@pytest.fixture(autouse=True)
+def much_to_say(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(says(MUCH), ticks="first"), step(says(MUCH), ticks="all", writes_done=True))
+
+
+def is_done(project: Project, agent: Agent) -> bool:
+    """Whether both iterations did their work, and the transcripts are whole and hold nothing of ralph's own."""
+    events = [
+        json.loads(line)
+        for name, text in project.transcripts().items()
+        if name.endswith(".jsonl")
+        for line in text.splitlines()
+    ]
+    results = [event for event in events if event["type"] == "result"]
+    return "\nRALPH_DONE\n" in project.progress_text and (len(agent.calls), len(results)) == (2, 2)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full", ">/dev/full 2>&1"])
+def test_closed_descriptors_and_a_full_device(project: Project, agent: Agent, closed: str) -> None:
+    ended = project.ralph(*BUILD, prefix=("sh", "-c", f'exec "$@" {closed}', "sh"))
+    assert (ended.code, is_done(project, agent)) == (0, True), ended.text
+
+
+@pytest.mark.parametrize("reads", ["nothing and has gone", "nothing", "a little"])
+def test_a_pipe_whose_reader_reads(project: Project, agent: Agent, reads: str) -> None:
+    ours, theirs = os.pipe()
+    run = subprocess.Popen(
+        [*COMMAND, *BUILD],
+        cwd=project.root,
+        env=project.env,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    if reads == "nothing and has gone":
+        os.close(ours)
+    if reads == "a little":
+        os.read(ours, 10)
+    try:
+        assert run.wait(20) == 0
+    finally:
+        run.kill()
+        run.wait()
+        if reads != "nothing and has gone":
+            os.close(ours)
+    assert is_done(project, agent)
+
+
+def test_a_terminal_that_nobody_reads(project: Project, agent: Agent) -> None:
+    run = project.start_tty(*BUILD, reads=False)
+    assert run.wait().code == 0
+    assert is_done(project, agent)
+
+
+def test_a_file_gets_every_line(project: Project, agent: Agent) -> None:
+    lines = [f"Line {number:06}" for number in range(30_000)]
+    agent.story(step(says("\n".join(lines)), ticks="all", writes_done=True))
+    run = project.build()
+    assert [line.strip() for line in run.stdout.splitlines() if "Line " in line] == lines

@@ -1,0 +1,230 @@
+"""A person at a terminal: keys typed in tmux, a window closed, and what may be seen on the screen."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from offspring import Offspring, offspring_in
+from ralph_driver import COMMAND, Project, alive, eventually
+from stories import Act, Agent, api_error, init, marks, prints, raw, result, says, starts, step, tool, waits_for
+
+BUILD = ("feature.md", "build", "--delay", "0")
+RALPH = shlex.join([*COMMAND, *BUILD])
+WITH_SILENCE = """
+import sys
+from ralph import view
+view._SILENCE_S = 0.5
+from ralph.__main__ import main
+sys.exit(main())
+"""
+"""Starts ralph with a heartbeat that beats sooner."""
+HOSTILE = (
+    "\x1b]0;stolen title\x07\x1b[2J\x1b[35;43m\x9b32m\x1bP+q\x1b\\\x08\x7f\rover\x00written \x1b]52;c;cHduZWQ=\x07"
+)
+NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\0", "")])
+ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "\x00", "\rover")
+
+
+class Tmux:
+    """A shell in a terminal of its own tmux server, 100 columns wide."""
+
+    def __init__(self, env: dict[str, str], cwd: Path) -> None:
+        self._name = f"ralph-test-{uuid.uuid4().hex}"
+        self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "SHELL": "/bin/sh"}
+        window = ("-x", "100", "-y", "50", "-c", str(cwd))
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *window, "sh")
+
+    def _tmux(self, *args: str, check: bool = True) -> str:
+        command = ["tmux", "-u", "-L", self._name, *args]
+        return subprocess.run(command, env=self._env, check=check, capture_output=True, text=True).stdout
+
+    def enter(self, line: str) -> None:
+        """Types a line and Enter."""
+        self._tmux("send-keys", "-t", "main", "-l", line)
+        self._tmux("send-keys", "-t", "main", "Enter")
+
+    def press(self, key: str) -> None:
+        """One key, as tmux calls it: C-c, C-s, C-q, C-z."""
+        self._tmux("send-keys", "-t", "main", key)
+
+    @property
+    def screen(self) -> str:
+        """What stands on the screen, with what has scrolled away; lines that were wrapped are joined."""
+        return self._tmux("capture-pane", "-p", "-J", "-S", "-500", "-t", "main")
+
+    @property
+    def title(self) -> str:
+        return self._tmux("display-message", "-p", "-t", "main", "#{pane_title}").strip()
+
+    def exit_code(self) -> int:
+        """Of the command before, as the shell sees it once it asks for the next."""
+        eventually(lambda: self.screen.rstrip().endswith("\n$"))
+        self.enter("echo code=$?=")
+        after = eventually(lambda: [line for line in self.screen.splitlines() if line.startswith("code=")])
+        return int(after[-1].split("=")[1])
+
+    def close_the_window(self) -> None:
+        self._tmux("kill-session", "-t", "main")
+
+    def end(self) -> None:
+        self._tmux("kill-server", check=False)
+
+
+@pytest.fixture
+def offspring(tmp_path: Path) -> Iterator[Offspring]:
+    with offspring_in(tmp_path / "offspring") as made:
+        yield made
+
+
+@pytest.fixture
+def tmux(project: Project) -> Iterator[Tmux]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    terminal = Tmux(project.env, project.root)
+    yield terminal
+    terminal.end()
+
+
+def parent_of(pid: int) -> int:
+    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True).stdout)
+
+
+def start(tmux: Tmux, project: Project, agent: Agent, *acts: Act, command: str = RALPH) -> int:
+    """Types the command of a run whose agent does `acts`, waits for "go" and finishes the plan; ralph's pid."""
+    project.has_tasks("one")
+    agent.story(step(*acts, marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    tmux.enter(command)
+    eventually(lambda: agent.reached("on"))
+    return parent_of(agent.calls[0].pid)
+
+
+# Keys.
+
+
+def test_ctrl_c_ends_everything_and_the_shell_sees_130(
+    tmux: Tmux, project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    start(
+        tmux,
+        project,
+        agent,
+        starts(offspring.sleeper("tool"), tool=True),
+        starts(offspring.sleeper("server")),
+        starts(offspring.daemon("daemon")),
+    )
+    eventually(lambda: offspring.alive() == ["daemon", "server", "tool"])
+    tmux.press("C-c")
+    assert tmux.exit_code() == 130, tmux.screen
+    assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
+
+
+def test_a_closed_terminal_leaves_nothing_running(
+    tmux: Tmux, project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    ralph = start(tmux, project, agent, starts(offspring.sleeper("server")), starts(offspring.daemon("daemon")))
+    eventually(lambda: offspring.alive() == ["daemon", "server"])
+    tmux.close_the_window()
+    eventually(lambda: not alive(ralph))
+    assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
+
+
+def test_a_run_finishes_behind_ctrl_s(tmux: Tmux, project: Project, agent: Agent) -> None:
+    ralph = start(tmux, project, agent)
+    tmux.press("C-s")
+    agent.let("go")
+    eventually(lambda: not alive(ralph))
+    assert "\nRALPH_DONE\n" in project.progress_text
+    tmux.press("C-q")
+    assert tmux.exit_code() == 0
+
+
+def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agent) -> None:
+    start(tmux, project, agent)
+    before = tmux.screen
+    tmux.press("C-z")
+    eventually(lambda: tmux.screen.count("\n") and tmux.screen != before)
+    agent.let("go")
+    assert tmux.exit_code() == 0, tmux.screen
+
+
+# The screen.
+
+
+def test_words_and_tool_calls_are_shown_as_they_happen(tmux: Tmux, project: Project, agent: Agent) -> None:
+    ralph = start(tmux, project, agent, says("I look around first."), tool("Bash", command="pytest -q"))
+    eventually(lambda: "I look around first." in tmux.screen)
+    eventually(lambda: "▸ Bash pytest -q" in tmux.screen)
+    agent.let("go")
+    eventually(lambda: not alive(ralph))
+
+
+def test_a_silent_agent_is_seen_to_be_alive(tmux: Tmux, project: Project, agent: Agent) -> None:
+    """The heartbeat changes the screen while the agent says nothing."""
+    (project.outputs / "run.py").write_text(WITH_SILENCE)
+    command = shlex.join([sys.executable, "-P", str(project.outputs / "run.py"), *BUILD])
+    ralph = start(tmux, project, agent, says("Now I think."), command=command)
+    eventually(lambda: "Now I think." in tmux.screen)
+    before = tmux.screen
+    eventually(lambda: tmux.screen != before)
+    agent.let("go")
+    eventually(lambda: not alive(ralph))
+
+
+def test_an_escape_sequence_cannot_set_the_title(tmux: Tmux, project: Project, agent: Agent) -> None:
+    before = tmux.title
+    ralph = start(tmux, project, agent, says(HOSTILE), prints(f"{HOSTILE}\n"), says("The end."))
+    eventually(lambda: "The end." in tmux.screen)
+    assert tmux.title == before
+    agent.let("go")
+    eventually(lambda: not alive(ralph))
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        pytest.param([says(HOSTILE)], id="in its words"),
+        pytest.param([says(HOSTILE, parent="t0")], id="in a sub-agent's words"),
+        pytest.param([tool("Bash", command=HOSTILE)], id="in a tool's argument"),
+        pytest.param([tool(HOSTILE, command="ls")], id="in a tool's name"),
+        pytest.param([prints(f"{HOSTILE}\n")], id="in a line that is no JSON"),
+        pytest.param([prints(f"{HOSTILE}\n", stderr=True)], id="on stderr"),
+        pytest.param([init(key_source=HOSTILE, model=HOSTILE)], id="in the name of the model"),
+        pytest.param([starts(NAMED)], id="in the name of a process that is left"),
+        pytest.param([result(HOSTILE)], id="in a result"),
+    ],
+)
+def test_escape_sequences_of_the_agent_do_not_reach_the_terminal(
+    project: Project, agent: Agent, acts: list[Act]
+) -> None:
+    project.has_tasks("one")
+    agent.story(step(*acts, ticks="all", writes_done=True))
+    run = project.ralph_tty(*BUILD, "--max-iterations", "1")
+    assert [escape for escape in ESCAPES if escape in run.stdout] == []
+
+
+@pytest.mark.parametrize("where", ["a task", "the reason of a block", "the agent's last words", "an error"])
+def test_escape_sequences_in_what_ralph_repeats(project: Project, agent: Agent, where: str) -> None:
+    hostile = HOSTILE.replace("\r", "").replace("\x00", "")
+    stories = {
+        "a task": step(adds=hostile, ticks="first"),
+        "the reason of a block": step(blocks=hostile),
+        "the agent's last words": raw(init(), says(hostile), exit_code=1),
+        "an error": raw(init(), *api_error(hostile, "server_error", status=500), exit_code=1),
+    }
+    project.has_tasks("one")
+    agent.story(stories[where])
+    run = project.ralph_tty(*BUILD, "--max-iterations", "1")
+    assert [escape for escape in ESCAPES if escape in run.stdout] == []
+
+
+def test_without_a_terminal_lines_are_plain(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(says("Hello."), tool("Bash", command="ls"), ticks="all", writes_done=True))
+    run = project.build()
+    assert "▸ Bash ls" in run.text
+    assert not {"\x1b", "\r", "\b"} & set(run.text)
