@@ -8,47 +8,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from ralph.errors import RalphError
 from ralph.process import MARK, Ended, How
 from ralph.settings import Settings
+from ralph.turn import Outcome, Turn
 
 Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
-
-
-class Outcome(Enum):
-    """What a turn came to."""
-
-    OK = "ok"
-    FAILED = "failed"
-    OUT_OF_TURNS = "out of turns"
-    LIMIT = "usage limit"
-    HOPELESS = "cannot mend itself"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What came of running the agent once."""
-
-    outcome: Outcome
-    why: str = ""
-    """What went wrong, for a person, with the remedy where there is one."""
-    text: str = ""
-    """Its final words."""
-    cost_usd: float | None = None
-    at_least: bool = False
-    """The cost is a lower bound, because the record is not whole."""
-    resets_at: float | None = None
-    """When a reached usage limit ends, in seconds since 1970."""
-    left_over: tuple[str, ...] = ()
-    took_s: float = 0.0
 
 
 def is_claude(command: Sequence[str]) -> bool:

@@ -62,7 +62,7 @@ def _open_missing_streams() -> None:
 
 
 def _complain(message: str, code: int) -> None:
-    from ralph.screen import attended, plain  # noqa: PLC0415 - only this way out pays
+    from ralph.terminal import attended, plain  # noqa: PLC0415 - only this way out pays
 
     if code == 75 and not attended():
         return

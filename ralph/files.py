@@ -4,7 +4,6 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +44,8 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
 @contextlib.contextmanager
 def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Path]:
     """A file beside `target` that holds `data` on disk, 0600 from its first byte; gone afterwards unless renamed."""
+    import tempfile  # noqa: PLC0415 - a start on a finished plan writes nothing
+
     fd, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".ralph", dir=target.parent)
     try:
         with os.fdopen(fd, "wb") as file:

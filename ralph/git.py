@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.process import call, somebody_runs
+from ralph.turn import Commits
 
 _TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
-    """What was committed between two looks."""
-
-    count: int = 0
-    added: int = 0
-    removed: int = 0
 
 
 def _git(*arguments: str) -> bytes | None:

@@ -3,8 +3,6 @@
 import contextlib
 import errno
 import fcntl
-import hashlib
-import json
 import os
 import time
 from dataclasses import dataclass
@@ -53,6 +51,8 @@ def acquire(tree: Path) -> Lock:
 
 def announce(tree: Path, plan: str) -> None:
     """Leaves word of who holds the lock, for the one who finds it held."""
+    import json  # noqa: PLC0415 - only a run pays for it
+
     said = {"pid": os.getpid(), "plan": plan, "since": time.strftime("%Y-%m-%d %H:%M:%S"), "tree": str(tree)}
     note = _note(tree)
     with contextlib.suppress(OSError):  # the lock itself needs no file
@@ -61,6 +61,8 @@ def announce(tree: Path, plan: str) -> None:
 
 
 def _holder(tree: Path) -> str:
+    import json  # noqa: PLC0415 - only a locked start pays for it
+
     try:
         said = json.loads(_note(tree).read_bytes())
         return f"{said['plan']} since {said['since']} (pid {said['pid']})"
@@ -69,4 +71,6 @@ def _holder(tree: Path) -> str:
 
 
 def _note(tree: Path) -> Path:
+    import hashlib  # noqa: PLC0415 - same
+
     return files.state_home() / "locks" / f"{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}.json"

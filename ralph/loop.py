@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from ralph.agent import Outcome, Turn
-from ralph.git import Commits
 from ralph.progress import Progress, Task, vanished
+from ralph.turn import Commits, Outcome, Turn
 
 
 class Reason(Enum):

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import agent, channels, loop, notices, progress, said
@@ -26,11 +27,15 @@ _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
 
-def night(start: Start, file: ProgressFile, state: State, screen: Screen, held: Lock) -> int:
+def night(start: Start, state: State, held: Lock, said_before: Sequence[str]) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it."""
     argv = agent.argv(start.settings, start.agent_arguments)
     agent.check_there(argv)
     prompt = start.prompt()
+    screen = Screen()
+    for line in said_before:
+        screen.complain(f"ralph: {line}")
+    file = ProgressFile(start.progress_path, state, lambda line: screen.complain(f"ralph: {line}"))
     told = Told(screen=screen, outbox=_outbox(screen))
     _prepare(start, file, state)
     signals.install(lambda: screen.say(_NO_SUSPENSION))

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from ralph.agent import Outcome
 from ralph.channels import Notice
 from ralph.loop import Iteration, Judgement, Reason, Stop
 from ralph.progress import Progress
+from ralph.turn import Outcome
 from ralph.view import duration
 
 

@@ -1,15 +1,18 @@
 """The progress file on disk: read, edited, brought back when lost; never at the cost of what somebody wrote."""
 
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import files, progress
 from ralph.errors import RalphError
 from ralph.progress import Progress
+
+if TYPE_CHECKING:
+    from ralph.state import State
 
 _SETTLE_S = 1.0
 """An editor that saves in place leaves the file empty for a moment; by rename, missing."""
@@ -17,11 +20,11 @@ _EDIT_TRIES = 50
 
 
 class ProgressFile:
-    """The one file that is the state. `keep` stores bytes a person may want back; `say` tells what was done to it."""
+    """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
 
-    def __init__(self, path: Path, *, keep: Callable[[str, bytes], Path], say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, state: "State", say: Callable[[str], None]) -> None:
         self.path = path
-        self._keep = keep
+        self._keep = state.keep
         self._say = say
         self._last = b""
         self._parsed = progress.parse(b"")
@@ -76,6 +79,8 @@ class ProgressFile:
         what = "was gone or empty"
         if self.path.exists() and not self.path.is_file():
             what = f"had become {_kind(self.path)}"
+            import shutil  # noqa: PLC0415 - nearly never needed
+
             aside = self._keep(self.path.name, b"")
             aside.unlink()
             shutil.move(self.path, aside)

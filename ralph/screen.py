@@ -3,39 +3,22 @@
 import contextlib
 import os
 import queue
-import re
 import shutil
 import threading
 import time
 
+from ralph.terminal import is_terminal, plain
+
 _LINES_KEPT = 10_000
 _STALLED_S = 1.0
 """Seconds after which a reader that takes nothing counts as gone, and lines are dropped."""
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def plain(text: str) -> str:
-    """The text with everything visible that could steer a terminal: control characters, escapes, bidi overrides."""
-    return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
-
-
-def attended() -> bool:
-    """Whether somebody sees what is printed."""
-    return _is_terminal(1) or _is_terminal(2)
-
-
-def _is_terminal(fd: int) -> bool:
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
 
 
 class Screen:
     """Prints from a thread of its own, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else."""
 
     def __init__(self) -> None:
-        self.width = shutil.get_terminal_size().columns if _is_terminal(1) else None
+        self.width = shutil.get_terminal_size().columns if is_terminal(1) else None
         self._colour = self.width is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._waiting: queue.Queue[tuple[int, bytes]] = queue.Queue(_LINES_KEPT)
         self._lost = 0

@@ -13,9 +13,9 @@ from ralph.loop import Limits, Reason, Stop, Tallies, verdict
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, folders
-from ralph.screen import Screen, attended
 from ralph.settings import Given, Settings
 from ralph.state import State
+from ralph.terminal import attended, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,24 +80,20 @@ def run(asked: Asked) -> int:
     start = _find(asked)
     if asked.dry_run:
         return _show(start)
-    screen = Screen()
+    said_before: list[str] = []
     state = State(start.name, start.progress_path)
-    file = ProgressFile(start.progress_path, keep=state.keep, say=lambda line: screen.complain(f"ralph: {line}"))
+    file = ProgressFile(start.progress_path, state, said_before.append)
     tree = lock.working_tree(Path.cwd())
     held = lock.acquire(tree)
     try:
-        early = _early_stop(start, file, screen)
+        early = _early_stop(start, file, said_before)
         if early is None:
             from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-            for warning in _warnings():
-                screen.complain(f"ralph: {warning}")
             lock.announce(tree, start.plan.name)
-            return night(start, file, state, screen, held)
+            return night(start, state, held, [*_warnings(), *said_before])
         if attended():
-            screen.say(f"ralph: {early}")
-            screen.open()
-            screen.close()
+            print(f"ralph: {plain(str(early))}")
         return early.stop.reason.code
     finally:
         held.release()
@@ -151,7 +147,7 @@ def _show(start: Start) -> int:
     return 0
 
 
-def _early_stop(start: Start, file: ProgressFile, screen: Screen) -> "_Early | None":
+def _early_stop(start: Start, file: ProgressFile, said_before: list[str]) -> "_Early | None":
     """Why there is nothing to do; None when there is."""
     if not file.exists():
         _check_folder(start)
@@ -159,7 +155,7 @@ def _early_stop(start: Start, file: ProgressFile, screen: Screen) -> "_Early | N
     now = file.read()
     _check_same_plan(start, now)
     if now.blocked_by_ralph and attended():
-        screen.say(f"ralph: took RALPH_BLOCKED out, since you are here; it said: {now.blocked}")
+        said_before.append(f"took RALPH_BLOCKED out, since you are here; it said: {now.blocked}")
         now = file.edit(progress.without_own_block)
     stop = verdict(now, Tallies(), start.limits)
     return None if stop is None else _Early(start, now, stop)

@@ -1,15 +1,18 @@
 """What ralph leaves behind, outside of the working directory: transcripts, and what it displaced."""
 
 import contextlib
-import hashlib
+import functools
 import os
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.process import Files
+
+if TYPE_CHECKING:
+    from ralph.process import Files
 
 TRANSCRIPTS_BYTES = 200_000_000
 """Finished transcripts kept for one plan; the oldest go first."""
@@ -20,9 +23,17 @@ class State:
     """The folder `<plan>-<hash of the progress file's path>` under the state home, 0700, made when first needed."""
 
     def __init__(self, name: str, progress_path: Path) -> None:
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(progress_path))).hexdigest()[:10]
-        plain = re.sub(r"[^\w.-]+", "_", name.encode("ascii", "replace").decode())[:40]
-        self.folder = files.state_home() / f"{plain}-{digest}"
+        self._name = name
+        self._progress_path = progress_path
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        """Its path."""
+        import hashlib  # noqa: PLC0415 - only a run pays for it
+
+        digest = hashlib.sha256(os.fsencode(os.path.realpath(self._progress_path))).hexdigest()[:10]
+        plain = re.sub(r"[^\w.-]+", "_", self._name.encode("ascii", "replace").decode())[:40]
+        return files.state_home() / f"{plain}-{digest}"
 
     def _sub(self, name: str) -> Path:
         folder = self.folder / name
@@ -33,8 +44,10 @@ class State:
             raise RalphError(f"{folder}: cannot be made: {error.strerror}; set XDG_STATE_HOME elsewhere", 1) from error
         return folder
 
-    def transcripts(self, run: str, iteration: int, prompt: str) -> Files:
+    def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
+        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
+
         stem = self._sub("transcripts") / f"{run}-{iteration:04d}"
         made = Files(
             prompt=stem.with_suffix(".prompt.md"), output=stem.with_suffix(".jsonl"), errors=stem.with_suffix(".err")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import directives, git, notices, progress
-from ralph.agent import Outcome, Stream, Turn, is_claude
+from ralph.agent import Stream, is_claude
 from ralph.channels import Outbox
 from ralph.errors import RalphError
 from ralph.loop import Iteration, Judgement, Reason, Stop
@@ -19,6 +19,7 @@ from ralph.prompt import Prompt
 from ralph.screen import Screen
 from ralph.settings import Given, Settings
 from ralph.state import State
+from ralph.turn import Commits, Outcome, Turn
 from ralph.view import View
 
 _LARGE_BYTES = 50_000
@@ -143,7 +144,7 @@ class RealWorld:
         if git.remove_orphaned_lock(self._index_lock, before):
             self._screen.say(f"ralph: removed {self._index_lock}, left behind by the agent")
 
-    def _commits(self) -> git.Commits:
+    def _commits(self) -> Commits:
         old, self._head = self._head, git.head()
         return git.commits(old, self._head)
 

@@ -3,10 +3,12 @@
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from ralph_driver import COMMAND, Project
-from stories import Agent, says, step
+from ralph_driver import COMMAND, Project, eventually
+from stories import Agent, marks, says, step, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
 MUCH = "A word of some length. " * 10_000
@@ -34,6 +36,16 @@ def is_done(project: Project, agent: Agent) -> bool:
 def test_closed_descriptors_and_a_full_device(project: Project, agent: Agent, closed: str) -> None:
     ended = project.ralph(*BUILD, prefix=("sh", "-c", f'exec "$@" {closed}', "sh"))
     assert (ended.code, is_done(project, agent)) == (0, True), ended.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's descriptors as files")
+def test_no_other_file_takes_the_number_of_a_closed_descriptor(project: Project, agent: Agent) -> None:
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    run = project.start(*BUILD, prefix=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"))
+    eventually(lambda: agent.reached("on"))
+    assert {str(Path(f"/proc/{run.pid}/fd/{number}").readlink()) for number in range(3)} == {os.devnull}
+    agent.let("go")
+    assert run.wait().code == 0
 
 
 @pytest.mark.parametrize("reads", ["nothing and has gone", "nothing", "a little"])

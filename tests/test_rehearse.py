@@ -81,7 +81,7 @@ def test_it_prints_what_a_real_run_prints(plain_project: Project) -> None:
     ]
     summaries = [line for line in lines if line.startswith("#")]
     for number, task in enumerate(TASKS, 1):
-        assert f"Task {number}: {task}" in lines
+        assert f"  Task {number}: {task}" in lines
         assert any(line.startswith(f"#{number} · {number}/4 tasks (+1) · 1 commit") for line in summaries), summaries
 
 

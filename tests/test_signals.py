@@ -1,6 +1,7 @@
 """Real signals to real processes: however a run ends, what its agent started ends, and the next run goes on."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -309,10 +310,14 @@ def test_a_server_that_is_left_behind_is_ended_and_said(project: Project, agent:
     assert "sleep 4242" in ended.text
 
 
-def test_a_notify_script_is_never_taken_for_the_agents(project: Project, agent: Agent, tmp_path: Path) -> None:
-    """It runs all through the sweep after the first iteration."""
+@pytest.mark.parametrize("how", ["exec", "env -i PATH=/usr/bin:/bin"])
+def test_a_notify_script_is_never_taken_for_the_agents(
+    project: Project, agent: Agent, tmp_path: Path, how: str
+) -> None:
+    """It runs all through the sweep after the first iteration, and may clean its environment."""
     told, second = tmp_path / "told", agent.folder / "mark-second"
-    notify_with(project, tmp_path, f"until [ -e '{second}' ]; do sleep 0.02; done; echo \"$1\" >> '{told}'")
+    waits = f"until [ -e '{second}' ]; do sleep 0.02; done; echo \"$1\" >> '{told}'"
+    notify_with(project, tmp_path, f'{how} sh -c {shlex.quote(waits)} sh "$1"')
     project.has_tasks("one")
     agent.story(step(starts("exec sleep 4242")), step(marks("second"), ticks="all", writes_done=True))
     ended = project.build()
