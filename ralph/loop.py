@@ -178,7 +178,7 @@ def _refusal(after: Progress, missing: tuple[Task, ...], turn: Turn) -> tuple[st
     if missing:
         reasons.append(f"{_tasks(len(missing))} gone without being ticked, now put back: {_named(missing)}")
     if turn.outcome is not Outcome.OK:
-        reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
+        reasons.append(f"the iteration that claimed it did not end well: {turn.why or turn.outcome.value}")
     return tuple(reasons)
 
 
@@ -197,6 +197,8 @@ def _planned(iteration: Iteration) -> Stop:
         return _ENDS[turn.outcome](turn)
     if turn.outcome is not Outcome.OK:
         return Stop(Reason.PLAN_FAILED, turn.why)
+    if iteration.after.blocked is not None:
+        return Stop(Reason.BLOCKED, iteration.after.blocked)
     if iteration.strays:
         return Stop(Reason.PLAN_FAILED, f"planning writes no code, yet changed {', '.join(iteration.strays[:10])}")
     return Stop(Reason.PLANNED)

@@ -12,7 +12,7 @@ from ralph import agent, channels, loop, notices, progress, said
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import Reason, Stop
-from ralph.process import Care, Family, Guardian, Patience, be_subreaper, signals
+from ralph.process import Care, Family, Guardian, Patience, be_subreaper, end_own, signals
 from ralph.progress_file import ProgressFile
 from ralph.screen import Screen
 from ralph.start import Start
@@ -59,8 +59,11 @@ def night(start: Start, state: State, held: Lock, said_before: Sequence[str]) ->
         values=start.values,
     )
     world = RealWorld(job, file, state, told, care)
-    stop, code = _loop(world, start, file)
-    _tell(world, stop, file, told)
+    stop, code = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), 1
+    try:
+        stop, code = _loop(world, start, file)
+    finally:
+        _tell(world, stop, file, told)
     state.rotate()
     shutil.rmtree(litter, ignore_errors=True)
     guardian.dismiss()
@@ -109,3 +112,4 @@ def _tell(world: RealWorld, stop: Stop, file: ProgressFile, told: Told) -> None:
     while told.outbox.pending() and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     told.outbox.close(0)
+    end_own()

@@ -326,6 +326,32 @@ def test_a_notify_script_is_never_taken_for_the_agents(
     assert "Ralph Started" in told.read_text()
 
 
+def test_what_a_notify_script_leaves_running_is_a_persons(
+    project: Project, agent: Agent, tmp_path: Path, offspring: Offspring
+) -> None:
+    """A player or a browser: its parent is gone, so it is ralph's child when the first agent's are swept."""
+    notify_with(
+        project, tmp_path, f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; {offspring.sleeper('player')} & }}"
+    )
+    project.has_tasks("one")
+    waits = f"until [ -e '{tmp_path}/offspring/player' ]; do sleep 0.02; done; exec sleep 4242"
+    agent.story(step(starts(waits)), step(ticks="all", writes_done=True))
+    assert project.build().code == 0
+    assert offspring.alive() == ["player"]
+
+
+def test_a_notify_script_that_never_ends_ends_with_ralph(
+    project: Project, agent: Agent, tmp_path: Path, offspring: Offspring
+) -> None:
+    notify_with(project, tmp_path, f"exec {offspring.sleeper('script')}")
+    run = start(project, agent)
+    offspring.pid("script")
+    run.signal(signal.SIGINT)
+    run.signal(signal.SIGINT)
+    assert run.wait().code == -signal.SIGINT
+    eventually(lambda: not offspring.alive())
+
+
 def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:

@@ -7,6 +7,7 @@ finds all of it. Where environments can be read, the mark in `RALPH_RUN_ID` find
 
 import contextlib
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -18,8 +19,11 @@ from pathlib import Path
 from ralph.process import signals
 
 MARK = "RALPH_RUN_ID"
-OWN = "RALPH_OWN_CHILD"
-"""Marks the programs that ralph runs for itself (git, notify scripts): never swept, nor their children."""
+OWN = ("RALPH_OWN_CHILD", secrets.token_hex(8))
+"""Marks the programs that ralph runs for itself (git, notify scripts): never swept, nor what they start.
+
+The value is new in each process, so that an agent cannot mark itself, and a nested ralph's are not spared.
+"""
 
 LOOK_EVERY_S = 0.5 if sys.platform == "linux" else 2.0
 """Seconds between looks at the process table: 2 ms from /proc, a program to run elsewhere."""
@@ -159,7 +163,12 @@ class Family:
         found = roots | _below(roots | {self.ralph}, processes, spared)
         found -= spared | _ancestors(os.getpid(), processes) | _ancestors(self.ralph, processes)
         self._remember(found, processes)
-        return {pid: processes[pid] for pid in found if not processes[pid].zombie and OWN.encode() not in environ(pid)}
+        return {pid: processes[pid] for pid in found if not processes[pid].zombie and not self._is_spared(pid)}
+
+    def _is_spared(self, pid: int) -> bool:
+        """Whether ralph runs it for itself; once ralph is dead nobody waits for it, and the guardian ends that too."""
+        name, value = OWN
+        return self.ralph == os.getpid() and environ(pid).get(name.encode()) == value.encode()
 
     def _remember(self, pids: set[int], processes: dict[int, Process]) -> None:
         self._seen = {pid: processes[pid].started for pid in pids}
@@ -182,6 +191,14 @@ class Family:
         self._seen.clear()
         reap_orphans()
         return names
+
+
+def end_own() -> None:
+    """Kills what ralph still runs for itself: a notify script that hangs must not outlive it."""
+    with spawning:
+        for pid in own:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
 
 
 def _no_children() -> bool:

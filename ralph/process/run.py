@@ -176,7 +176,7 @@ def call(
         with family.spawning:
             child = subprocess.Popen(
                 argv,
-                env={**(os.environ if env is None else env), family.OWN: "1"},
+                env={**(os.environ if env is None else env), family.OWN[0]: family.OWN[1]},
                 cwd=cwd,
                 stdin=given,
                 stdout=out,
