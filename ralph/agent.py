@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ def is_claude(command: Sequence[str]) -> bool:
 def argv(settings: Settings, extra: Sequence[str]) -> list[str]:
     """The command line of the agent. Raises RalphError for settings it cannot honour."""
     if not is_claude(settings.agent):
-        asked = sorted(settings.said & {"model", "effort", "max_turns"})
+        asked = [settings.said[name] for name in ("model", "effort", "max_turns") if name in settings.said]
         if asked:
-            names = ", ".join("--" + name.replace("_", "-") for name in asked)
+            where = ", ".join(asked)
             raise RalphError(
-                f"{names}: only claude understands this, and the agent is {settings.agent[0]}; leave it out"
+                f"{where}: only claude understands this, and the agent is {settings.agent[0]}; leave it out"
             )
         return [*settings.agent, *extra]
     flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
@@ -51,7 +52,10 @@ def check_there(command: Sequence[str]) -> None:
     if shutil.which(command[0]):
         return
     if "/" in command[0]:
-        what = "is not executable; chmod +x it" if Path(command[0]).is_file() else "is not there"
+        path = Path(command[0])
+        what = (
+            "is not executable; chmod +x it" if path.is_file() else "is a folder" if path.is_dir() else "is not there"
+        )
         raise RalphError(f"the agent {command[0]} {what}, or name another with --agent", 1)
     raise RalphError(
         f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}; "
@@ -78,6 +82,29 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
     return env
 
 
+class Lines:
+    """Cuts bytes that come in pieces into lines."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The lines that are whole now."""
+        first, *more = data.split(b"\n")
+        self._rest += first
+        if not more:
+            if len(self._rest) > _LINE_LIMIT:
+                self._rest.clear()
+            return []
+        lines = [bytes(self._rest), *more[:-1]]
+        self._rest = bytearray(more[-1])
+        return lines
+
+    def last(self) -> list[bytes]:
+        """What came without a line end, when nothing more comes."""
+        return self.cut(b"\n") if self._rest else []
+
+
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
@@ -87,7 +114,7 @@ class Stream:
     def __init__(self, show: Callable[[Event], None], quiet: Callable[[], None]) -> None:
         self._show = show
         self.quiet = quiet
-        self._rest = bytearray()
+        self._output, self._errors = Lines(), Lines()
         self._started = False
         self._waits = False
         self._over = False
@@ -99,14 +126,13 @@ class Stream:
 
     def sees(self, data: bytes) -> None:
         """The next bytes of the output."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._rest += line
-            self._line(bytes(self._rest))
-            self._rest.clear()
-        self._rest += rest
-        if len(self._rest) > _LINE_LIMIT:
-            self._rest.clear()
+        for line in self._output.cut(data):
+            self._line(line)
+
+    def complains(self, data: bytes) -> None:
+        """The next bytes of its standard error, shown as text."""
+        for line in self._errors.cut(data):
+            self._show(_as_text(line))
 
     def has_result(self) -> bool:
         """Whether its result is there and nothing has woken it since."""
@@ -120,7 +146,7 @@ class Stream:
         event = _event(line)
         if event is None:
             self._last_text = line.decode(errors="replace").strip() or self._last_text
-            self._show({"type": "text", "text": line.decode(errors="replace").rstrip("\r")})
+            self._show(_as_text(line))
             return
         self._note(event)
         self._show(event)
@@ -141,16 +167,16 @@ class Stream:
 
     def turn(self, ended: Ended, errors: str, took_s: float) -> Turn:
         """What it all came to; `errors` is what the agent wrote to standard error."""
-        if self._rest:
-            self.sees(b"\n")
+        for line in self._output.last():
+            self._line(line)
+        for line in self._errors.last():
+            self._show(_as_text(line))
         outcome, why = self._judged(ended, errors)
-        result = self._result or {}
         cost = self._cost
         resets = self._rejected.get("resetsAt")
         return Turn(
             outcome=outcome,
-            why=why,
-            text=str(result.get("result") or self._last_text),
+            why=why.encode(errors="replace").decode(),  # JSON can hold halves of characters; nothing else can
             cost_usd=float(cost) if isinstance(cost, int | float) else None,
             at_least=ended.shrunk or (self._started and not self._result),
             resets_at=float(resets) if outcome is Outcome.LIMIT and isinstance(resets, int | float) else None,
@@ -160,7 +186,7 @@ class Stream:
 
     def _judged(self, ended: Ended, errors: str) -> tuple[Outcome, str]:
         if ended.how is How.INTERRUPTED:
-            return Outcome.INTERRUPTED, ""
+            return Outcome.INTERRUPTED, "it was interrupted"
         if self._result is not None and self._result.get("is_error"):
             return self._result_error(self._result)
         if ended.shrunk:
@@ -176,7 +202,9 @@ class Stream:
         said = str(result.get("result") or "; ".join(map(str, result.get("errors") or [])) or result.get("subtype"))
         status = result.get("api_error_status")
         if status == 429 or self._error == "rate_limit":
-            return Outcome.LIMIT, said
+            resets = self._rejected.get("resetsAt")
+            until = time.strftime("; until %Y-%m-%d %H:%M", time.localtime(resets)) if isinstance(resets, int) else ""
+            return Outcome.LIMIT, said + until
         if result.get("subtype") == "error_max_turns":
             return Outcome.OUT_OF_TURNS, said
         for kinds, codes, remedy in _HOPELESS:
@@ -195,7 +223,7 @@ class Stream:
         for pattern, remedy in _REFUSALS:
             if re.search(pattern, errors):
                 return Outcome.HOPELESS, f"{said} ({remedy})"
-        if code in (126, 127):
+        if code in (126, 127) and not self._last_text:
             return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
         return Outcome.FAILED, said
 
@@ -217,6 +245,10 @@ _REFUSALS = (
     (r"requires --verbose|Session ID .* already in use|No conversation found", "see the arguments after --"),
 )
 """What the real agent writes to standard error when it refuses to start at all (facts, 2, 8 and 10)."""
+
+
+def _as_text(line: bytes) -> Event:
+    return {"type": "text", "text": line.decode(errors="replace").rstrip("\r")}
 
 
 def _event(line: bytes) -> Event | None:

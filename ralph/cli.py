@@ -29,7 +29,8 @@ In the progress file, alone on a line:
 Ctrl+C stops at once and leaves nothing running."""
 
 _EPILOG = """Each setting may also stand, under the name in brackets, in the environment, as a line
-`RALPH_NAME: value` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the first of these wins.
+`RALPH_NAME: value` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line wins, then
+the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them.
 
 Exit codes: 0 done, 1 it does not work, 2 wrong use, 3 a limit or RALPH_STOP, 4 a person is needed, 75 another run
 works here; 129, 130, 143 by signal."""
@@ -180,6 +181,8 @@ def _notify_setup() -> int:
     """Choose channels and enter their settings."""
     from ralph import channels, said, wizard  # noqa: PLC0415 - not needed by a run
 
+    if not sys.stdin.isatty():
+        raise RalphError("ralph notify setup asks questions and needs a terminal; or write ~/.ralph.env yourself")
     return wizard.setup(said.home_file(), channels.load(channels.default_folders()))
 
 
@@ -197,20 +200,24 @@ def _notify_test() -> int:
 def _config(what: str, choice: str) -> int:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     from ralph import envfile, said  # noqa: PLC0415 - not needed by a run
-    from ralph.settings import resolve  # noqa: PLC0415
+    from ralph.settings import BY_VARIABLE, resolve  # noqa: PLC0415
 
-    on, off = choice in ("on", "true", "yes", "1"), choice in ("off", "false", "no", "0")
-    if what != "commit" or not (on or off or choice == "status"):
+    setting = BY_VARIABLE["RALPH_AUTO_COMMIT"]
+    try:
+        on = choice != "status" and setting.parse(choice)
+    except ValueError:
+        what = ""
+    if what != "commit":
         raise RalphError("usage: ralph config commit on|off|status")
     path = said.home_file()
-    if on or off:
+    if choice != "status":
         envfile.update(path, {"RALPH_AUTO_COMMIT": "true" if on else "false"})
-        click.echo(f"auto-commit is {'on' if on else 'off'} ({path})")
-        return 0
-    given = [*said.in_environment(), *said.in_file(path, Source.HOME_FILE)]
-    given = [one for one in given if one.variable == "RALPH_AUTO_COMMIT" and one.text.strip()]
-    where = given[0].where if given else "default"
-    click.echo(f"auto-commit is {'on' if resolve(given).auto_commit else 'off'} ({where})")
+        click.echo(f"auto-commit is {'on' if on else 'off'} in {path}")
+    in_env_files, problems = said.in_files()
+    given = [one for one in [*said.in_environment(), *in_env_files] if one.variable == setting.variable]
+    settings = resolve(given, problems=problems)
+    where = settings.said.get(setting.field, "default")
+    click.echo(f"auto-commit is {'on' if settings.auto_commit else 'off'} ({where})")
     return 0
 
 

@@ -1,12 +1,19 @@
 """Files: replacing one without ever losing what it held, and where ralph's own lie."""
 
 import contextlib
+import errno
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+_QUIET_S = 0.01
+"""An editor that saves in place writes in pieces, with less than this between them; clocks of files tick every 4 ms."""
+_PATIENCE_S = 1.0
+_LINGER_S = 0.002
+"""Seconds between opening a file and emptying it, for whoever is about to save in place."""
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # Linux renameat2(2); macOS renamex_np calls the same thing RENAME_SWAP, also 2
 
@@ -25,20 +32,37 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
 def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     """Replaces the file if it still holds `seen`; False when somebody else wrote it first, and theirs stands.
 
-    The two files change places in one step, then the displaced one is looked at: an editor that saved in between,
-    in place or by rename, gets its version back. Without that system call only the look before remains.
+    The two files change places in one step, then the displaced one is looked at: an editor that saved in between, in
+    place or by rename, gets its version back. Without that system call only the look before remains.
     """
     target = Path(os.path.realpath(path))
-    with _written_beside(target, data, None) as new:
+    with contextlib.suppress(FileNotFoundError), _written_beside(target, data, None) as new:
+        _wait_for_quiet(target)
         if target.read_bytes() != seen:
             return False
         if not _exchange(new, target):
             new.rename(target)
-        elif new.read_bytes() != seen:
+        elif _was_written_to(new, seen):
             _exchange(new, target)
             return False
-    _fsync_folder(target.parent)
-    return True
+        _fsync_folder(target.parent)
+        return True
+    return False
+
+
+def _was_written_to(displaced: Path, seen: bytes) -> bool:
+    """Whether somebody changed the file before it was displaced, or had it open by then and does so at once."""
+    if displaced.read_bytes() != seen:
+        return True
+    time.sleep(_LINGER_S)
+    return displaced.read_bytes() != seen
+
+
+def _wait_for_quiet(path: Path) -> None:
+    """Returns when nobody has written there for a moment: what is half saved would be taken for the whole."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while abs(time.time() - path.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
+        time.sleep(_QUIET_S / 5)
 
 
 @contextlib.contextmanager
@@ -77,14 +101,18 @@ def _default_mode() -> int:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Whether the system swapped the two names in one step (file systems without it refuse and change nothing)."""
+    """Whether the system can swap two names in one step, and did. Raises FileNotFoundError when one is gone."""
     import ctypes  # noqa: PLC0415 - 10 ms that a start on a finished plan need not pay
 
     libc = ctypes.CDLL(None, use_errno=True)
     a, b = os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin":
-        return hasattr(libc, "renamex_np") and libc.renamex_np(a, b, _RENAME_EXCHANGE) == 0
-    return hasattr(libc, "renameat2") and libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) == 0
+        done = hasattr(libc, "renamex_np") and libc.renamex_np(a, b, _RENAME_EXCHANGE) == 0
+    else:
+        done = hasattr(libc, "renameat2") and libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) == 0
+    if not done and ctypes.get_errno() == errno.ENOENT:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(other))
+    return done
 
 
 def _fsync_folder(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """One run per working tree: a lock on the folder itself, which leaves no file there and dies with its holders."""
 
+import binascii
 import contextlib
 import errno
 import fcntl
@@ -71,6 +72,4 @@ def _holder(tree: Path) -> str:
 
 
 def _note(tree: Path) -> Path:
-    import hashlib  # noqa: PLC0415 - same
-
-    return files.state_home() / "locks" / f"{hashlib.sha256(os.fsencode(tree)).hexdigest()[:16]}.json"
+    return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(tree)):08x}.json"

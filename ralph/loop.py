@@ -4,7 +4,6 @@ Nothing here touches the outside. The progress file is read anew each time round
 command goes on where the file says.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
@@ -17,15 +16,18 @@ class Reason(Enum):
     """Why a run ends, and the exit code that says so."""
 
     DONE = 0, "done"
-    PLANNED = 0, "planned"
+    ONCE = 0, "finished"
+    """A mode that is one iteration, such as plan."""
     FAILURES = 1, "failed"
     HOPELESS = 1, "cannot go on"
-    PLAN_FAILED = 1, "planning failed"
+    ONCE_FAILED = 1, "not finished"
+    """Such a mode did not do what it is for."""
     LIMIT = 3, "limit reached"
     STOPPED = 3, "stopped"
     BLOCKED = 4, "blocked"
     REFUSED = 4, "done refused"
-    INTERRUPTED = 130, "interrupted"
+    INTERRUPTED = 128, "interrupted"
+    """The signal's number is added."""
 
     def __init__(self, code: int, label: str) -> None:
         self.code = code
@@ -42,7 +44,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What this start may use. None is no limit."""
+    """What the loop needs to know of the settings. None is no limit."""
 
     max_iterations: int | None
     max_failures: int | None
@@ -113,11 +115,17 @@ class World(Protocol):
     def iterate(self, number: int, before: Progress) -> Iteration:
         """Renders the prompt, runs the agent once to its very end, and looks at what changed."""
 
-    def settle_done(self, judged: Judgement, *, hold: bool) -> Progress:
-        """Lets a claimed RALPH_DONE stand, or takes it back and leaves reasons and missing tasks in the file."""
+    def accept_done(self) -> Progress:
+        """RALPH_DONE holds."""
+
+    def refuse_done(self, judged: Judgement) -> Progress:
+        """Takes RALPH_DONE back, leaves the reasons in the file and puts missing tasks back into the list."""
+
+    def stay_in_progress(self) -> Progress:
+        """A mode that is one iteration declares nothing done: the file says IN_PROGRESS afterwards."""
 
     def record(self, iteration: Iteration, judged: Judgement) -> None:
-        """Tells the person at the screen what came of it."""
+        """Adds it to the sums of the run and tells the person at the screen."""
 
     def notice_progress(self) -> None:
         """Tells the person who is away."""
@@ -145,7 +153,7 @@ def verdict(now: Progress, tallies: Tallies, limits: Limits) -> Stop | None:
             f"done was claimed {tallies.refusals} times in a row and does not hold: {tallies.last_refusal}",
         )
     if limits.max_iterations is not None and tallies.iterations >= limits.max_iterations:
-        return Stop(Reason.LIMIT, f"max-iterations reached ({limits.max_iterations})")
+        return Stop(Reason.LIMIT, f"max-iterations is {limits.max_iterations}")
     return None
 
 
@@ -159,10 +167,10 @@ def judge(iteration: Iteration, limits: Limits) -> Judgement:
     elif turn.outcome is Outcome.FAILED:
         judged = replace(judged, failed=turn.why)
     if limits.once:
-        return replace(judged, ended=_planned(iteration))
-    if after.done:
-        judged = replace(judged, refused=_refusal(after, missing, turn))
-    return replace(judged, ended=_ENDS[turn.outcome](turn) if turn.outcome in _ENDS else None)
+        return replace(judged, ended=_once(iteration))
+    if turn.outcome in _ENDS:
+        judged = replace(judged, ended=Stop(_ENDS[turn.outcome], turn.why))
+    return replace(judged, refused=_refusal(after, missing, turn)) if after.done else judged
 
 
 def _moved(iteration: Iteration) -> bool:
@@ -178,7 +186,7 @@ def _refusal(after: Progress, missing: tuple[Task, ...], turn: Turn) -> tuple[st
     if missing:
         reasons.append(f"{_tasks(len(missing))} gone without being ticked, now put back: {_named(missing)}")
     if turn.outcome is not Outcome.OK:
-        reasons.append(f"the iteration that claimed it did not end well: {turn.why or turn.outcome.value}")
+        reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
     return tuple(reasons)
 
 
@@ -191,23 +199,22 @@ def _named(tasks: tuple[Task, ...]) -> str:
     return shown + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
 
 
-def _planned(iteration: Iteration) -> Stop:
+def _once(iteration: Iteration) -> Stop:
     turn = iteration.turn
-    if turn.outcome in _ENDS:
-        return _ENDS[turn.outcome](turn)
     if turn.outcome is not Outcome.OK:
-        return Stop(Reason.PLAN_FAILED, turn.why)
+        return Stop(_ENDS.get(turn.outcome, Reason.ONCE_FAILED), turn.why)
     if iteration.after.blocked is not None:
         return Stop(Reason.BLOCKED, iteration.after.blocked)
     if iteration.strays:
-        return Stop(Reason.PLAN_FAILED, f"planning writes no code, yet changed {', '.join(iteration.strays[:10])}")
-    return Stop(Reason.PLANNED)
+        changed = ", ".join(iteration.strays[:10])
+        return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
+    return Stop(Reason.ONCE)
 
 
-_ENDS: dict[Outcome, Callable[[Turn], Stop]] = {
-    Outcome.INTERRUPTED: lambda turn: Stop(Reason.INTERRUPTED, turn.why),
-    Outcome.HOPELESS: lambda turn: Stop(Reason.HOPELESS, turn.why),
-    Outcome.LIMIT: lambda turn: Stop(Reason.LIMIT, turn.why),
+_ENDS = {
+    Outcome.INTERRUPTED: Reason.INTERRUPTED,
+    Outcome.HOPELESS: Reason.HOPELESS,
+    Outcome.LIMIT: Reason.LIMIT,
 }
 """Outcomes after which another iteration would only cost."""
 
@@ -218,8 +225,7 @@ def run(world: World, limits: Limits) -> Stop:
     while (stop := world.interrupted() or verdict(before := world.read(), tallies, limits)) is None:
         iteration = world.iterate(tallies.iterations + 1, before)
         judged = judge(iteration, limits)
-        if iteration.after.done:
-            iteration = replace(iteration, after=world.settle_done(judged, hold=not (judged.refused or limits.once)))
+        iteration = replace(iteration, after=_settle(world, iteration, judged, limits))
         world.record(iteration, judged)
         tallies = tallies.plus(judged)
         if judged.ended:
@@ -231,6 +237,17 @@ def run(world: World, limits: Limits) -> Stop:
     if stop.reason in (Reason.FAILURES, Reason.REFUSED):
         world.block(stop.why)
     return stop
+
+
+def _settle(world: World, iteration: Iteration, judged: Judgement, limits: Limits) -> Progress:
+    """What the file says once the status that the agent left there is settled."""
+    before, after = iteration.before, iteration.after
+    if limits.once:
+        planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
+        return world.stay_in_progress() if planned or (after.done and not before.done) else after
+    if judged.refused:
+        return world.refuse_done(judged)
+    return world.accept_done() if after.done else after
 
 
 def _notice_is_due(iterations: int, limits: Limits) -> bool:

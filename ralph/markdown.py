@@ -36,7 +36,7 @@ def outside_fences(text: bytes, pattern: bytes) -> tuple[list[Line], int | None]
     starts = re.compile(rb"^(?:\xef\xbb\xbf)?(?:" + _FENCE_START + rb"|" + pattern + rb")", re.MULTILINE)
     lines = [_line(text, found.start()) for found in starts.finditer(text)]
     fences = [_fence(line.body) for line in lines]
-    reach = _longest_closer_from(fences)
+    reach = _closers_from(fences)
     kept: list[Line] = []
     unclosed: int | None = None
     at = 0
@@ -45,9 +45,8 @@ def outside_fences(text: bytes, pattern: bytes) -> tuple[list[Line], int | None]
         if fence is None:
             kept.append(lines[at])
         elif fence.opens:
-            closer = _closer(fences, at) if reach[at + 1].get(fence.mark, 0) >= fence.length else None
-            if closer is not None:
-                at = closer
+            if any(_closes(end, fence) for end in reach[at + 1].values()):
+                at = next(place for place in range(at + 1, len(lines)) if _closes(fences[place], fence))
             elif unclosed is None:
                 unclosed = lines[at].start
         at += 1
@@ -73,28 +72,27 @@ def _fence(body: bytes) -> _Fence | None:
     )
 
 
-def _longest_closer_from(fences: list[_Fence | None]) -> list[dict[bytes, int]]:
-    """At each place the longest closing run still to come, so that unclosed fences cost no search."""
-    reach: list[dict[bytes, int]] = [{}]
+def _closers_from(fences: list[_Fence | None]) -> list[dict[tuple[bytes, int], _Fence]]:
+    """At each place the longest closing fence of each kind and column still to come, so that unclosed ones cost no search.
+
+    Columns above 40 count as 40: nobody nests that deep, and a text that does must not be slow.
+    """
+    reach: list[dict[tuple[bytes, int], _Fence]] = [{}]
     for fence in reversed(fences):
         known = reach[-1]
-        if fence and fence.closes and fence.length > known.get(fence.mark, 0):
-            known = {**known, fence.mark: fence.length}
+        if fence and fence.closes:
+            kind = (fence.mark, min(fence.column, 40))
+            if kind not in known or known[kind].length < fence.length:
+                known = {**known, kind: fence}
         reach.append(known)
     return reach[::-1]
 
 
-def _closer(fences: list[_Fence | None], at: int) -> int | None:
-    opener = fences[at]
-    assert opener is not None
-    for place in range(at + 1, len(fences)):
-        fence = fences[place]
-        if (
-            fence
-            and fence.closes
-            and fence.mark == opener.mark
-            and fence.length >= opener.length
-            and fence.column <= opener.column + 3
-        ):
-            return place
-    return None
+def _closes(end: _Fence | None, opener: _Fence) -> bool:
+    return (
+        end is not None
+        and end.closes
+        and end.mark == opener.mark
+        and end.length >= opener.length
+        and end.column <= opener.column + 3
+    )

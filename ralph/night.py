@@ -17,6 +17,7 @@ from ralph.progress_file import ProgressFile
 from ralph.screen import Screen
 from ralph.start import Start
 from ralph.state import State
+from ralph.terminal import attended
 from ralph.world import Job, RealWorld, Told
 
 _NO_SUSPENSION = (
@@ -27,44 +28,31 @@ _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
 
-def night(start: Start, state: State, held: Lock, said_before: Sequence[str]) -> int:
-    """Runs the loop to its end; the exit code, 128 + its number where a signal ended it."""
-    argv = agent.argv(start.settings, start.agent_arguments)
-    agent.check_there(argv)
-    prompt = start.prompt()
+def night(start: Start, state: State, held: Lock, warnings: Sequence[str]) -> int:
+    """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
+
+    An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
+    """
     screen = Screen()
-    for line in said_before:
+    for line in warnings:
         screen.complain(f"ralph: {line}")
     file = ProgressFile(start.progress_path, state, lambda line: screen.complain(f"ralph: {line}"))
     told = Told(screen=screen, outbox=_outbox(screen))
-    _prepare(start, file, state)
-    signals.install(lambda: screen.say(_NO_SUSPENSION))
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    argv = agent.argv(start.settings, start.agent_arguments)
+    agent.check_there(argv)
+    prompt = start.prompt()
+    _prepare(start, file, state, screen)
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
+    env = agent.environment(os.environ, run=run_id, tmux=litter)
+    job = Job(start=start, prompt=prompt, argv=argv, env=env, run_id=run_id)
+    signals.install(lambda: screen.say(_NO_SUSPENSION))
     patience = Patience()
     guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=patience)
     screen.open()  # the first thread; the guardian was forked before it
     be_subreaper()
     care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=patience)
-    job = Job(
-        plan=start.plan,
-        name=start.name,
-        mode=start.mode,
-        settings=start.settings,
-        prompt=prompt,
-        argv=argv,
-        env=agent.environment(os.environ, run=run_id, tmux=litter),
-        directives=start.directives,
-        run_id=run_id,
-        values=start.values,
-    )
-    world = RealWorld(job, file, state, told, care)
-    stop, code = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), 1
-    try:
-        stop, code = _loop(world, start, file)
-    finally:
-        _tell(world, stop, file, told)
-    state.rotate()
+    code = _loop(RealWorld(job, file, state, told, care), start, file, told)
     shutil.rmtree(litter, ignore_errors=True)
     guardian.dismiss()
     screen.close()
@@ -77,36 +65,49 @@ def _outbox(screen: Screen) -> channels.Outbox:
     return channels.Outbox(ready, values, lambda line: screen.complain(f"ralph: {line}"))
 
 
-def _prepare(start: Start, file: ProgressFile, state: State) -> None:
-    """What must be there before the first iteration, or a clear error."""
+def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> None:
+    """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     state.check_room()
+    state.rotate()
     if not file.exists():
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
-    file.read()
+    now = file.read()
     file.check_writable()
+    if now.blocked_by_ralph and attended():
+        screen.complain(f"ralph: took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
+        file.edit(progress.without_own_block)
+    if now.done and not start.settings.once:
+        why = "ralph was ended before it could check it"
+        screen.complain(f"ralph: RALPH_DONE refused: {why}")
+        file.edit(lambda text: progress.with_refusal(progress.without_done(text), [why]))
+    state.end()
 
 
-def _loop(world: RealWorld, start: Start, file: ProgressFile) -> tuple[Stop, int]:
+def _loop(world: RealWorld, start: Start, file: ProgressFile, told: Told) -> int:
+    stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
+    code = 1
     try:
         stop = loop.run(world, start.limits)
+        code = stop.reason.code
+        if stop.reason is Reason.INTERRUPTED:
+            code += signals.interrupted() or 0
+        elif stop.reason is Reason.HOPELESS:
+            file.uncreate()
     except RalphError as error:
-        return Stop(Reason.HOPELESS, error.message), error.exit_code
-    if stop.reason is Reason.INTERRUPTED:
-        return stop, 128 + (signals.interrupted() or 0)
-    if stop.reason is Reason.HOPELESS:
-        file.uncreate()
-    return stop, stop.reason.code
+        stop, code = Stop(Reason.HOPELESS, error.message), error.exit_code
+    finally:
+        _tell(world, stop, file, told)
+    return code
 
 
 def _tell(world: RealWorld, stop: Stop, file: ProgressFile, told: Told) -> None:
     """The last line, the last notice."""
-    now = file.last
-    told.screen.say(f"ralph: {notices.closing(world.run, stop, now)}")
+    told.screen.say(f"ralph: {notices.closing(world.run, stop, file.last)}")
     if stop.reason.code == 1:
         told.screen.complain(f"ralph: {stop.why}")
     if world.run.iterations:
-        told.outbox.send(notices.ended(world.run, stop, now))
+        told.outbox.send(notices.ended(world.run, stop, file.last))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + _SEND_S
     while told.outbox.pending() and time.monotonic() < deadline and not hurried():

@@ -17,6 +17,7 @@ class Run:
     mode: str
     repo: str
     progress_file: str
+    max_iterations: int | None = None
     iterations: int = 0
     commits: int = 0
     took_s: float = 0.0
@@ -30,24 +31,21 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
     turn, commits = iteration.turn, iteration.commits
     parts = [f"#{iteration.number}", _tasks(iteration)]
     if commits.count:
-        parts.append(f"{_count(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
+        parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
     parts.append(duration(turn.took_s))
     if turn.cost_usd is not None:
         parts.append(_cost(turn.cost_usd, at_least=turn.at_least))
-    if turn.outcome is Outcome.INTERRUPTED:
-        parts.append("interrupted")
-    if judged.failed:
-        parts.append(f"failed: {judged.failed}")
+    if turn.outcome is not Outcome.OK:
+        parts.append(f"{turn.outcome.value}: {turn.why}")
     if judged.refused:
         parts.append("done refused")
     return " · ".join(parts)
 
 
-def heading(run: Run, number: int, at_most: int | None, now: Progress) -> str:
+def heading(run: Run, now: Progress) -> str:
     """The line that begins an iteration."""
-    if run.mode == "plan":
-        return f"planning {run.plan}"
-    return f"{run.mode} · iteration {number}" + (f" of at most {at_most}" if at_most else "") + f" · {tasks(now)}"
+    at_most = f" of at most {run.max_iterations}" if run.max_iterations else ""
+    return f"{run.mode} {run.plan} · iteration {run.iterations}{at_most} · {tasks(now)}"
 
 
 def _tasks(iteration: Iteration) -> str:
@@ -62,7 +60,8 @@ def tasks(progress: Progress) -> str:
     return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """`1 commit`, `2 commits`."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
@@ -77,41 +76,51 @@ def started(run: Run) -> Notice:
 
 
 def progressed(run: Run) -> Notice:
-    """An iteration is over and work remains."""
+    """An iteration is over."""
     body = f"Plan: {run.plan}\nIteration {run.iterations} completed\n{run.last_summary}\nRepo: {run.repo}"
     return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
 
 
 def ended(run: Run, stop: Stop, now: Progress) -> Notice:
-    """The run is over: why, and what it came to."""
+    """The run is over: why, what it came to, and what a person can do."""
     event, title, emoji_code = _ENDINGS.get(stop.reason, ("stopped", "Ralph Stopped", ":warning:"))
-    lines = [f"Plan: {run.plan}"]
-    if stop.why:
-        lines.append(f"Reason: {stop.why[:1000]}")
-    if stop.reason is Reason.PLANNED:
-        lines.append(f"Task list created in: {run.progress_file}")
-    lines += [f"Tasks: {now.ticked} of {len(now.tasks)} done", f"Iterations: {run.iterations}"]
-    lines += [f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
-    if run.cost_usd is not None:
-        lines.append(f"Cost: {_cost(run.cost_usd, at_least=run.at_least)}")
+    if stop.reason is Reason.ONCE and run.mode == "plan":
+        event, title, emoji_code = "planned", "Ralph Planning Complete!", ":clipboard:"
+    lines = [f"Plan: {run.plan}", f"Mode: {run.mode}"]
+    lines += [f"Reason: {stop.why[:1000]}"] if stop.why else []
+    lines += [f"To go on: {next_move}"] if (next_move := _next_move(run, stop)) else []
+    lines += [f"Task list created in: {run.progress_file}"] if event == "planned" and now.tasks else []
+    lines += [f"Tasks: {now.ticked} of {len(now.tasks)} done" if now.tasks else f"No task in {run.progress_file}"]
+    lines += [f"Iterations: {run.iterations}", f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
+    lines += [f"Cost: {_cost(run.cost_usd, at_least=run.at_least)}"] if run.cost_usd is not None else []
     lines += [f"Last: {run.last_summary}"] if run.last_summary else []
     return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.repo}"]), emoji_code=emoji_code)
 
 
 _ENDINGS = {
     Reason.DONE: ("done", "Ralph Complete!", ":white_check_mark:"),
-    Reason.PLANNED: ("planned", "Ralph Planning Complete!", ":clipboard:"),
+    Reason.ONCE: ("done", "Ralph Complete!", ":white_check_mark:"),
     Reason.BLOCKED: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.REFUSED: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.FAILURES: ("blocked", "Ralph Blocked", ":raised_hand:"),
 }
 
 
+def _next_move(run: Run, stop: Stop) -> str:
+    if stop.reason in (Reason.BLOCKED, Reason.REFUSED, Reason.FAILURES):
+        return f"mend it, then take RALPH_BLOCKED out of {run.progress_file}"
+    if stop.reason is Reason.STOPPED:
+        return f"take RALPH_STOP out of {run.progress_file}"
+    return ""
+
+
 def closing(run: Run, stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     parts = [stop.reason.label + why, tasks(now)]
-    parts += [_count(run.iterations, "iteration"), _count(run.commits, "commit"), duration(run.took_s)]
+    parts += [counted(run.iterations, "iteration"), counted(run.commits, "commit"), duration(run.took_s)]
     if run.cost_usd is not None:
         parts.append(_cost(run.cost_usd, at_least=run.at_least))
+    if next_move := _next_move(run, stop):
+        parts.append(f"to go on, {next_move}")
     return " · ".join(parts)

@@ -19,7 +19,13 @@ _NO_TASKS = ("notes", "acceptance", "success criteria")
 
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
-_SIGNED = b"<!-- ralph writes this section at each check of RALPH_DONE and removes it when done holds -->"
+_SIGNED = b"<!-- ralph writes this section, %d lines of reasons, and removes it when done holds -->"
+_REFUSAL = re.compile(
+    rb"\s*<!-- ralph writes this section, (\d{1,6}) [^\n]*\s*(?:RALPH_DONE was taken back, because:\s*\n)?"
+)
+_ITEM = re.compile(rb"- [^\n]*(?:\n|\Z)")
+_NESTED = re.compile(rb"(?:[ \t]+[^\s][^\n]*(?:\n|\Z))*")
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,8 @@ class Progress:
     blocked: str | None
     """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
     tasks: tuple[Task, ...]
+    elsewhere: tuple[Task, ...]
+    """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
     plan: str | None
     """The plan it was made for, if it says so."""
     unclosed_fence: int | None
@@ -70,6 +78,7 @@ class _Scan:
     words: list[tuple[Line, bytes, str]]
     headings: list[tuple[Line, int, str]]
     tasks: list[tuple[Line, Task]]
+    elsewhere: list[Task]
     plan: str | None
     unclosed: int | None
 
@@ -83,6 +92,7 @@ def parse(text: bytes) -> Progress:
         stop=b"RALPH_STOP" in words,
         blocked=next((why for _, word, why in scan.words if word == b"RALPH_BLOCKED"), None),
         tasks=tuple(task for _, task in scan.tasks),
+        elsewhere=tuple(scan.elsewhere),
         plan=scan.plan,
         unclosed_fence=None if scan.unclosed is None else text.count(b"\n", 0, scan.unclosed) + 1,
         size=len(text),
@@ -91,7 +101,7 @@ def parse(text: bytes) -> Progress:
 
 def _scan(text: bytes) -> _Scan:
     lines, unclosed = outside_fences(text, _TELLING)
-    scan = _Scan([], [], [], _plan(lines), unclosed)
+    scan = _Scan([], [], [], [], _plan(lines), unclosed)
     under: list[tuple[int, str]] = []
     items: list[tuple[Line, Task, bool | None]] = []
     for line in lines:
@@ -106,7 +116,11 @@ def _scan(text: bytes) -> _Scan:
             text_of = item[2].decode(errors="surrogateescape").strip()
             items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), _is_for_tasks(under)))
     listed = any(title.casefold().startswith("task") for _, _, title in scan.headings)
-    scan.tasks.extend((line, task) for line, task, here in items if here or (here is None and not listed))
+    for line, task, here in items:
+        if here or (here is None and not listed):
+            scan.tasks.append((line, task))
+        else:
+            scan.elsewhere.append(task)
     return scan
 
 
@@ -137,17 +151,25 @@ def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
 
 
 def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
-    """The tasks that were open and are now neither ticked nor open; a longer text or other markup is the same task."""
-    left = Counter(_gist(task.text) for task in after.tasks)
-    missing = []
-    for task in before.open:
-        gist = _gist(task.text)
-        same = gist if left[gist] else next((g for g, n in left.items() if n and g.startswith(gist)), None)
-        if same is None:
-            missing.append(task)
-        else:
-            left[same] -= 1
-    return tuple(missing)
+    """The tasks that were open and are now neither open nor ticked anywhere.
+
+    A longer text or other markup is the same task. Who still has a namesake is settled first, then the longest names.
+    """
+    left = Counter(_gist(task.text) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
+    renamed = [task for task in before.tasks if not _take(left, _gist(task.text)) and not task.done]
+    missing = set()
+    for place, task in sorted(enumerate(renamed), key=lambda item: -len(_gist(item[1].text))):
+        gist = _gist(task.text) + " "
+        if not _take(left, next((longer for longer in +left if longer.startswith(gist)), "")):
+            missing.add(place)
+    return tuple(task for place, task in enumerate(renamed) if place in missing)
+
+
+def _take(left: Counter[str], gist: str) -> bool:
+    if not left[gist]:
+        return False
+    left[gist] -= 1
+    return True
 
 
 def _gist(text: str) -> str:
@@ -160,7 +182,7 @@ def fresh(name: str, plan: str, started: str) -> bytes:
     where = plan if plain else json.dumps(plan, ensure_ascii=False)
     head = f"# Progress: {' '.join(name.split())}\n\nPlan: {where}\nStarted: {started}\n"
     text = head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n"
-    return text.encode(errors="surrogateescape")
+    return _encoded(text)
 
 
 def without_done(text: bytes) -> bytes:
@@ -171,12 +193,24 @@ def without_done(text: bytes) -> bytes:
     return text
 
 
+def in_progress(text: bytes) -> bytes:
+    """The same with IN_PROGRESS as its status, whatever the status was."""
+    text = without_done(text)
+    scan = _scan(text)
+    if any(word == b"IN_PROGRESS" for _, word, _ in scan.words):
+        return text
+    status = next((line for line, _, title in scan.headings if title.casefold() == "status"), None)
+    if status is None:
+        return _insert(text, len(text), [b"", b"## Status", b"", b"IN_PROGRESS"])
+    return _insert(text, status.end, [b"", b"IN_PROGRESS"])
+
+
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
     scan = _scan(text)
     status = [line for line, word, _ in scan.words if word == b"IN_PROGRESS"]
     status += [line for line, _, title in scan.headings if title.casefold() == "status"]
-    line = f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}".encode(errors="surrogateescape")
+    line = _encoded(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
     return _insert(text, status[0].end if status else len(text), [line])
 
 
@@ -184,15 +218,19 @@ def without_own_block(text: bytes) -> bytes:
     """The same without the RALPH_BLOCKED lines that ralph wrote."""
     for line, word, why in reversed(_scan(text).words):
         if word == b"RALPH_BLOCKED" and why.startswith(BY_RALPH):
-            text = text[: line.start] + text[line.end :]
+            mark = _BOM if text.startswith(_BOM, line.start) else b""
+            text = text[: line.start] + mark + text[line.end :]
     return text
 
 
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     """The same with these lines at the end of the task list."""
+    if not lines:
+        return text
     scan = _scan(text)
     if scan.tasks:
-        return _insert(text, scan.tasks[-1][0].end, lines)
+        nested = _NESTED.match(text, scan.tasks[-1][0].end)
+        return _insert(text, nested.end() if nested else len(text), lines)
     for line, _, title in scan.headings:
         if title.casefold().startswith("task"):
             return _insert(text, line.end, [b"", *lines])
@@ -202,25 +240,36 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
 def with_refusal(text: bytes, reasons: Sequence[str]) -> bytes:
     """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one."""
     text = without_refusal(text)
-    lines = [f"- {' '.join(reason.split())}".encode(errors="surrogateescape") for reason in reasons]
+    lines = [_encoded(f"- {_harmless(' '.join(reason.split()))}") for reason in reasons]
     said = b"RALPH_DONE was taken back, because:"
-    return _insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", said, b"", *lines])
+    return _insert(text, len(text), [b"", b"## Verification", b"", _SIGNED % len(lines), b"", said, b"", *lines])
+
+
+def _harmless(reason: str) -> str:
+    """A reason quotes what an agent wrote; at the start of an item that could be a task or a fence."""
+    return f'"{reason}"' if re.match(r"[^\w\"]|\d+[.)]", reason) else reason
 
 
 def without_refusal(text: bytes) -> bytes:
-    """The same without the Verification section that ralph wrote; a person's own stays."""
-    headings = _scan(text).headings
-    for place in reversed(range(len(headings))):
-        line, level, title = headings[place]
-        end = next((later.start for later, deep, _ in headings[place + 1 :] if deep <= level), len(text))
-        if title == "Verification" and _SIGNED in text[line.end : line.end + len(_SIGNED) + 8]:
-            start = line.start
-            for blank in (b"\r\n\r\n", b"\n\n"):
-                if text[:start].endswith(blank):
-                    start -= len(blank) // 2
-                    break
-            text = text[:start] + text[end:]
+    """The same without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
+    for line, _, title in reversed(_scan(text).headings):
+        if title == "Verification" and (section := _REFUSAL.match(text, line.end)):
+            end = section.end()
+            for _ in range(int(section[1])):
+                if item := _ITEM.match(text, end):
+                    end = item.end()
+            text = text[: line.start - _blank_above(text, line.start)] + text[end:]
     return text
+
+
+def _blank_above(text: bytes, at: int) -> int:
+    """The length of the blank line before `at`, 0 when there is none."""
+    return 2 if text.endswith(b"\n\r\n", 0, at) else int(text.endswith(b"\n\n", 0, at))
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8; bytes of file names as they are, halves of characters that programs leave when they cut as a mark."""
+    return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
 
 
 def _insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:

@@ -5,7 +5,7 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ralph import files, progress
 from ralph.errors import RalphError
@@ -14,6 +14,7 @@ from ralph.progress import Progress
 if TYPE_CHECKING:
     from ralph.state import State
 
+T = TypeVar("T")
 _SETTLE_S = 1.0
 """An editor that saves in place leaves the file empty for a moment; by rename, missing."""
 _EDIT_TRIES = 50
@@ -31,14 +32,13 @@ class ProgressFile:
         self._created: bytes | None = None
 
     def exists(self) -> bool:
-        """Whether there is a file, be it empty. Raises RalphError when it cannot be read or is something else."""
-        self._peek()
-        return self.path.exists()
+        """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
+        return self._bytes(lambda: bool(self._regular())) is True
 
     def read(self) -> Progress:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
         text = self._settled()
-        if not text and self._last:
+        if _is_blank(text) and not _is_blank(self._last):
             text = self._restore()
         if text != self._last:
             self._last, self._parsed = text, progress.parse(text)
@@ -54,23 +54,30 @@ class ProgressFile:
         """The bytes that `read` saw last."""
         return self._last
 
+    def _regular(self) -> bool:
+        """Whether it is a file that can be read without waiting; a named pipe would block for ever."""
+        if stat.S_ISREG(self.path.stat().st_mode):
+            return True
+        raise RalphError(f"{self.path}: {_kind(self.path)}, not a file; move it away", 1)
+
     def _peek(self) -> bytes:
-        """Its bytes, empty when it is missing or blank. Raises RalphError when it is no file that can be read."""
+        """Its bytes, none when it is missing."""
+        return self._bytes(lambda: self.path.read_bytes() if self._regular() else b"") or b""
+
+    def _bytes(self, look: Callable[[], T]) -> T | None:
         try:
-            if not stat.S_ISREG(self.path.stat().st_mode):
-                raise RalphError(f"{self.path}: {_kind(self.path)}, not a file; move it away", 1)
-            text = self.path.read_bytes()
+            return look()
         except FileNotFoundError:
-            return b""
+            return None
         except OSError as error:
             raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
-        return b"" if len(text) < 1024 and not text.strip(b"\r\n\t \0\xef\xbb\xbf") else text
 
     def _settled(self) -> bytes:
-        if self._last and self.path.exists() and not self.path.is_file():
+        """Its bytes; when there are none though there were, those that are there after a moment."""
+        if not _is_blank(self._last) and self.path.exists() and not self.path.is_file():
             return b""
-        deadline = time.monotonic() + (_SETTLE_S if self._last else 0)
-        while not (text := self._peek()) and time.monotonic() < deadline:
+        deadline = time.monotonic() + (0 if _is_blank(self._last) else _SETTLE_S)
+        while _is_blank(text := self._peek()) and time.monotonic() < deadline:
             time.sleep(0.02)
         return text
 
@@ -79,14 +86,23 @@ class ProgressFile:
         what = "was gone or empty"
         if self.path.exists() and not self.path.is_file():
             what = f"had become {_kind(self.path)}"
-            import shutil  # noqa: PLC0415 - nearly never needed
-
-            aside = self._keep(self.path.name, b"")
-            aside.unlink()
-            shutil.move(self.path, aside)
-        self._write(lambda: files.replace(self.path, self._last))
+            self._move_aside()
+        elif self.path.is_symlink() and not self.path.exists():
+            self.path.unlink()
+        try:
+            self._write(lambda: files.replace(self.path, self._last))
+        except RalphError as error:
+            kept = self._keep(self.path.name, self._last)
+            raise RalphError(f"{error.message}; what it said before is in {kept}", 1) from error
         self._say(f"{self.path.name} {what}: put back as it was before the iteration")
         return self._last
+
+    def _move_aside(self) -> None:
+        import shutil  # noqa: PLC0415 - nearly never needed
+
+        aside = self._keep(self.path.name, b"")
+        aside.unlink()
+        shutil.move(self.path, aside)
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
@@ -101,24 +117,32 @@ class ProgressFile:
     def edit(self, change: Callable[[bytes], bytes]) -> Progress:
         """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""
         for _ in range(_EDIT_TRIES):
-            seen = self._settled() or self._last
-            new = change(seen)
-            if new == seen or self._write(lambda seen=seen, new=new: files.replace_unchanged(self.path, seen, new)):  # type: ignore[misc]
+            self.read()
+            new = change(self._last)
+            if new == self._last or self._replaced(new):
                 return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
+
+    def _replaced(self, new: bytes) -> bool:
+        return self._write(lambda: files.replace_unchanged(self.path, self._last, new))
 
     def check_writable(self) -> None:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
-        probe = self.path.parent / f".{self.path.name[:80]}.{os.getpid()}.ralph"
+        target = Path(os.path.realpath(self.path))
+        probe = target.with_name(f".{target.name[:80]}.{os.getpid()}.ralph")
         self._write(lambda: files.probe(probe, len(self._last) + 4096))
 
     def _write(self, write: Callable[[], bool | None]) -> bool:
         try:
             return write() is not False
         except OSError as error:
-            raise RalphError(f"{self.path}: cannot be written: {error.strerror}; nothing in it was lost", 1) from error
+            raise RalphError(f"{self.path}: cannot be written: {error.strerror}", 1) from error
+
+
+def _is_blank(text: bytes) -> bool:
+    return len(text) < 1024 and not text.strip(b"\r\n\t \0\xef\xbb\xbf")
 
 
 def _kind(path: Path) -> str:

@@ -76,13 +76,13 @@ class Prompt:
 
         environment = jinja2.sandbox.SandboxedEnvironment(
             undefined=jinja2.StrictUndefined,
+            finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
             trim_blocks=True,
             lstrip_blocks=True,
             loader=jinja2.FileSystemLoader([str(place) for place in places]),
         )
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", self._text)
-        source = source.replace("{{ AUTO_COMMIT }}", "{{ 'true' if AUTO_COMMIT else 'false' }}")
         try:
             code = environment.compile(source, filename=str(self.path))
             tree = environment.parse(source, filename=str(self.path))

@@ -19,29 +19,42 @@ def home_file() -> Path:
 def in_environment() -> list[Given]:
     """What the environment says."""
     names = [name for name in os.environ if name in BY_VARIABLE]
-    return [Given(variable=n, text=os.environ[n], source=Source.ENVIRONMENT, where=f"environment: {n}") for n in names]
+    return [Given(variable=n, text=os.environ[n], source=Source.ENVIRONMENT, where="environment") for n in names]
 
 
-def in_file(path: Path, source: Source) -> list[Given]:
-    """What an env file says. Raises RalphError with every line that is no setting."""
-    entries, problems = envfile.read(path)
-    if problems:
-        raise RalphError("\n".join(problems))
-    said = [entry for entry in entries if entry.name.startswith("RALPH_")]
-    return [Given(variable=e.name, text=e.value, source=source, where=f"{path}:{e.line}") for e in reversed(said)]
+def in_files() -> tuple[list[Given], list[str]]:
+    """What the two env files say, the last of a name first; and their lines that are no settings at all."""
+    said, problems = [], []
+    for path, source in ((_PROJECT_FILE, Source.PROJECT_FILE), (home_file(), Source.HOME_FILE)):
+        entries, wrong = envfile.read(path)
+        problems += wrong
+        said += [
+            Given(variable=entry.name, text=entry.value, source=source, where=f"{path}:{entry.line}")
+            for entry in reversed(entries)
+            if entry.name.startswith("RALPH_")
+        ]
+    return said, problems
 
 
 def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
-    """The settings of a start, and the template of its mode: path and text."""
-    said = [*given, *of_plan, *in_environment()]
-    said += [*in_file(_PROJECT_FILE, Source.PROJECT_FILE), *in_file(home_file(), Source.HOME_FILE)]
+    """The settings of a start, and the template of its mode: path and text. Raises RalphError with all problems."""
+    in_env_files, problems = in_files()
+    said = [*given, *of_plan, *in_environment(), *in_env_files]
+    template, text = Path(), ""
+    try:
+        template = _template(said, mode)
+        text = prompt.load(template)
+    except RalphError as error:
+        problems.append(error.message)
+    said += directives.of_template(text, template)
+    return resolve(said, _channel_names(said), problems), template, text
+
+
+def _template(said: Sequence[Given], mode: str) -> Path:
     folder = resolve([one for one in said if one.variable == "RALPH_PROMPTS"]).prompts
     if folder is not None and not folder.is_dir():
         raise RalphError(f"{folder}: the folder of prompts is not there; see --prompts")
-    path = prompt.find(mode, prompt.folders(folder))
-    text = prompt.load(path)
-    said += directives.of_template(text, path)
-    return resolve(said, _channel_names(said)), path, text
+    return prompt.find(mode, prompt.folders(folder))
 
 
 def _channel_names(said: Sequence[Given]) -> Sequence[str]:

@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Flag, auto
 from pathlib import Path
 
@@ -70,8 +70,8 @@ class Settings:
     prompts: Path | None = None
     progress_file: Path | None = None
     once: bool = False
-    said: frozenset[str] = frozenset()
-    """The fields that somebody set."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Where each field that somebody set was set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,14 +225,15 @@ BY_VARIABLE = {setting.variable: setting for setting in TABLE}
 ON_COMMAND_LINE = tuple(setting for setting in TABLE if Source.COMMAND_LINE in setting.sources)
 
 
-def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
+def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Sequence[str] = ()) -> Settings:
     """The settings of this start; the strongest source of each wins, whatever the order of `given`.
 
     Raises RalphError that lists every problem in one go: unknown names, malformed values, and places that may not set
-    what they set. `also_known` are the names that channels read.
+    what they set. `also_known` are the names that channels read, `problems` what was found wrong before.
     """
-    problems: list[str] = []
+    problems = list(problems)
     values: dict[str, object] = {}
+    said: dict[str, str] = {}
     strongest = sorted(given, key=lambda one: one.source.value)
     for one in strongest:
         setting = BY_VARIABLE.get(one.variable)
@@ -243,18 +244,18 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
         elif one.text.strip() or one.source is Source.COMMAND_LINE:
             try:
                 values.setdefault(setting.field, setting.parse(one.text.strip()))
+                said.setdefault(setting.field, one.where)
             except ValueError as error:
                 problems.append(_malformed(one, str(error)))
     if problems:
         raise RalphError("\n".join(problems))
-    return Settings(**values, said=frozenset(values))  # type: ignore[arg-type]
+    return Settings(**values, said=said)  # type: ignore[arg-type]
 
 
 def _malformed(one: Given, allowed: str) -> str:
-    hint = "; 0 would mean none at all, write unlimited for no limit" if one.text.strip() == "0" else ""
     joint = " " if allowed.startswith("is ") else ": "
-    name = "" if one.where.startswith("--") else f"{one.variable}: "
-    return f'{one.where}: {name}"{one.text.strip()}"{joint}{allowed}{hint if "unlimited" in allowed else ""}'
+    name = "" if one.source is Source.COMMAND_LINE else f"{one.variable}: "
+    return f'{one.where}: {name}"{one.text.strip()}"{joint}{allowed}'
 
 
 def _unknown(one: Given, also_known: Sequence[str]) -> list[str]:

@@ -4,10 +4,10 @@ import os
 import shlex
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import directives, envfile, lock, progress, said
+from ralph import directives, envfile, lock, said
 from ralph.errors import RalphError
 from ralph.loop import Limits, Reason, Stop, Tallies, verdict
 from ralph.progress import Progress
@@ -80,23 +80,21 @@ def run(asked: Asked) -> int:
     start = _find(asked)
     if asked.dry_run:
         return _show(start)
-    said_before: list[str] = []
     state = State(start.name, start.progress_path)
-    file = ProgressFile(start.progress_path, state, said_before.append)
     tree = lock.working_tree(Path.cwd())
     held = lock.acquire(tree)
-    try:
-        early = _early_stop(start, file, said_before)
-        if early is None:
-            from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
+    early = _early_stop(start, state)
+    if early is None:
+        from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-            lock.announce(tree, start.plan.name)
-            return night(start, state, held, [*_warnings(), *said_before])
+        lock.announce(tree, start.plan.name)
+        code = night(start, state, held, _warnings())
+    else:
+        code = early.stop.reason.code
         if attended():
             print(f"ralph: {plain(str(early))}")
-        return early.stop.reason.code
-    finally:
-        held.release()
+    held.release()
+    return code
 
 
 def _change_to(folder: str) -> None:
@@ -147,16 +145,18 @@ def _show(start: Start) -> int:
     return 0
 
 
-def _early_stop(start: Start, file: ProgressFile, said_before: list[str]) -> "_Early | None":
+def _early_stop(start: Start, state: State) -> "_Early | None":
     """Why there is nothing to do; None when there is."""
+    file = ProgressFile(start.progress_path, state, print)
     if not file.exists():
         _check_folder(start)
         return None
     now = file.read()
     _check_same_plan(start, now)
     if now.blocked_by_ralph and attended():
-        said_before.append(f"took RALPH_BLOCKED out, since you are here; it said: {now.blocked}")
-        now = file.edit(progress.without_own_block)
+        now = replace(now, blocked=None)
+    if now.done and state.died():
+        now = replace(now, done=False)
     stop = verdict(now, Tallies(), start.limits)
     return None if stop is None else _Early(start, now, stop)
 
@@ -172,7 +172,7 @@ class _Early:
     def __str__(self) -> str:
         path = self.start.progress_path
         if self.stop.reason is Reason.DONE:
-            left = f", {len(self.now.open)} tasks unticked" if self.now.open else ""
+            left = f" ({len(self.now.open)} of {len(self.now.tasks)} tasks unticked)" if self.now.open else ""
             return f"{self.start.name} is done{left}; take RALPH_DONE out of {path} to go on"
         if self.stop.reason is Reason.BLOCKED:
             return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"

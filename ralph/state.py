@@ -1,5 +1,6 @@
 """What ralph leaves behind, outside of the working directory: transcripts, and what it displaced."""
 
+import binascii
 import contextlib
 import functools
 import os
@@ -29,11 +30,9 @@ class State:
     @functools.cached_property
     def folder(self) -> Path:
         """Its path."""
-        import hashlib  # noqa: PLC0415 - only a run pays for it
-
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(self._progress_path))).hexdigest()[:10]
+        path = os.fsencode(os.path.realpath(self._progress_path))
         plain = re.sub(r"[^\w.-]+", "_", self._name.encode("ascii", "replace").decode())[:40]
-        return files.state_home() / f"{plain}-{digest}"
+        return files.state_home() / f"{plain}-{binascii.crc32(path):08x}"
 
     def _sub(self, name: str) -> Path:
         folder = self.folder / name
@@ -72,6 +71,20 @@ class State:
         path = next(p for n in range(10_000) if not (p := folder / f"{stamp}-{n}-{name[:100]}").exists())
         files.replace(path, data, mode=0o600)
         return path
+
+    def begin(self) -> None:
+        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`."""
+        with contextlib.suppress(OSError):
+            (self._sub("running") / "iteration").touch()
+
+    def end(self) -> None:
+        """Notes that what the iteration wrote was judged."""
+        with contextlib.suppress(OSError):
+            (self.folder / "running" / "iteration").unlink()
+
+    def died(self) -> bool:
+        """Whether the last iteration was never judged, because ralph or the machine died."""
+        return (self.folder / "running" / "iteration").exists()
 
     def rotate(self) -> None:
         """Removes the oldest transcripts beyond the bound."""

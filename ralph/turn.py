@@ -22,8 +22,6 @@ class Turn:
     outcome: Outcome
     why: str = ""
     """What went wrong, for a person, with the remedy where there is one."""
-    text: str = ""
-    """Its final words."""
     cost_usd: float | None = None
     at_least: bool = False
     """The cost is a lower bound, because the record is not whole."""

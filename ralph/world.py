@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,30 +17,25 @@ from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt
 from ralph.screen import Screen
-from ralph.settings import Given, Settings
+from ralph.start import Start
 from ralph.state import State
 from ralph.turn import Commits, Outcome, Turn
 from ralph.view import View
 
 _LARGE_BYTES = 50_000
+_ROTATE_EVERY = 50
+"""Iterations; looking through the transcripts takes longer the more there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a start has to do; nothing of it changes during the run."""
+    """What a run has to do; nothing of it changes on the way."""
 
-    plan: Path
-    """Absolute."""
-    name: str
-    mode: str
-    settings: Settings
+    start: Start
     prompt: Prompt
     argv: Sequence[str]
     env: Mapping[str, str]
-    directives: Sequence[Given]
     run_id: str
-    values: Mapping[str, str | int | bool]
-    """The template's variables but ITERATION."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +53,24 @@ class RealWorld:
         self._job, self._file, self._state, self._care = job, file, state, care
         self._screen, self._outbox = told.screen, told.outbox
         self._view = View(told.screen.agent, width=told.screen.width, pays=is_claude(job.argv))
-        self._directives = list(job.directives)
-        self._plan_seen = job.plan.stat()
+        self._directives = list(job.start.directives)
+        self._plan = job.start.plan
+        self._plan_seen = self._plan.stat()
+        self._once = job.start.settings.once
         self._top = Path.cwd()
         self._head = git.head()
         self._index_lock = git.index_lock()
         self._began = time.monotonic()
         self._said: set[str] = set()
         self._text_before = b""
-        self.run = notices.Run(plan=job.name, mode=job.mode, repo=self._top.name, progress_file=file.path.name)
+        self._files: Files | None = None
+        self.run = notices.Run(
+            plan=job.start.name,
+            mode=job.start.mode,
+            repo=self._top.name,
+            progress_file=file.path.name,
+            max_iterations=None if self._once else job.start.settings.max_iterations,
+        )
 
     def interrupted(self) -> Stop | None:
         """Whether a signal came."""
@@ -93,37 +97,41 @@ class RealWorld:
     def iterate(self, number: int, before: Progress) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
-        prompt = self._job.prompt.render({**self._job.values, "ITERATION": number})
-        files = self._state.transcripts(self._job.run_id, number, prompt)
+        prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
+        self._files = self._state.transcripts(self._job.run_id, number, prompt)
+        self._begin(number, before)
+        was = git.tree(self._top) if self._once else None
+        locked = git.identity(self._index_lock)
+        turn = self._turn(self._files)
+        if git.remove_orphaned_lock(self._index_lock, locked):
+            self._screen.complain(f"ralph: removed {self._index_lock}, left behind by the agent")
+        strays = git.changed(was, git.tree(self._top), self._top) if was else []
+        after = self.read()
+        commits = self._commits()
+        strays = [name for name in strays if not self._is_progress_file(name)]
+        return Iteration(number=number, before=before, after=after, turn=turn, commits=commits, strays=tuple(strays))
+
+    def _begin(self, number: int, before: Progress) -> None:
+        self._text_before = self._file.text
+        self._state.begin()
         if number == 1:
             self._outbox.send(notices.started(self.run))
-        if number > 1:
+        else:
             self._screen.say("")
-        self._screen.say(f"ralph: {notices.heading(self.run, number, self._job.settings.max_iterations, before)}")
-        self._text_before = self._file.text
-        once = self._job.settings.once
-        was = git.tree(self._top) if once else None
-        locked = git.identity(self._index_lock)
-        turn = self._turn(files)
-        self._unlock_index(locked)
-        strays = git.changed(was, git.tree(self._top), self._top) if was else []
-        return Iteration(
-            number=number,
-            before=before,
-            after=self.read(),
-            turn=turn,
-            commits=self._commits(),
-            strays=tuple(
-                name for name in strays if os.path.realpath(self._top / name) != os.path.realpath(self._file.path)
-            ),
-        )
+        if number % _ROTATE_EVERY == 0:
+            self._state.rotate()
+        self.run = replace(self.run, iterations=number)
+        self._screen.say(f"ralph: {notices.heading(self.run, before)}")
+
+    def _is_progress_file(self, name: str) -> bool:
+        return os.path.realpath(self._top / name) == os.path.realpath(self._file.path)
 
     def _check_place(self) -> None:
         """Raises RalphError before money is spent on an iteration that cannot come to anything."""
         if not self._top.is_dir():
             raise RalphError(f"{self._top}: the working directory is gone", 1)
-        if not self._job.plan.is_file():
-            raise RalphError(f"{self._job.plan}: the plan is gone", 1)
+        if not self._plan.is_file():
+            raise RalphError(f"{self._plan}: the plan is gone", 1)
         self._state.check_room()
         self._file.check_writable()
 
@@ -140,23 +148,18 @@ class RealWorld:
             return stream.turn(ended, errors, time.monotonic() - began)
         return stream.turn(ended, "", time.monotonic() - began)
 
-    def _unlock_index(self, before: object) -> None:
-        if git.remove_orphaned_lock(self._index_lock, before):
-            self._screen.say(f"ralph: removed {self._index_lock}, left behind by the agent")
-
     def _commits(self) -> Commits:
         old, self._head = self._head, git.head()
         return git.commits(old, self._head)
 
-    def settle_done(self, judged: Judgement, *, hold: bool) -> Progress:
-        """Lets RALPH_DONE stand, or takes it back with reasons and missing tasks."""
-        if hold:
-            return self._file.edit(progress.without_refusal)
-        if not judged.refused:
-            self._screen.say("ralph: RALPH_DONE put back to IN_PROGRESS: planning does not declare done")
-            return self._file.edit(progress.without_done)
+    def accept_done(self) -> Progress:
+        """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
+        return self._file.edit(progress.without_refusal)
+
+    def refuse_done(self, judged: Judgement) -> Progress:
+        """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
         for reason in judged.refused:
-            self._screen.say(f"ralph: RALPH_DONE refused: {reason}")
+            self._screen.complain(f"ralph: RALPH_DONE refused: {reason}")
 
         def take_back(text: bytes) -> bytes:
             text = progress.with_tasks(progress.without_done(text), [task.raw for task in judged.missing])
@@ -164,45 +167,55 @@ class RealWorld:
 
         return self._file.edit(take_back)
 
+    def stay_in_progress(self) -> Progress:
+        """IN_PROGRESS, whatever the agent left as the status."""
+        if self._file.last.done:
+            self._screen.complain("ralph: RALPH_DONE put back to IN_PROGRESS, since work begins now")
+        return self._file.edit(progress.in_progress)
+
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """The summary line, and what deserves a line of its own."""
         turn = iteration.turn
         costs = [cost for cost in (self.run.cost_usd, turn.cost_usd) if cost is not None]
         self.run = replace(
             self.run,
-            iterations=iteration.number,
             commits=self.run.commits + iteration.commits.count,
             took_s=time.monotonic() - self._began,
             cost_usd=sum(costs) if costs else None,
             at_least=self.run.at_least or turn.at_least,
             last_summary=notices.summary(iteration, judged),
         )
+        for line in self._remarks(iteration, judged):
+            self._screen.complain(f"ralph: {line}")
+        self._screen.say(self.run.last_summary)
+        self._state.end()
+
+    def _remarks(self, iteration: Iteration, judged: Judgement) -> Iterator[str]:
+        turn = iteration.turn
         for command in turn.left_over:
-            self._screen.say(f"ralph: ended what the agent left running: {command}")
+            yield f"ended what the agent left running: {command}"
         if judged.missing and not judged.refused:
             kept = self._state.keep(self._file.path.name, self._text_before)
-            self._screen.complain(
-                f"ralph: {len(judged.missing)} open tasks are gone from the list; it was kept in {kept}"
-            )
-        if self._job.settings.once and not iteration.after.tasks:
-            self._screen.complain(f"ralph: there is no task in {self._file.path.name}; see what the agent wrote there")
-        self._say_changed_directives()
-        self._screen.say(self.run.last_summary)
+            count = notices.counted(len(judged.missing), "open task")
+            yield f"{count} gone from the list without being ticked; the file before that is {kept}"
+        if self._once and turn.outcome is Outcome.OK and not iteration.after.tasks:
+            yield f"there is no task in {self._file.path.name}; see what the agent wrote there"
+        if turn.outcome in (Outcome.FAILED, Outcome.HOPELESS) and self._files:
+            yield f"the record of this iteration is {self._files.output}"
+        yield from self._changed_directives()
 
-    def _say_changed_directives(self) -> None:
+    def _changed_directives(self) -> Iterator[str]:
         with contextlib.suppress(OSError):
-            seen = self._job.plan.stat()
+            seen = self._plan.stat()
             if (seen.st_mtime_ns, seen.st_ino) == (self._plan_seen.st_mtime_ns, self._plan_seen.st_ino):
                 return
             self._plan_seen = seen
-            now = directives.of_plan(self._job.plan.read_bytes(), self._job.plan.name)
+            now = directives.of_plan(self._plan.read_bytes(), self._plan.name)
             said = {(one.variable, one.text) for one in self._directives}
+            self._directives = now
             if changed := {(one.variable, one.text) for one in now} ^ said:
                 names = ", ".join(sorted({variable for variable, _ in changed}))
-                self._screen.complain(
-                    f"ralph: {names} changed in {self._job.plan.name}; it counts from the next start on"
-                )
-            self._directives = now
+                yield f"{names} changed in {self._plan.name}; it counts from the next start on"
 
     def notice_progress(self) -> None:
         """Tells whoever is away."""
@@ -214,4 +227,4 @@ class RealWorld:
 
     def pause(self) -> None:
         """The delay between iterations."""
-        signals.pause(self._job.settings.delay)
+        signals.pause(self._job.start.settings.delay)

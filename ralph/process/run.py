@@ -79,6 +79,9 @@ class Listener(Protocol):
     def sees(self, data: bytes) -> None:
         """The next bytes of its output."""
 
+    def complains(self, data: bytes) -> None:
+        """The next bytes of its standard error."""
+
     def has_result(self) -> bool:
         """Whether the last thing it printed was its result: then it has `after_result_s` to leave."""
 
@@ -111,23 +114,25 @@ def follow(argv: Sequence[str], env: Mapping[str, str], files: Files, listener: 
     ):
         child = subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True)
     care.guardian.watch(child.pid)
-    tail = Tail(files.output)
+    tail, errors = Tail(files.output), Tail(files.errors)
     try:
-        how = _watch(child, tail, listener, care)
+        how = _watch(child, tail, errors, listener, care)
         if how is not How.LEFT:
             care.kin.look()
             family.end_agent(child.pid, lambda: child.poll() is None, care.patience)
         left_over = care.kin.end(care.patience)
         while data := tail.read():
             listener.sees(data)
+        listener.complains(errors.read())
         code = child.poll()
         return Ended(code=-9 if code is None else code, how=how, shrunk=tail.shrunk, left_over=tuple(left_over))
     finally:
         tail.close()
+        errors.close()
         care.guardian.watch(0)
 
 
-def _watch(child: "subprocess.Popen[bytes]", tail: Tail, listener: Listener, care: Care) -> How:
+def _watch(child: "subprocess.Popen[bytes]", tail: Tail, errors: Tail, listener: Listener, care: Care) -> How:
     heard_at = time.monotonic()
     while child.poll() is None:
         data = tail.read()
@@ -140,6 +145,7 @@ def _watch(child: "subprocess.Popen[bytes]", tail: Tail, listener: Listener, car
             listener.over()
             return How.ENDED_AFTER_RESULT
         if not data:
+            listener.complains(errors.read())
             listener.quiet()
             family.reap_orphans(but=child.pid)
             care.kin.glance()

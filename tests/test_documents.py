@@ -1,0 +1,255 @@
+"""Code, help, README and .env.example say the same; and the borders that the design draws between modules."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from ralph_driver import CHECKOUT, COMMAND
+
+from ralph.lock import LOCKED
+from ralph.loop import Reason
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Source
+
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+EXAMPLE = (CHECKOUT / ".env.example").read_text(encoding="utf-8")
+CHANNELS = {file.stem: tomllib.loads(file.read_text("utf-8")) for file in sorted((CHECKOUT / "notify").glob("*.toml"))}
+CHANNEL_SETTINGS = {
+    name: str(channel.get("defaults", {}).get(name, ""))
+    for channel in CHANNELS.values()
+    for name in [*channel["needs"], *channel.get("optional", [])]
+}
+CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
+FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP"}
+"""Not settings: how a name looks, and a switch of the tests."""
+SIGNALS = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
+
+
+def ids(settings: Iterable[Setting]) -> list[str]:
+    return [setting.name for setting in settings]
+
+
+@pytest.fixture(scope="module")
+def help_text() -> str:
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    return " ".join(done.stdout.split())
+
+
+def table_rows(heading: str) -> list[list[str]]:
+    """The cells of the tables in a section of the README, without its subsections' heads and rules."""
+    section = re.split(r"^## ", README.split(f"\n## {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return rows[2:]
+
+
+class TestEverySettingOfTheCommandLine:
+    pytestmark = pytest.mark.parametrize("setting", ON_COMMAND_LINE, ids=ids(ON_COMMAND_LINE))
+
+    def test_is_in_the_help_with_its_default(self, setting: Setting, help_text: str) -> None:
+        shown = f"--{setting.name} {setting.metavar} {setting.meaning} [{setting.variable}; default: {setting.default}]"
+        assert shown in help_text
+
+    def test_is_in_the_readme_with_its_default(self, setting: Setting) -> None:
+        row = next((row for row in table_rows("Settings") if f"`{setting.variable}`" in row), None)
+        assert row, f"README.md: no row for {setting.variable} under Settings"
+        assert row[0] == f"`--{setting.name} {setting.metavar}`", f"README.md: the option of {setting.variable}"
+        assert row[2].strip("`") == setting.default, f"README.md: the default of {setting.variable}"
+
+    def test_is_in_the_example_with_its_default(self, setting: Setting) -> None:
+        assert setting.variable in example(), f".env.example: {setting.variable} is missing"
+        shown = "" if setting.value is None and setting.default != "unlimited" else setting.default
+        assert example()[setting.variable] == shown, f".env.example: the default of {setting.variable}"
+
+    def test_parses_its_own_default(self, setting: Setting) -> None:
+        if setting.value is not None or setting.default == "unlimited":
+            assert setting.parse(setting.default) == setting.value
+
+
+def example() -> Mapping[str, str]:
+    """The settings in .env.example: all stand there as comments, with their defaults."""
+    return dict(re.findall(r"^#(RALPH_\w+)=(.*)$", EXAMPLE, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", CHANNEL_SETTINGS)
+def test_every_setting_of_a_channel_is_in_both(name: str) -> None:
+    channel = next(key for key, value in CHANNELS.items() if name in [*value["needs"], *value.get("optional", [])])
+    row = next((row for row in table_rows("Notifications") if row[0] == channel), None)
+    assert row, f"README.md: no row for {channel} under Notifications"
+    column = 1 if name in CHANNELS[channel]["needs"] else 2
+    assert f"`{name}`" in row[column], f"README.md: {name} is missing in the row of {channel}"
+    assert name in example(), f".env.example: {name} is missing"
+    assert example()[name] == CHANNEL_SETTINGS[name], f".env.example: the default of {name}"
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_every_setting_of_a_channel_has_words_for_the_wizard(channel: str) -> None:
+    names = [*CHANNELS[channel]["needs"], *CHANNELS[channel].get("optional", [])]
+    assert set(CHANNELS[channel]["help"]) == set(names)
+
+
+@pytest.mark.parametrize("document", ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md"])
+def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> None:
+    text = (CHECKOUT / document).read_text(encoding="utf-8")
+    known = {*BY_VARIABLE, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
+    assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
+
+
+def test_every_option_in_the_readme_is_in_the_help(help_text: str) -> None:
+    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    options = set(re.findall(r"`(--[a-z-]+)", prose)) - {"--add-dir"}  # that one is the agent's
+    assert [option for option in sorted(options) if option not in help_text] == []
+
+
+def test_the_example_sets_nothing() -> None:
+    assert [line for line in EXAMPLE.splitlines() if line.strip() and not line.startswith("#")] == []
+
+
+def test_the_files_of_projects_are_said_to_set_no_secrets() -> None:
+    private = [setting.variable for setting in TABLE if setting.sources == Source.PRIVATE]
+    assert all(f"`{name}`" in README for name in private)
+
+
+def test_the_exit_codes_are_those_of_the_code(help_text: str) -> None:
+    rows = {row[0]: row[1] for row in table_rows("Exit codes")}
+    said = {int(code) for code in rows if code.isdigit()}
+    assert said == {reason.code for reason in Reason if reason is not Reason.INTERRUPTED} | {2, LOCKED}
+    assert all(f"{name} {number}" in rows["by signal"] for name, number in SIGNALS.items())
+    shown = {int(code) for code in re.findall(r"\b\d+\b", help_text.split("Exit codes:")[1])}
+    assert shown == said | set(SIGNALS.values()), "ralph --help says other exit codes than README.md"
+
+
+@pytest.mark.parametrize("word", sorted(CONTROL_WORDS))
+def test_the_control_words_are_explained(word: str, help_text: str) -> None:
+    assert word in help_text
+    assert any(word in row[0] for row in table_rows("The progress file")), f"README.md: {word} has no row"
+
+
+LOOP_MAY_IMPORT = {
+    "collections.abc": "types",
+    "dataclasses": "types",
+    "enum": "types",
+    "typing": "types",
+    "ralph.progress": "text to values and back; pure, see the test below",
+    "ralph.turn": "what an agent and git brought about, as values",
+}
+"""All that loop.py may name, and why. What these load in turn is checked in a process below."""
+PURE = ["loop", "progress", "markdown", "turn"]
+
+
+def imports_of(module: str) -> set[str]:
+    tree = ast.parse((CHECKOUT / "ralph" / f"{module}.py").read_text(encoding="utf-8"))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, f"{module}.py imports relative to itself"
+            found |= {f"ralph.{alias.name}" for alias in node.names} if node.module == "ralph" else {node.module}
+    return found
+
+
+def test_the_loop_imports_only_what_touches_nothing() -> None:
+    assert imports_of("loop") - set(LOOP_MAY_IMPORT) == set()
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_a_pure_module_has_no_hand_on_the_world(module: str) -> None:
+    outside = {"os", "sys", "io", "pathlib", "time", "shutil", "tempfile", "subprocess", "signal", "socket", "requests"}
+    outside |= {"threading", "select", "ctypes", "fcntl", "random", "click", "jinja2", "dotenv"}
+    found = imports_of(module)
+    assert found & outside == set()
+    assert {name for name in found if name.startswith("ralph.")} <= {f"ralph.{pure}" for pure in PURE}
+    tree = ast.parse((CHECKOUT / "ralph" / f"{module}.py").read_text(encoding="utf-8"))
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert called & {"open", "print", "input", "exec", "eval", "__import__"} == set()
+
+
+def loaded_by(module: str) -> set[str]:
+    """What a fresh process has in memory after this import, and did not have before."""
+    script = f"import sys; before = set(sys.modules); import {module}; print(*set(sys.modules) - before)"
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True, env=env)
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def of_click() -> set[str]:
+    """What every start pays for anyway."""
+    return loaded_by("click")
+
+
+@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.start", "ralph.loop", "ralph.progress_file"])
+def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str]) -> None:
+    heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "difflib", "tempfile", "shutil", "tomllib"}
+    assert loaded_by(module) & ({*heavy, "ralph.process", "ralph.channels"} - of_click) == set()
+
+
+MODULES = sorted(
+    ".".join(file.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
+    for file in (CHECKOUT / "ralph").rglob("*.py")
+    if "data" not in file.parts
+)
+WATCH = """
+import sys
+seen = []
+doing = "subprocess.Popen os.fork os.exec os.posix_spawn os.kill os.mkdir os.remove os.rename os.putenv".split()
+doing += "socket.connect socket.bind _thread.start_new_thread".split()
+def hook(event, args):
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        seen.append((event, args[0]))
+    elif event in doing:
+        seen.append((event, args))
+    elif event == "open" and str(args[0]).endswith((".md", ".toml", ".env")):
+        seen.append((event, args[0]))
+import os, signal, threading
+environment = dict(os.environ)
+handlers = [signal.getsignal(n) for n in range(1, 32)]
+sys.dont_write_bytecode = True
+sys.addaudithook(hook)
+__import__(sys.argv[1])
+assert environment == dict(os.environ), "the environment"
+assert handlers == [signal.getsignal(n) for n in range(1, 32)], "signal handlers"
+assert threading.active_count() == 1, "threads"
+assert not seen, seen
+"""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_importing_does_nothing(module: str, tmp_path: Path) -> None:
+    """No files but modules, no environment, no output, no processes, no threads, no handlers."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WATCH, module], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
+def sources() -> dict[str, ast.Module]:
+    files = sorted((CHECKOUT / "ralph").rglob("*.py"))
+    return {str(file.relative_to(CHECKOUT / "ralph")): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        pytest.param("subprocess", ("process/",), id="programs are started in one place"),
+        pytest.param("signal", ("process/",), id="signals are handled in one place"),
+        pytest.param("requests", ("channels.py",), id="HTTP is spoken in one place"),
+        pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
+        pytest.param("click", ("cli.py", "wizard.py"), id="people are asked in two places"),
+    ],
+)
+def test_each_thing_has_its_place(library: str, homes: tuple[str, ...]) -> None:
+    users = {
+        name
+        for name, tree in sources().items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == library for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == library)
+    }
+    assert [name for name in sorted(users) if not name.startswith(homes)] == []

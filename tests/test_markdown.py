@@ -1,0 +1,191 @@
+"""Lines outside code fences: ralph's reading beside a plain one that goes line by line, and beside CommonMark's."""
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ralph.markdown import outside_fences
+
+WORDS = rb"[ ]*[a-z]"
+"""What the tests ask for: lines that begin with a word."""
+BOM = b"\xef\xbb\xbf"
+
+
+class Fence(NamedTuple):
+    column: int
+    mark: bytes
+    length: int
+    opens: bool
+    closes: bool
+
+
+def fence_of(body: bytes) -> Fence | None:
+    """The fence on this line, read byte by byte; it may stand behind the bullets of a list."""
+    column, rest, listed = 0, body, False
+    while rest:
+        marker = _bullet(rest)
+        if rest[:1] == b"\t":
+            column, rest = column + 4 - column % 4, rest[1:]
+        elif rest[:1] == b" " or marker:
+            width = len(marker) or 1
+            column, rest, listed = column + width, rest[width:], listed or bool(marker)
+        else:
+            break
+    mark = rest[:1]
+    length = len(rest) - len(rest.lstrip(mark)) if mark in (b"`", b"~") else 0
+    info = rest[length:]
+    opens = not (mark == b"`" and b"`" in info)
+    return Fence(column, mark, length, opens, closes=not info.strip() and not listed) if length >= 3 else None
+
+
+def _bullet(rest: bytes) -> bytes:
+    """`-`, `*`, `+`, `1.`, `1)` at the start, if white space follows."""
+    digits = len(rest) - len(rest.lstrip(b"0123456789"))
+    marker = rest[: digits + 1] if digits else rest[:1]
+    named = marker[-1:] in (b".", b")") and digits < 10 if digits else marker in (b"-", b"*", b"+")
+    follows = rest[len(marker) : len(marker) + 1]
+    return marker if named and follows in (b" ", b"\t") else b""
+
+
+class Plain(NamedTuple):
+    """A line with its number, its place, and what it says without line end and byte order mark."""
+
+    number: int
+    start: int
+    end: int
+    body: bytes
+
+
+def plain_lines(text: bytes) -> Iterator[Plain]:
+    start = 0
+    for number, line in enumerate(text.split(b"\n"), 1):
+        end = min(start + len(line) + 1, len(text))
+        if end > start:
+            yield Plain(number, start, end, line.rstrip(b"\r").removeprefix(BOM))
+        start = end
+
+
+def plain_outside(text: bytes) -> tuple[list[Plain], Plain | None]:
+    """All lines but those of closed fences, and the first fence that is never closed: the rule, written down slowly."""
+    lines = list(plain_lines(text))
+    kept, unclosed, at = [], None, 0
+    while at < len(lines):
+        opener = fence_of(lines[at].body)
+        closer = next((n for n in range(at + 1, len(lines)) if opener and _ends(opener, lines[n].body)), None)
+        if opener and opener.opens and closer is not None:
+            at = closer
+        else:
+            kept.append(lines[at])
+            if opener and opener.opens and unclosed is None:
+                unclosed = lines[at]
+        at += 1
+    return kept, unclosed
+
+
+def _ends(opener: Fence, body: bytes) -> bool:
+    closer = fence_of(body)
+    return bool(
+        closer
+        and closer.closes
+        and closer.mark == opener.mark
+        and closer.length >= opener.length
+        and closer.column <= opener.column + 3
+    )
+
+
+def commonmark_outside(text: bytes) -> tuple[list[bytes], bool]:
+    """CommonMark 4.5 for texts without lists and quotes; and whether the last fence is open at the end."""
+    kept: list[bytes] = []
+    inside: Fence | None = None
+    for line in plain_lines(text):
+        fence = fence_of(line.body)
+        if inside:
+            closes = fence and fence.closes and fence.column < 4
+            inside = None if closes and fence and fence[1:2] == inside[1:2] and fence[2] >= inside[2] else inside
+        elif fence and fence.opens and fence.column < 4:
+            inside = fence
+        else:
+            kept.append(line.body)
+    return kept, inside is not None
+
+
+line_ends = st.sampled_from([b"\n", b"\n", b"\r\n"])
+fences = st.builds(
+    lambda mark, length, info: mark * length + info,
+    st.sampled_from([b"`", b"~"]),
+    st.integers(2, 6),
+    st.sampled_from([b"", b"", b"", b" ", b"\t", b"sh", b" a b", b"a`b", b" ~", b"`"]),
+)
+prefixes = st.sampled_from(
+    [b"", b"", b"", b" ", b"   ", b"    ", b" " * 6, b"\t", b" \t", b"- ", b"* \t", b"10) - ", b"> "]
+)
+words = st.sampled_from([b"word", b"   word", b"", b"# x", b"caf\xe9", b"\x00", b"wor\rd"])
+lines = st.builds(lambda prefix, rest: prefix + rest, prefixes, fences) | words
+flat_lines = st.builds(lambda width, rest: b" " * width + rest, st.integers(0, 3), fences) | words
+
+
+def texts_of(line: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """Texts of such lines, with any line ends, perhaps a byte order mark, perhaps no final newline."""
+    whole = st.lists(st.tuples(line, line_ends), max_size=14).map(lambda all_: b"".join(a + b for a, b in all_))
+    return st.builds(lambda bom, text, last: bom + text + last, st.sampled_from([b"", BOM]), whole, line | st.just(b""))
+
+
+@settings(max_examples=700, deadline=None)
+@given(texts_of(lines) | st.binary(max_size=200))
+def test_the_quick_reading_is_the_plain_one(text: bytes) -> None:
+    found, unclosed = outside_fences(text, WORDS)
+    kept, never_closed = plain_outside(text)
+    asked_for = [line for line in kept if line.body.lstrip(b" ")[:1].islower()]
+    assert [(line.start, line.end, line.body) for line in found] == [tuple(line)[1:] for line in asked_for]
+    assert unclosed == (never_closed.start if never_closed else None)
+
+
+@settings(max_examples=400, deadline=None)
+@given(texts_of(flat_lines))
+def test_at_the_margin_and_closed_a_fence_is_what_commonmark_says(text: bytes) -> None:
+    kept, open_at_end = commonmark_outside(text)
+    if not open_at_end:
+        found, unclosed = outside_fences(text, WORDS)
+        assert [line.body for line in found] == [body for body in kept if body.lstrip(b" ")[:1].islower()]
+        assert unclosed is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ours", "commonmarks"),
+    [
+        pytest.param("```\nword\n", ["word"], [], id="one never closed hides nothing: a slip must not hide the file"),
+        pytest.param("    ```\nword\n    ```\n", [], ["word"], id="one far in is a fence: ralph does not follow lists"),
+        pytest.param(
+            "   ```\nword\n      ```\nend\n", ["end"], [], id="the end may be three columns right of its start"
+        ),
+        pytest.param("- ```\nword\n```\nend\n", ["end"], ["word"], id="one in a list may end at the margin"),
+        pytest.param("<!--\n```\n-->\nword\n```\n", [], ["word"], id="an HTML comment is text like any other"),
+        pytest.param("> ```\nword\n", ["word"], ["word"], id="one in a quotation ends with it, as in CommonMark"),
+    ],
+)
+def test_where_it_differs_from_commonmark_it_is_on_purpose(text: str, ours: list[str], commonmarks: list[str]) -> None:
+    """`commonmarks` is what the reference implementation shows outside code; it stands here to be read."""
+    found, _ = outside_fences(text.encode(), WORDS)
+    assert [line.body.decode() for line in found] == ours
+    assert (ours == commonmarks) == text.startswith(">")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"```a\n" * 100_000, id="a hundred thousand that are never closed"),
+        pytest.param(b"```\n```\n" * 50_000, id="fifty thousand closed ones"),
+        pytest.param(b"```a\n" * 20_000 + b"        ```\n", id="twenty thousand whose only end is too far in"),
+        pytest.param(b"~~~~a\n" * 10_000 + b"````\n~~~\n", id="ten thousand whose only ends are of other kinds"),
+        pytest.param(b" \t" * 500_000 + b"- " * 500_000, id="a megabyte of white space and bullets in one line"),
+        pytest.param(b"`" * 1_000_000, id="a megabyte of backticks in one line"),
+    ],
+)
+def test_no_text_is_slow(text: bytes) -> None:
+    began = time.process_time()
+    outside_fences(text, WORDS)
+    assert time.process_time() - began < 2

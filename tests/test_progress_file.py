@@ -1,0 +1,408 @@
+"""The progress file on disk: what others do to it while ralph edits, and what a disk can do to both."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ralph.errors import RalphError
+from ralph.progress_file import ProgressFile
+from ralph.state import State
+
+TEXT = b"# Progress: feature\n\n## Status\n\nIN_PROGRESS\n\n## Notes\nEND\n"
+AWAY_S = 0.4
+"""A moment, against the second after which ralph takes a file for lost."""
+
+
+class Watched:
+    """A progress file in a folder of its own, and what ralph said about it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.path = folder / "feature_PROGRESS.md"
+        self.path.write_bytes(TEXT)
+        self.said: list[str] = []
+        self.state = State("feature", self.path)
+        self.file = self.opened(self.path)
+
+    def opened(self, path: Path) -> ProgressFile:
+        return ProgressFile(path, self.state, self.said.append)
+
+    @property
+    def litter(self) -> list[str]:
+        return [found.name for found in self.path.parent.iterdir() if found != self.path]
+
+    @property
+    def kept(self) -> list[Path]:
+        return sorted((self.state.folder / "kept").glob("*"))
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Watched(tmp_path / "project")
+
+
+def with_line(line: bytes) -> Callable[[bytes], bytes]:
+    """An edit near the beginning, which half a file has too."""
+    return lambda text: text.replace(b"## Status\n", b"## Status\n" + line + b"\n")
+
+
+class TestAnEdit:
+    def test_keeps_the_mode(self, watched: Watched) -> None:
+        watched.path.chmod(0o640)
+        watched.file.edit(with_line(b"x"))
+        assert stat.S_IMODE(watched.path.stat().st_mode) == 0o640
+
+    def test_keeps_the_owner(self, watched: Watched) -> None:
+        if os.geteuid():
+            pytest.skip("only root can give a file to somebody else")
+        os.chown(watched.path, 1234, 2345)
+        watched.file.edit(with_line(b"x"))
+        assert (watched.path.stat().st_uid, watched.path.stat().st_gid) == (1234, 2345)
+
+    def test_follows_a_link_and_keeps_it(self, watched: Watched, tmp_path: Path) -> None:
+        (tmp_path / "link.md").symlink_to("project/feature_PROGRESS.md")
+        watched.opened(tmp_path / "link.md").edit(with_line(b"x"))
+        assert (tmp_path / "link.md").readlink() == Path("project/feature_PROGRESS.md")
+        assert watched.path.read_bytes() == with_line(b"x")(TEXT)
+        assert not watched.litter
+
+    def test_that_changes_nothing_touches_nothing(self, watched: Watched) -> None:
+        before = watched.path.stat()
+        watched.file.edit(lambda text: text)
+        assert watched.path.stat() == before
+
+    def test_is_seen_at_once_by_the_one_who_made_it(self, watched: Watched) -> None:
+        now = watched.file.edit(lambda text: text + b"RALPH_STOP\n")
+        assert now.stop
+        assert watched.file.last == now
+        assert watched.file.text == watched.path.read_bytes()
+
+    @pytest.mark.parametrize(
+        "text", [b"", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf", b" \0"], ids=["empty", "LF", "CRLF", "bom", "blank"]
+    )
+    def test_of_a_file_without_content_is_made_too(self, watched: Watched, text: bytes) -> None:
+        watched.path.write_bytes(text)
+        watched.file.read()
+        watched.file.edit(lambda seen: seen + b"RALPH_BLOCKED: ralph: x\n")
+        assert watched.path.read_bytes() == text + b"RALPH_BLOCKED: ralph: x\n"
+
+    @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+    def test_of_a_file_that_is_lost_brings_it_back_first(
+        self, watched: Watched, lose: Callable[[Path], object]
+    ) -> None:
+        watched.file.read()
+        lose(watched.path)
+        began = time.monotonic()
+        watched.file.edit(with_line(b"x"))
+        assert watched.path.read_bytes() == with_line(b"x")(TEXT)
+        assert time.monotonic() - began < 5
+
+
+SAVES = {
+    "in place": "path.write_text(text)",
+    "in place, in pieces": """
+        with path.open("w") as file:
+            for at in range(0, len(text), len(text) // 3):
+                file.write(text[at : at + len(text) // 3])
+                file.flush()
+                time.sleep(0.001)
+        """,
+    "by rename": """
+        new = path.with_suffix(".swp")
+        new.write_text(text)
+        new.rename(path)
+        """,
+    "by a backup and a new file": """
+        path.rename(path.with_suffix(".bak"))
+        path.write_text(text)
+        """,
+}
+EDITOR = """
+import random, sys, time
+from pathlib import Path
+
+def save(text):
+{save}
+
+def lines(text):
+    return [line for line in text.splitlines() if line.startswith("editor ")]
+
+path, stop = map(Path, sys.argv[1:])
+saved = 0
+while not stop.exists():
+    wanted = [f"editor {{n}}" for n in range(1, saved + 1)]
+    text = path.read_text()
+    if lines(text) != wanted:
+        time.sleep(0.1)
+        text = path.read_text()
+    if lines(text) != wanted:
+        sys.exit(f"after {{saved}} saves the file says {{text!r}}")
+    saved += 1
+    save(text.replace("END\\n", f"editor {{saved}}\\nEND\\n"))
+    time.sleep(random.uniform(0.003, 0.02))
+print(saved)
+"""
+
+
+@contextlib.contextmanager
+def editor(watched: Watched, how: str, tmp_path: Path) -> Iterator[None]:
+    """Somebody who adds a numbered line to what is there, saves, and looks whether all are there, again and again."""
+    script = EDITOR.format(save=textwrap.indent(textwrap.dedent(SAVES[how]), "    "))
+    stop = tmp_path / "stop"
+    running = subprocess.Popen(
+        [sys.executable, "-c", script, watched.path, stop], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield
+    finally:
+        stop.touch()
+        out, err = running.communicate(timeout=20)
+    assert running.returncode == 0, err
+    assert int(out) > 20, "the two hardly met"
+    lines = watched.path.read_text().splitlines()
+    assert [line for line in lines if line.startswith("editor ")] == [f"editor {n}" for n in range(1, int(out) + 1)]
+
+
+@pytest.mark.parametrize("how", SAVES)
+def test_no_save_of_an_editor_is_lost(watched: Watched, how: str, tmp_path: Path) -> None:
+    """What the editor has saved is in the file ever after: in all that it reads later, and at the end.
+
+    The other way round it cannot hold: an editor that read before an edit of ralph's and saves after it takes the edit
+    away, and theirs wins. So ralph's lines may be missing, but each edit ends without an error. For an instant, while
+    ralph exchanges the files, the editor may see ralph's version; so it looks twice before it calls a save lost.
+    """
+    with editor(watched, how, tmp_path):
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            watched.file.edit(with_line(b"ralph"))
+            time.sleep(random.uniform(0, 0.005))
+    watched.file.edit(with_line(b"the last word"))
+    assert b"## Status\nthe last word\n" in watched.path.read_bytes()
+    assert watched.said == [], "nothing was lost, so nothing was brought back"
+    assert set(watched.litter) <= {"feature_PROGRESS.bak"}
+
+
+@pytest.mark.parametrize("how", ["no editor", "by rename"])
+def test_nobody_ever_sees_half_a_file(watched: Watched, how: str, tmp_path: Path) -> None:
+    torn: list[bytes] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            text = watched.path.read_bytes()
+            if not (text.startswith(b"# Progress: feature\n") and text.endswith(b"END\n")):
+                torn.append(text)
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    with editor(watched, how, tmp_path) if how in SAVES else contextlib.nullcontext():
+        for _ in range(60):
+            watched.file.edit(with_line(b"a line of some length " * 50))
+            time.sleep(0.005)
+    over.set()
+    for reader in readers:
+        reader.join()
+    assert torn == []
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+class TestAFileThatIsGone:
+    def test_for_a_moment_is_waited_for(self, watched: Watched, lose: Callable[[Path], object]) -> None:
+        watched.file.read()
+        lose(watched.path)
+        save = threading.Timer(AWAY_S, lambda: watched.path.write_bytes(with_line(b"mine")(TEXT)))
+        save.start()
+        watched.file.read()
+        save.join()
+        assert watched.file.text == watched.path.read_bytes() == with_line(b"mine")(TEXT)
+        assert watched.said == []
+
+    def test_for_longer_is_brought_back_and_that_is_said(
+        self, watched: Watched, lose: Callable[[Path], object]
+    ) -> None:
+        watched.path.write_bytes(with_line(b"newest")(TEXT))
+        before = watched.file.read()
+        lose(watched.path)
+        began = time.monotonic()
+        assert watched.file.read() == before
+        assert 0.9 < time.monotonic() - began < 3
+        assert watched.path.read_bytes() == with_line(b"newest")(TEXT)
+        (line,) = watched.said
+        assert "feature_PROGRESS.md" in line
+
+    def test_before_anything_was_read_is_not_waited_for(self, watched: Watched, lose: Callable[[Path], object]) -> None:
+        lose(watched.path)
+        began = time.monotonic()
+        assert watched.file.read().size == 0
+        assert time.monotonic() - began < 0.5
+        assert watched.said == []
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "x").write_text("precious")
+
+
+def make_link_to_folder(path: Path) -> None:
+    make_folder(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize("become", [make_folder, os.mkfifo, make_link_to_folder], ids=["folder", "fifo", "link"])
+def test_what_takes_the_files_place_is_moved_aside_and_kept(watched: Watched, become: Callable[[Path], None]) -> None:
+    before = watched.file.read()
+    watched.path.unlink()
+    become(watched.path)
+    assert watched.file.read() == before
+    assert watched.path.read_bytes() == TEXT
+    assert not watched.path.is_symlink()
+    (kept,) = watched.kept
+    if become is make_folder:
+        assert (kept / "x").read_text() == "precious"
+    assert len(watched.said) == 1
+    assert set(watched.litter) <= {"elsewhere"}
+
+
+def test_a_first_version_that_nobody_touched_can_be_taken_away(watched: Watched) -> None:
+    watched.path.unlink()
+    watched.file.create(TEXT)
+    watched.file.uncreate()
+    assert not watched.path.exists()
+
+
+def test_a_first_version_that_somebody_wrote_to_stays(watched: Watched) -> None:
+    watched.path.unlink()
+    watched.file.create(TEXT)
+    watched.path.write_bytes(TEXT + b"mine\n")
+    watched.file.uncreate()
+    assert watched.path.read_bytes() == TEXT + b"mine\n"
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for 64 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() or not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root, and not in every container, can mount a small disk")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.fixture
+def small(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Watched(small_disk / "project")
+
+
+def fill(disk: Path) -> None:
+    """Leaves not one block free."""
+    with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 4096)
+
+
+class TestWithoutRoom:
+    """An edit that cannot be written is an error, exit 1; the file stays as it was, and nothing is left beside it."""
+
+    def refused(self, watched: Watched, *words: str, check: bool = True) -> None:
+        before = watched.path.read_bytes()
+        with pytest.raises(RalphError) as caught:
+            watched.file.edit(with_line(b"x" * 200_000))
+        assert caught.value.exit_code == 1
+        assert all(word in caught.value.message for word in ("feature_PROGRESS.md", *words))
+        assert watched.path.read_bytes() == before
+        assert watched.litter == []
+        if check:
+            with pytest.raises(RalphError, match=r"feature_PROGRESS\.md"):
+                watched.file.check_writable()
+            assert watched.litter == []
+
+    def test_files_may_not_be_that_large(self, watched: Watched) -> None:
+        watched.file.read()
+        with largest_file(3000):
+            self.refused(watched, "File too large")
+
+    def test_the_disk_is_full(self, small: Watched, small_disk: Path) -> None:
+        fill(small_disk)
+        self.refused(small, "No space left")
+
+    def test_the_disk_is_read_only(self, small: Watched, small_disk: Path) -> None:
+        subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+        self.refused(small, "Read-only file system")
+
+    def test_the_disk_behind_a_link_is_full_which_is_known_before_money_is_spent(
+        self, small: Watched, small_disk: Path, tmp_path: Path
+    ) -> None:
+        fill(small_disk)
+        (tmp_path / "link.md").symlink_to(small.path)
+        linked = small.opened(tmp_path / "link.md")
+        linked.read()
+        with pytest.raises(RalphError, match="No space left"):
+            linked.check_writable()
+
+    def test_a_first_version_is_not_half_written(self, small: Watched, small_disk: Path) -> None:
+        small.path.unlink()
+        fill(small_disk)
+        with pytest.raises(RalphError, match="No space left"):
+            small.file.create(TEXT * 5000)
+        assert (small.path.exists(), small.litter) == (False, [])
+
+    def test_a_lost_file_that_cannot_be_brought_back_is_an_error(self, small: Watched, small_disk: Path) -> None:
+        small.path.write_bytes(TEXT * 200)
+        small.file.read()
+        small.path.unlink()
+        fill(small_disk)
+        with pytest.raises(RalphError, match="No space left"):
+            small.file.read()
+        assert (small.path.exists(), small.litter) == (False, [])
+
+
+def test_the_folder_is_read_only(watched: Watched, no_override: list[str]) -> None:
+    """In a process of its own, since root may write everywhere until that right is given away."""
+    script = f"""
+        from pathlib import Path
+        from ralph.errors import RalphError
+        from ralph.progress_file import ProgressFile
+        from ralph.state import State
+        path = Path({str(watched.path)!r})
+        file = ProgressFile(path, State("feature", path), print)
+        for attempt in (lambda: file.edit(lambda text: text + b"x"), file.check_writable):
+            try:
+                attempt()
+            except RalphError as error:
+                print(error.exit_code, error.message)
+        """
+    watched.path.parent.chmod(0o555)
+    command = [*no_override, sys.executable, "-P", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    watched.path.parent.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"1 {watched.path}"] * 2
+    assert watched.path.read_bytes() == TEXT
+    assert not watched.litter

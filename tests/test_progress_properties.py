@@ -1,0 +1,303 @@
+"""What holds for every progress file and every edit (design section 4): any bytes are one, and all else stays.
+
+What counts in a file is read here a second time, slowly, so that the code is not measured by itself.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from test_markdown import BOM, Plain, plain_outside, texts_of
+
+from ralph import progress
+from ralph.loop import Iteration, Limits, judge
+from ralph.progress import Progress, parse
+from ralph.turn import Commits, Outcome, Turn
+
+SIGNED = b"<!-- ralph writes this section"
+thorough = settings(max_examples=200, deadline=None)
+
+telling = st.sampled_from(
+    b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."
+    b"|RALPH_STOP|RALPH_BLOCKED|RALPH_BLOCKED: which port?|RALPH_BLOCKED: ralph: no|RALPH_BLOCKED:ralph: no"
+    b"|# Progress: x|## Status|## Task List|# Tasks|## Notes|### Acceptance|## Verification|Plan: feature.md|#no"
+    b"|IN_PROGRESS|RALPH_DONE\r"
+    b"|- [ ] one|  - [x] two|* [X] three|1. [~] four|+ [!] five|- [2026-01-29] no|- [] no|- more|> quoted|text|<!-- x"
+    b"|```|```sh|  ````|~~~|- ```|    ```|`````|``` a`b".split(b"|")
+)
+noise = st.binary(max_size=12) | st.sampled_from([b"", b" ", b"\x00", b"caf\xe9", "é\u2028".encode(), b"\xff\xfe"])
+texts = texts_of(telling | telling | noise)
+unsigned = texts.filter(lambda text: SIGNED not in text)
+whole = unsigned.filter(lambda text: text.endswith(b"\n"))
+any_text = (
+    st.text(max_size=60)
+    | st.sampled_from(
+        ["a\nRALPH_DONE\nb", "`x` ```", "x\n```\n- [ ] y\n", "x\n- [x] y", "x\r\n## Task List\r\n- [ ] z", "<!-- x"]
+    )
+    | st.sampled_from(["```", "~~~~ sh", "[ ] x", "[x] x", "", "\x85x\u2028"])
+)
+names = st.text("abcAB é*_`.🚀", min_size=1, max_size=6).filter(lambda name: any(map(str.isalnum, name)))
+
+
+def word_of(line: Plain) -> bytes:
+    """What stands on this line if it is a control word: up to three blanks before it, white space after it."""
+    body = line.body.lstrip(b" ")
+    if len(line.body) - len(body) > 3:
+        return b""
+    said = body.rstrip(b" \t\r\n\v\f")
+    plain = said in (b"RALPH_DONE", b"RALPH_STOP", b"RALPH_BLOCKED", b"IN_PROGRESS")
+    return said if plain or said.startswith(b"RALPH_BLOCKED:") else b""
+
+
+def words(text: bytes) -> list[bytes]:
+    """The control words that count in a text, in order."""
+    return [word for line in plain_outside(text)[0] if (word := word_of(line))]
+
+
+def rewritten(text: bytes, change: Callable[[Plain, bytes], bytes]) -> bytes:
+    """The text with each line that counts as a word changed, line by line."""
+    parts, at = [], 0
+    for line in plain_outside(text)[0]:
+        raw = text[line.start : line.end]
+        parts += [text[at : line.start], change(line, raw) if word_of(line) else raw]
+        at = line.end
+    return b"".join([*parts, text[at:]])
+
+
+def newline(text: bytes) -> bytes:
+    return b"\r\n" if text.split(b"\n")[0].endswith(b"\r") and b"\n" in text else b"\n"
+
+
+def ended(text: bytes) -> bytes:
+    """The text with its last line ended."""
+    return text if not text or text.endswith(b"\n") else text + newline(text)
+
+
+def put_in(old: bytes, new: bytes) -> bytes:
+    """The bytes that were put into `old`, all together at one place; fails when anything else was done."""
+    at = next((n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
+    size = len(new) - len(old)
+    assert size >= 0
+    assert new[at + size :] == old[at:]
+    return new[at : at + size]
+
+
+def meaning(now: Progress) -> tuple[object, ...]:
+    """All that a file says, but for where and how much."""
+    return now.done, now.stop, now.blocked, now.tasks, now.plan
+
+
+@thorough
+@given(texts | st.binary())
+def test_any_bytes_are_a_progress_file(text: bytes) -> None:
+    now = parse(text)
+    _, unclosed = plain_outside(text)
+    found = words(text)
+    blocks = [word.removeprefix(b"RALPH_BLOCKED").removeprefix(b":") for word in found if b"BLOCKED" in word]
+    assert (now.done, now.stop, now.size) == (b"RALPH_DONE" in found, b"RALPH_STOP" in found, len(text))
+    assert now.blocked == (blocks[0].decode(errors="replace").strip() if blocks else None)
+    assert now.unclosed_fence == (unclosed.number if unclosed else None)
+    assert all(task.raw in text for task in now.tasks)
+    assert len(now.open) + now.ticked == len(now.tasks)
+
+
+@thorough
+@given(texts)
+def test_taking_done_back_changes_that_word_and_no_other_byte(text: bytes) -> None:
+    def back(line: Plain, raw: bytes) -> bytes:
+        return raw.replace(b"RALPH_DONE", b"IN_PROGRESS") if word_of(line) == b"RALPH_DONE" else raw
+
+    now = progress.without_done(text)
+    assert now == rewritten(text, back)
+    assert b"RALPH_DONE" not in words(now)
+    assert progress.without_done(now) == now
+
+
+@thorough
+@given(texts)
+def test_taking_ralphs_block_out_removes_that_line_and_no_other_byte(text: bytes) -> None:
+    def out(line: Plain, raw: bytes) -> bytes:
+        own = word_of(line).partition(b":")[2].decode(errors="replace").strip().startswith("ralph: ")
+        return (BOM if raw.startswith(BOM) else b"") if own else raw
+
+    now = progress.without_own_block(text)
+    assert now == rewritten(text, out)
+    assert progress.without_own_block(now) == now
+
+
+def below_status(text: bytes) -> int:
+    """The end of the line that says IN_PROGRESS, else of the Status heading, else of the text."""
+    lines, _ = plain_outside(text)
+    places = [line.end for line in lines if word_of(line) == b"IN_PROGRESS"]
+    places += [line.end for line in lines if line.body.strip() == b"## Status"]
+    return [*places, len(text)][0]
+
+
+@thorough
+@given(texts, any_text)
+def test_a_block_is_one_line_more(text: bytes, why: str) -> None:
+    """Where it comes after a last line without an end, that line gets one."""
+    assume(why.strip())
+    line = f"RALPH_BLOCKED: ralph: {' '.join(why.split())}".encode() + newline(text)
+    at = below_status(text)
+    assert progress.blocked(text, why) == (ended(text) if at == len(text) else text[:at]) + line + text[at:]
+
+
+@thorough
+@given(texts, any_text)
+def test_a_block_is_known_as_ralphs_own_and_is_one_line(text: bytes, why: str) -> None:
+    assume(parse(text).blocked is None)
+    now = parse(progress.blocked(text, why))
+    assert now.blocked is not None
+    assert now.blocked.startswith("ralph: ")
+    assert now.blocked_by_ralph
+    assert len(now.blocked.splitlines()) == 1
+
+
+@thorough
+@given(texts, any_text)
+def test_a_block_that_is_taken_out_leaves_no_trace(text: bytes, why: str) -> None:
+    """But for the end of a last line that had none, when the block stood below it."""
+    assume(why.strip() and progress.without_own_block(text) == text)
+    now = progress.without_own_block(progress.blocked(text, why))
+    assert now in {text, ended(text)}
+    assert now == text or not text.endswith(b"\n")
+
+
+@thorough
+@given(unsigned, st.lists(any_text, max_size=3))
+@example(b"", ["x"])
+def test_a_refusal_is_put_at_the_end_and_changes_no_byte(text: bytes, reasons: list[str]) -> None:
+    now = progress.with_refusal(text, reasons)
+    assert now.startswith(ended(text))
+    added = now[len(ended(text)) :]
+    assert added.count(b"\r\n") == (added.count(b"\n") if newline(text) == b"\r\n" else 0)
+    assert added.split(newline(text))[:2] == [b"", b"## Verification"]
+    assert SIGNED in added
+    assert parse(now).done == parse(text).done
+
+
+@thorough
+@given(whole, st.lists(any_text, max_size=3))
+def test_a_refusal_that_is_removed_leaves_no_trace(text: bytes, reasons: list[str]) -> None:
+    assert progress.without_refusal(progress.with_refusal(text, reasons)) == text
+
+
+@thorough
+@given(unsigned, st.lists(any_text, max_size=3))
+def test_of_a_text_that_does_not_end_in_a_newline_only_that_newline_stays(text: bytes, reasons: list[str]) -> None:
+    """The empty text too gets one: it is the blank line above the section, of which there is nothing to be above."""
+    assume(not text.endswith(b"\n"))
+    assert progress.without_refusal(progress.with_refusal(text, reasons)) == (ended(text) or b"\n")
+
+
+@thorough
+@given(unsigned)
+def test_without_a_refusal_there_is_nothing_to_remove(text: bytes) -> None:
+    assert progress.without_refusal(text) == text
+
+
+@thorough
+@given(unsigned.filter(bool), st.lists(any_text, min_size=1, max_size=2))
+def test_the_same_refusal_twice_is_one(text: bytes, reasons: list[str]) -> None:
+    """But for a text that ends in a carriage return alone, whose only line becomes one of Windows by the newline."""
+    assume(not text.endswith(b"\r"))
+    once = progress.with_refusal(text, reasons)
+    assert progress.with_refusal(once, reasons) == once
+
+
+@thorough
+@given(unsigned, st.lists(any_text, max_size=3))
+def test_no_reason_means_anything(text: bytes, reasons: list[str]) -> None:
+    """A reason quotes what an agent wrote: it is no control word, no task, and opens no fence."""
+    before, after = parse(text), parse(progress.with_refusal(text, reasons))
+    assert meaning(after) == meaning(before)
+    assert after.unclosed_fence == before.unclosed_fence
+
+
+@thorough
+@given(unsigned, st.lists(any_text, min_size=1, max_size=5), any_text, st.sampled_from(Outcome))
+def test_what_judge_says_of_any_tasks_means_nothing(text: bytes, listed: list[str], why: str, outcome: Outcome) -> None:
+    """The same with the reasons as they really are: tasks that an agent wrote, and its last words."""
+    agents = parse(b"# Tasks\n" + b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in listed))
+    after = parse(b"RALPH_DONE\n" + "".join(f"- [ ] {item}\n" for item in listed[:2]).encode())
+    turn = Turn(outcome=outcome, why=why)
+    limits = Limits(max_iterations=None, max_failures=3, notify_frequency=None, once=False)
+    iteration = Iteration(number=1, before=agents, after=after, turn=turn, commits=Commits())
+    reasons = judge(iteration, limits).refused
+    assert meaning(parse(progress.with_refusal(text, reasons))) == meaning(parse(text))
+
+
+@thorough
+@given(texts, st.lists(any_text, min_size=1, max_size=3))
+def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes, listed: list[str]) -> None:
+    lost = parse(b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in listed)).tasks
+    assume(lost)
+    now = progress.with_tasks(text, [task.raw for task in lost])
+    added = put_in(text, now)
+    assert added.count(b"\r\n") == (added.count(b"\n") if newline(text) == b"\r\n" else 0)
+    assert Counter(parse(now).tasks) == Counter(parse(text).tasks) + Counter(lost)
+    assert words(now) == words(text)
+
+
+@thorough
+@given(texts)
+def test_no_tasks_to_put_back_is_no_edit(text: bytes) -> None:
+    assert progress.with_tasks(text, []) == text
+
+
+def listed(items: Sequence[str], marks: Sequence[str]) -> Progress:
+    lines = [f"- [{mark}] {item}" for item, mark in zip(items, marks, strict=True)]
+    return parse("\n".join(["# Tasks", *lines, ""]).encode())
+
+
+@thorough
+@given(st.data())
+def test_tasks_that_are_dropped_are_missed_and_no_others(data: st.DataObject) -> None:
+    """In any order, ticked or not, in other letters; of several of the same name as many as are gone."""
+    before = data.draw(st.lists(names, max_size=6))
+    kept = [data.draw(st.booleans()) for _ in before]
+    order = data.draw(st.permutations([item for item, stays in zip(before, kept, strict=True) if stays]))
+    ticks = [data.draw(st.sampled_from(" x~!")) for _ in order]
+    now = listed([data.draw(st.sampled_from([item, item.swapcase(), item + "!"])) for item in order], ticks)
+    missing = progress.vanished(listed(before, [" "] * len(before)), now)
+    gone = [item for item, stays in zip(before, kept, strict=True) if not stays]
+    assert Counter(map(_letters, gone)) == Counter(_letters(task.text) for task in missing)
+
+
+def _letters(text: str) -> str:
+    return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
+
+
+@thorough
+@given(st.lists(names, max_size=5), st.lists(st.text(max_size=8), max_size=5))
+def test_new_tasks_hide_no_other(before: list[str], more: list[str]) -> None:
+    """Nothing is missing as long as every task is still there, whatever was added and however each went on."""
+    rest = [item + " " + tail.replace("\n", " ") for item, tail in zip(before, more, strict=False)]
+    now = listed([*rest, *before[len(rest) :]], ["x"] * len(before))
+    assert progress.vanished(listed(before, [" "] * len(before)), now) == ()
+
+
+@thorough
+@given(
+    st.binary(min_size=1, max_size=20).filter(lambda name: b"\0" not in name)
+    | st.sampled_from([b"a\nb", b'"', b"\\", b" "])
+)
+@example("\u2028\x85".encode())
+def test_a_plan_of_any_name_is_known_again(name: bytes) -> None:
+    plan = os.fsdecode(name)
+    now = parse(progress.fresh(plan, plan, "2026-11-20 22:14:03"))
+    assert now.plan == plan
+    assert meaning(now) == (False, False, None, (), plan)
+    assert now.unclosed_fence is None
+
+
+@thorough
+@given(st.text(max_size=20), texts)
+def test_a_fresh_file_has_every_place_that_edits_need(name: str, text: bytes) -> None:
+    fresh = progress.fresh(name, "feature.md", "now")
+    assert words(fresh) == [b"IN_PROGRESS"]
+    put_in(fresh, progress.with_tasks(fresh, [task.raw for task in parse(text).tasks]))
+    assert parse(progress.blocked(fresh, "x")).blocked == "ralph: x"
