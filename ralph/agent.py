@@ -3,6 +3,7 @@
 How the real one behaves was measured; "facts" below is that record (claude-cli-facts).
 """
 
+import contextlib
 import json
 import os
 import re
@@ -108,17 +109,18 @@ class Lines:
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    `show` gets each event, and each line of text as `{"type": "text", "text": line}`.
+    `show` gets each event, `tell` each line of text.
     """
 
-    def __init__(self, show: Callable[[Event], None], quiet: Callable[[], None]) -> None:
+    def __init__(self, show: Callable[[Event], None], tell: Callable[[str], None], quiet: Callable[[], None]) -> None:
         self._show = show
+        self._tell = tell
         self.quiet = quiet
         self._output, self._errors = Lines(), Lines()
         self._started = False
         self._waits = False
         self._over = False
-        self._cost: object = None
+        self._cost: float | None = None
         self._error = ""
         self._rejected: Event = {}
         self._result: Event | None = None
@@ -132,7 +134,7 @@ class Stream:
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in self._errors.cut(data):
-            self._show(_as_text(line))
+            self._tell(_text(line))
 
     def has_result(self) -> bool:
         """Whether its result is there and nothing has woken it since."""
@@ -144,18 +146,20 @@ class Stream:
 
     def _line(self, line: bytes) -> None:
         event = _event(line)
-        if event is None:
-            self._last_text = line.decode(errors="replace").strip() or self._last_text
-            self._show(_as_text(line))
-            return
-        self._note(event)
-        self._show(event)
+        if event is not None:
+            with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError, AttributeError):
+                self._note(event)
+                self._show(event)
+                return
+        self._last_text = _text(line).strip() or self._last_text
+        self._tell(_text(line))
 
     def _note(self, event: Event) -> None:
         kind = event.get("type")
         self._started = True
         if kind == "result":
-            self._cost = event.get("total_cost_usd")
+            cost = event.get("total_cost_usd")
+            self._cost = float(cost) if isinstance(cost, int | float) else self._cost
             self._result, self._waits = self._result if self._over else event, True
         elif kind in ("assistant", "user") or (kind == "system" and event.get("subtype") == "init"):
             self._waits = False
@@ -170,14 +174,13 @@ class Stream:
         for line in self._output.last():
             self._line(line)
         for line in self._errors.last():
-            self._show(_as_text(line))
+            self._tell(_text(line))
         outcome, why = self._judged(ended, errors)
-        cost = self._cost
         resets = self._rejected.get("resetsAt")
         return Turn(
             outcome=outcome,
             why=why.encode(errors="replace").decode(),  # JSON can hold halves of characters; nothing else can
-            cost_usd=float(cost) if isinstance(cost, int | float) else None,
+            cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._result),
             resets_at=float(resets) if outcome is Outcome.LIMIT and isinstance(resets, int | float) else None,
             left_over=ended.left_over,
@@ -185,6 +188,8 @@ class Stream:
         )
 
     def _judged(self, ended: Ended, errors: str) -> tuple[Outcome, str]:
+        if ended.survivors:
+            return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
         if ended.how is How.INTERRUPTED:
             return Outcome.INTERRUPTED, "it was interrupted"
         if self._result is not None and self._result.get("is_error"):
@@ -199,7 +204,7 @@ class Stream:
 
     def _result_error(self, result: Event) -> tuple[Outcome, str]:
         """An error the agent reported itself; `subtype` may well say success (facts, 0)."""
-        said = str(result.get("result") or "; ".join(map(str, result.get("errors") or [])) or result.get("subtype"))
+        said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
         status = result.get("api_error_status")
         if status == 429 or self._error == "rate_limit":
             resets = self._rejected.get("resetsAt")
@@ -247,8 +252,12 @@ _REFUSALS = (
 """What the real agent writes to standard error when it refuses to start at all (facts, 2, 8 and 10)."""
 
 
-def _as_text(line: bytes) -> Event:
-    return {"type": "text", "text": line.decode(errors="replace").rstrip("\r")}
+def _joined(errors: object) -> str:
+    return "; ".join(map(str, errors)) if isinstance(errors, list) else str(errors or "")
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")
 
 
 def _event(line: bytes) -> Event | None:

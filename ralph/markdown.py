@@ -73,7 +73,7 @@ def _fence(body: bytes) -> _Fence | None:
 
 
 def _closers_from(fences: list[_Fence | None]) -> list[dict[tuple[bytes, int], _Fence]]:
-    """At each place the longest closing fence of each kind and column still to come, so that unclosed ones cost no search.
+    """At each place the longest closing fence of each kind and column still to come; so unclosed ones cost no search.
 
     Columns above 40 count as 40: nobody nests that deep, and a text that does must not be slow.
     """

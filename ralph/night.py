@@ -67,8 +67,8 @@ def _outbox(screen: Screen) -> channels.Outbox:
 
 def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
-    state.check_room()
     state.rotate()
+    state.check_room()
     if not file.exists():
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))

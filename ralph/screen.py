@@ -4,14 +4,18 @@ import contextlib
 import os
 import queue
 import shutil
+import stat
 import threading
 import time
 
+from ralph.process import signals
 from ralph.terminal import is_terminal, plain
 
 _LINES_KEPT = 10_000
-_STALLED_S = 1.0
-"""Seconds after which a reader that takes nothing counts as gone, and lines are dropped."""
+_LINE_LIMIT = 10_000
+"""Characters of a line that are shown; the transcript has it all."""
+_PATIENCE_S = 2.0
+"""Seconds that lines wait in all for a reader that is behind, before they are dropped."""
 
 
 class Screen:
@@ -22,7 +26,8 @@ class Screen:
         self._colour = self.width is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._waiting: queue.Queue[tuple[int, bytes]] = queue.Queue(_LINES_KEPT)
         self._lost = 0
-        self._printed_at = time.monotonic()
+        self._patience_s = _PATIENCE_S
+        self._is_file = stat.S_ISREG(os.fstat(1).st_mode)  # a disk is slow at times, but it does not stop reading
 
     def open(self) -> None:
         """Starts the thread; what was said before is printed now."""
@@ -41,12 +46,17 @@ class Screen:
         self._put(2, plain(line))
 
     def _put(self, fd: int, line: str) -> None:
-        """Waits for a slow reader as long as it reads at all."""
-        waits = time.monotonic() - self._printed_at < _STALLED_S
+        """Waits for a slow reader, but not for long, and not when ralph shall end."""
+        if self._waiting.empty():
+            self._patience_s = _PATIENCE_S
+        patience_s = 0.0 if signals.interrupted() else self._patience_s
+        began = time.monotonic()
         try:
-            self._waiting.put((fd, line.encode(errors="replace") + b"\n"), block=waits, timeout=_STALLED_S)
+            data = line[:_LINE_LIMIT].encode(errors="replace") + b"\n"
+            self._waiting.put((fd, data), block=patience_s > 0, timeout=patience_s or None)
         except queue.Full:
             self._lost += 1
+        self._patience_s -= 0.0 if self._is_file else time.monotonic() - began
 
     def _print(self) -> None:
         while True:
@@ -54,7 +64,6 @@ class Screen:
             with contextlib.suppress(OSError):
                 while data:
                     data = data[_write(fd, data) :]
-            self._printed_at = time.monotonic()
             self._waiting.task_done()
 
     def close(self, timeout_s: float = 2.0) -> None:

@@ -88,7 +88,7 @@ class State:
 
     def rotate(self) -> None:
         """Removes the oldest transcripts beyond the bound."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             found = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in (self.folder / "transcripts").iterdir())
             excess = sum(size for _, size, _ in found) - TRANSCRIPTS_BYTES
             for _, size, path in found:

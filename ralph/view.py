@@ -47,7 +47,6 @@ class View:
         """The lines of one event; unknown ones have none."""
         self._since = self._spoke = time.monotonic()
         shower = {
-            "text": self._text,
             "assistant": self._assistant,
             "user": self._user,
             "system": self._system,
@@ -56,15 +55,17 @@ class View:
         for line in shower(event) if shower else []:
             self._say("  " + line)
 
+    def tell(self, line: str) -> None:
+        """A line of text."""
+        self._since = self._spoke = time.monotonic()
+        self._say("  " + line)
+
     def quiet(self) -> None:
         """After a long silence says what goes on; on a terminal only."""
         now = time.monotonic()
         if self._width is not None and now - self._spoke >= _SILENCE_S:
             self._spoke = now
             self._say(f"  … {self._doing}, silent for {duration(now - self._since)}")
-
-    def _text(self, event: Event) -> list[str]:
-        return [str(event["text"])]
 
     def _assistant(self, event: Event) -> list[str]:
         indent = _indent(event)
@@ -110,7 +111,7 @@ class View:
         return [account]
 
     def _result(self, event: Event) -> list[str]:
-        return [f"✗ {error}" for error in event.get("errors") or []]
+        return [f"✗ {error}" for error in errors] if isinstance(errors := event.get("errors"), list) else []
 
     def _room(self) -> int:
         return 160 if self._width is None else max(20, self._width - 16)

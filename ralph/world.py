@@ -97,6 +97,8 @@ class RealWorld:
     def iterate(self, number: int, before: Progress) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
+        if number % _ROTATE_EVERY == 0:
+            self._state.rotate()
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before)
@@ -118,8 +120,6 @@ class RealWorld:
             self._outbox.send(notices.started(self.run))
         else:
             self._screen.say("")
-        if number % _ROTATE_EVERY == 0:
-            self._state.rotate()
         self.run = replace(self.run, iterations=number)
         self._screen.say(f"ralph: {notices.heading(self.run, before)}")
 
@@ -136,17 +136,14 @@ class RealWorld:
         self._file.check_writable()
 
     def _turn(self, files: Files) -> Turn:
-        stream = Stream(self._view.show, self._view.quiet)
+        stream = Stream(self._view.show, self._view.tell, self._view.quiet)
         self._view.begin()
         began = time.monotonic()
         try:
             ended = follow(self._job.argv, self._job.env, files, stream, self._care)
         except OSError as error:
             return Turn(outcome=Outcome.HOPELESS, why=f"{self._job.argv[0]} cannot be started: {error.strerror}")
-        with contextlib.suppress(OSError):
-            errors = files.errors.read_bytes()[-20_000:].decode(errors="replace")
-            return stream.turn(ended, errors, time.monotonic() - began)
-        return stream.turn(ended, "", time.monotonic() - began)
+        return stream.turn(ended, _end_of(files.errors), time.monotonic() - began)
 
     def _commits(self) -> Commits:
         old, self._head = self._head, git.head()
@@ -228,3 +225,11 @@ class RealWorld:
     def pause(self) -> None:
         """The delay between iterations."""
         signals.pause(self._job.start.settings.delay)
+
+
+def _end_of(path: Path) -> str:
+    """The last lines of a file that may be of any size."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 20_000))
+        return file.read().decode(errors="replace")
+    return ""

@@ -86,6 +86,8 @@ def _ps_table() -> dict[int, Process]:
     done = call(["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="], timeout_s=10)
     for line in done.stdout.decode(errors="replace").splitlines():
         pid, parent, group, state, started = line.split(maxsplit=4)
+        if int(pid) == done.pid:
+            continue
         found[int(pid)] = Process(
             pid=int(pid), parent=int(parent), group=int(group), started=started, zombie=state.startswith("Z")
         )
@@ -131,21 +133,25 @@ def be_subreaper() -> None:
 
 
 class Family:
-    """The agent's processes, as seen from `ralph`: its descendants and all that carry the mark."""
+    """The agent's processes, as seen from `ralph`: its descendants and all that carry the mark.
+
+    What is below ralph when this is made is not the agent's: a shell that execs ralph hands its children over. Below
+    PID 1 is everybody's, so there only the mark and having been seen count.
+    """
 
     def __init__(self, *, ralph: int, mark: str) -> None:
         self.ralph = ralph
         self.mark = mark.encode()
         self._seen: dict[int, str] = {}
+        processes = table()
+        self._before = {pid: processes[pid].started for pid in _below({ralph}, processes, set())}
         self._look_at = 0.0
 
     def look(self) -> None:
         """Remembers who is alive below ralph: they stay known when their parents die."""
-        with spawning:
-            processes = table()
-            spared = set(own)
-        known = self._still(processes)
-        self._remember(known | _below({self.ralph} | known, processes, spared), processes)
+        processes, spared = self._table()
+        known = _still(self._seen, processes)
+        self._remember(known | _below(self._roots | known, processes, spared), processes)
 
     def glance(self) -> None:
         """Looks now and then, where orphans do not become ralph's own: there, having seen them is all there is."""
@@ -155,12 +161,10 @@ class Family:
 
     def members(self) -> dict[int, Process]:
         """The agent's processes that are alive now. Never ralph, its ancestors or what it runs for itself."""
-        with spawning:
-            processes = table()
-            spared = set(own)
+        processes, spared = self._table()
         marked = {pid for pid in processes if self.mark in environ(pid).get(MARK.encode(), b"").split(b":")}
-        roots = marked | self._still(processes)
-        found = roots | _below(roots | {self.ralph}, processes, spared)
+        roots = marked | _still(self._seen, processes)
+        found = roots | _below(roots | self._roots, processes, spared)
         found -= spared | _ancestors(os.getpid(), processes) | _ancestors(self.ralph, processes)
         self._remember(found, processes)
         return {pid: processes[pid] for pid in found if not processes[pid].zombie and not self._is_spared(pid)}
@@ -173,15 +177,25 @@ class Family:
     def _remember(self, pids: set[int], processes: dict[int, Process]) -> None:
         self._seen = {pid: processes[pid].started for pid in pids}
 
-    def _still(self, processes: dict[int, Process]) -> set[int]:
-        return {pid for pid, started in self._seen.items() if pid in processes and processes[pid].started == started}
+    @property
+    def _roots(self) -> set[int]:
+        return set() if self.ralph == 1 else {self.ralph}
 
-    def end(self, patience: Patience) -> list[str]:
-        """Ends them all: TERM, a while, KILL until none is left. Returns what had to be ended, as command lines."""
+    def _table(self) -> tuple[dict[int, Process], set[int]]:
+        """The processes there are, and those of them that are never the agent's."""
+        with spawning:
+            processes = table()
+            return processes, own | _still(self._before, processes)
+
+    def end(self, patience: Patience) -> tuple[list[str], list[str]]:
+        """Ends them all: TERM, a while, KILL until none is left.
+
+        Returns what had to be ended and what could not be, as command lines.
+        """
         if self.ralph == os.getpid() and _no_children():
-            return []
+            return [], []
         left = self.members()
-        names = [command(pid) for pid in left]
+        names = {pid: command(pid) for pid in left}
         _signal_all(left, signal.SIGTERM)
         if not _gone(self.members, patience.terminate_s, signals.impatient):
             deadline = time.monotonic() + patience.kill_s
@@ -190,7 +204,8 @@ class Family:
                 signals.wait(0.02)
         self._seen.clear()
         reap_orphans()
-        return names
+        still = self.members()
+        return [name for pid, name in names.items() if pid not in still], [command(pid) for pid in still]
 
 
 def end_own() -> None:
@@ -223,6 +238,10 @@ def reap_orphans(*, but: int = 0) -> None:
             os.waitpid(dead.si_pid, os.WNOHANG)
 
 
+def _still(known: dict[int, str], processes: dict[int, Process]) -> set[int]:
+    return {pid for pid, started in known.items() if pid in processes and processes[pid].started == started}
+
+
 def _below(roots: Iterable[int], processes: dict[int, Process], spared: set[int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for process in processes.values():
@@ -249,6 +268,7 @@ def _signal_all(processes: Iterable[int], number: int) -> None:
     for pid in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
 
 
 def _gone(members: Callable[[], dict[int, Process]], within_s: float, hurry: Callable[[], bool]) -> bool:
@@ -275,6 +295,7 @@ def end_agent(pid: int, alive: Callable[[], bool], patience: Patience) -> None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             send(pid, number)
+            send(pid, signal.SIGCONT)  # what is stopped hears nothing else
         deadline = time.monotonic() + wait_s
         while alive() and time.monotonic() < deadline and not (signals.impatient() and number != signal.SIGKILL):
             signals.wait(0.05)

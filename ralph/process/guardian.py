@@ -23,13 +23,11 @@ class Guardian:
     """
 
     def __init__(self, *, mark: str, keep_open: int, litter: Path, patience: Patience) -> None:
-        ralph = os.getpid()
+        family = Family(ralph=os.getpid(), mark=mark)  # before there is an agent
         listen, self._tell = os.pipe()
         child = os.fork()
         if child == 0:
-            _become_guardian(
-                {listen, keep_open}, lambda: _guard(listen, Family(ralph=ralph, mark=mark), litter, patience)
-            )
+            _become_guardian({listen, keep_open}, lambda: _guard(listen, family, litter, patience))
         os.close(listen)
         os.waitpid(child, 0)
 
@@ -69,7 +67,7 @@ def _let_go_of_everything_but(kept: set[int]) -> None:
 
 
 def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> None:
-    agent = 0
+    agent, started = 0, ""
     while True:
         ready, _, _ = select.select([listen], [], [], LOOK_EVERY_S)
         if not ready:
@@ -81,8 +79,17 @@ def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> Non
         agent = int(said[-1])
         if agent < 0:
             return
+        started = _started(agent)
     family.members()  # seen once more before the agent's end makes orphans of them
-    if agent:
-        end_agent(agent, lambda: agent in table() and not table()[agent].zombie, patience)
-    family.end(patience)
-    shutil.rmtree(litter, ignore_errors=True)
+    try:
+        if agent and started:
+            end_agent(agent, lambda: _started(agent) == started, patience)
+    finally:
+        family.end(patience)
+        shutil.rmtree(litter, ignore_errors=True)
+
+
+def _started(pid: int) -> str:
+    """What tells this process from a later one of the same pid; empty when it is gone."""
+    process = table().get(pid)
+    return process.started if process and not process.zombie else ""

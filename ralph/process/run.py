@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,7 +19,7 @@ from ralph.process.family import Family, Patience
 from ralph.process.guardian import Guardian
 
 _GLANCE_S = 0.1
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 class How(Enum):
@@ -40,28 +40,36 @@ class Ended:
     """Its output file became shorter while it ran, so the record is not whole."""
     left_over: tuple[str, ...]
     """Command lines of what it had left running and ralph ended."""
+    survivors: tuple[str, ...]
+    """Command lines of what could not be ended."""
 
 
 class Tail:
     """New bytes of a file that somebody else is writing."""
 
-    def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("rb", buffering=0)
+    def __init__(self, file: BinaryIO) -> None:
+        self._fd = file.fileno()
         self._offset = 0
         self.shrunk = False
 
     def read(self) -> bytes:
-        """Up to a megabyte of what is new; empty when there is nothing."""
-        size = os.fstat(self._file.fileno()).st_size
+        """Some of what is new; empty when there is nothing."""
+        size = self.size()
         if size < self._offset:
             self.shrunk, self._offset = True, size
-        data = os.pread(self._file.fileno(), _CHUNK, self._offset)
+        data = os.pread(self._fd, _CHUNK, self._offset)
         self._offset += len(data)
         return data
 
-    def close(self) -> None:
-        """Gives the file descriptor back."""
-        self._file.close()
+    def rest(self) -> Iterator[bytes]:
+        """All that is there now; what comes later is nobody's."""
+        end = self.size()
+        while self._offset < end and not signals.impatient() and (data := self.read()):
+            yield data
+
+    def size(self) -> int:
+        """The length of the file."""
+        return os.fstat(self._fd).st_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,29 +115,35 @@ def follow(argv: Sequence[str], env: Mapping[str, str], files: Files, listener: 
     The output goes to a file, never a pipe: on a pipe the real agent loses what is not read in time
     (claude-cli-facts, 13), and a process left behind would hold the other end. Raises OSError when it cannot start.
     """
-    with (
-        files.prompt.open("rb") as stdin,
-        files.output.open("ab") as stdout,
-        files.errors.open("ab") as stderr,
-    ):
+    with files.prompt.open("rb") as stdin, files.output.open("a+b") as stdout, files.errors.open("a+b") as stderr:
+        tail, errors = Tail(stdout), Tail(stderr)
         child = subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True)
-    care.guardian.watch(child.pid)
-    tail, errors = Tail(files.output), Tail(files.errors)
-    try:
-        how = _watch(child, tail, errors, listener, care)
-        if how is not How.LEFT:
-            care.kin.look()
-            family.end_agent(child.pid, lambda: child.poll() is None, care.patience)
-        left_over = care.kin.end(care.patience)
-        while data := tail.read():
+        try:
+            care.guardian.watch(child.pid)
+            how = _watch(child, tail, errors, listener, care)
+        except BaseException:  # whatever went wrong here, the agent never outlives it
+            _end(child, care)
+            raise
+        ended, survivors = _end(child, care) if how is not How.LEFT else care.kin.end(care.patience)
+        for data in tail.rest():
             listener.sees(data)
-        listener.complains(errors.read())
-        code = child.poll()
-        return Ended(code=-9 if code is None else code, how=how, shrunk=tail.shrunk, left_over=tuple(left_over))
-    finally:
-        tail.close()
-        errors.close()
+        for data in errors.rest():
+            listener.complains(data)
         care.guardian.watch(0)
+    code = child.poll()
+    return Ended(
+        code=-9 if code is None else code,
+        how=how,
+        shrunk=tail.shrunk,
+        left_over=tuple(ended),
+        survivors=tuple(survivors),
+    )
+
+
+def _end(child: "subprocess.Popen[bytes]", care: Care) -> tuple[list[str], list[str]]:
+    care.kin.look()
+    family.end_agent(child.pid, lambda: child.poll() is None, care.patience)
+    return care.kin.end(care.patience)
 
 
 def _watch(child: "subprocess.Popen[bytes]", tail: Tail, errors: Tail, listener: Listener, care: Care) -> How:
@@ -157,6 +171,7 @@ def _watch(child: "subprocess.Popen[bytes]", tail: Tail, errors: Tail, listener:
 class Finished:
     """What came of one of ralph's own small programs; `code` is negative for a signal."""
 
+    pid: int
     code: int
     stdout: bytes
     stderr: bytes
@@ -196,28 +211,42 @@ def call(
             if child.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
-            code = child.wait()
+            code = _code(child)
             with family.spawning:
                 family.own.discard(child.pid)
         out.seek(0)
         err.seek(0)
-        return Finished(code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
+        return Finished(pid=child.pid, code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
 
 
 def _left_within(child: "subprocess.Popen[bytes]", timeout_s: float) -> bool:
-    """Whether it ended in time. `Popen.wait` with a timeout polls, which would cost git more than git itself takes."""
-    if hasattr(os, "pidfd_open"):
-        fd = os.pidfd_open(child.pid)
-        try:
-            select.select([fd], [], [], timeout_s)
-        finally:
-            os.close(fd)
-        return child.poll() is not None
+    """Whether it ended in time, and before somebody lost patience.
+
+    `Popen.wait` with a timeout polls, which would cost git more time than git itself takes.
+    """
+    deadline = time.monotonic() + timeout_s
     try:
-        child.wait(timeout_s)
+        fd = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # macOS, old kernels, filters of containers
+        fd = -1
+    try:
+        while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
+            if fd < 0:
+                time.sleep(0.002)
+            else:
+                select.select([fd], [], [], _GLANCE_S)
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return child.poll() is not None
+
+
+def _code(child: "subprocess.Popen[bytes]") -> int:
+    """Its exit code; one that not even SIGKILL ends (a dead network disk) is not waited for."""
+    try:
+        return child.wait(5)
     except subprocess.TimeoutExpired:
-        return False
-    return True
+        return -signal.SIGKILL
 
 
 def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> int:

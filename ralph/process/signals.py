@@ -9,12 +9,16 @@ from collections.abc import Callable
 from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_received: list[int] = []
+_ASKED_AGAIN_S = 0.1
+"""Seconds from which on a second signal is a second wish: a closing terminal sends SIGHUP twice at once."""
+_received: list[tuple[int, float]] = []
+_suspensions: list[int] = []
 _bell: list[int] = []
+_on_suspend: list[Callable[[], None]] = []
 
 
 def install(on_suspend: Callable[[], None]) -> None:
-    """From now on signals only leave a note here; `on_suspend` is called when somebody types Ctrl+Z.
+    """From now on signals only leave a note here; after a Ctrl+Z the next `wait` calls `on_suspend`.
 
     The agent would go on alone behind a suspended ralph, so that is refused. An inherited ignored SIGHUP (nohup) stays
     ignored. SIGINT gets a handler even where a script's background job inherits it ignored: programs started from here
@@ -24,12 +28,13 @@ def install(on_suspend: Callable[[], None]) -> None:
     os.set_blocking(ring, False)
     os.set_blocking(wake, False)
     _bell[:] = [ring, wake]
+    _on_suspend[:] = [on_suspend]
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _note)
     signal.signal(signal.SIGCHLD, _nothing)  # its byte in the pipe ends a wait at once
-    signal.signal(signal.SIGTSTP, lambda _number, _frame: on_suspend())
+    signal.signal(signal.SIGTSTP, _note_suspension)
     signal.signal(
         signal.SIGTTOU, signal.SIG_IGN
     )  # printing from the background under `stty tostop` must not stop ralph
@@ -46,7 +51,11 @@ def forget() -> None:
 
 
 def _note(number: int, _frame: FrameType | None) -> None:
-    _received.append(number)
+    _received.append((number, time.monotonic()))
+
+
+def _note_suspension(number: int, _frame: FrameType | None) -> None:
+    _suspensions.append(number)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
@@ -55,23 +64,23 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 def interrupted() -> int | None:
     """The signal that asked ralph to stop, or None."""
-    return _received[0] if _received else None
+    return _received[0][0] if _received else None
 
 
 def impatient() -> bool:
     """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
-    return len(_received) > 1 or signal.SIGQUIT in _received
+    return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
 def wait(seconds: float) -> None:
     """Sleeps up to that long; any signal ends it, also one that came just before, also a child's end."""
-    if not _bell:
-        select.select([], [], [], seconds)
-        return
     ready, _, _ = select.select(_bell[:1], [], [], max(0.0, seconds))
     if ready:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)
+    if _suspensions:
+        _suspensions.clear()
+        _on_suspend[0]()
 
 
 def pause(seconds: float) -> None:
