@@ -1,5 +1,6 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ def main() -> None:
         from ralph.process import signals  # noqa: PLC0415 - 15 ms that only this way out pays
 
         signals.die_by(code - 128)
+    gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start
     sys.exit(code)
 
 

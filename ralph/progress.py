@@ -1,7 +1,6 @@
 """The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
 
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -135,8 +134,11 @@ def _plan(lines: Sequence[Line]) -> str | None:
 
 def _unquoted(name: str) -> str:
     """The file name that `fresh` wrote: one with control characters or outer spaces stands there as a JSON string."""
-    with contextlib.suppress(ValueError):
-        return str(json.loads(name)) if name.startswith('"') else name
+    if name.startswith('"'):
+        import json  # noqa: PLC0415 - nearly no plan has such a name
+
+        with contextlib.suppress(ValueError):
+            return str(json.loads(name))
     return name
 
 
@@ -179,10 +181,16 @@ def _gist(text: str) -> str:
 def fresh(name: str, plan: str, started: str) -> bytes:
     """The text of a new progress file."""
     plain = plan == plan.strip() and plan.isprintable() and not plan.startswith('"')
-    where = plan if plain else json.dumps(plan, ensure_ascii=False)
+    where = plan if plain else _quoted(plan)
     head = f"# Progress: {' '.join(name.split())}\n\nPlan: {where}\nStarted: {started}\n"
     text = head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n"
     return _encoded(text)
+
+
+def _quoted(name: str) -> str:
+    import json  # noqa: PLC0415 - nearly no plan has such a name
+
+    return json.dumps(name, ensure_ascii=False)
 
 
 def without_done(text: bytes) -> bytes:

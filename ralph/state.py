@@ -75,24 +75,26 @@ class State:
     def begin(self) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`."""
         with contextlib.suppress(OSError):
-            (self._sub("running") / "iteration").touch()
+            (self._sub("running") / "iteration").write_bytes(b"1")
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
         with contextlib.suppress(OSError):
-            (self.folder / "running" / "iteration").unlink()
+            (self._sub("running") / "iteration").write_bytes(b"")
 
     def died(self) -> bool:
         """Whether the last iteration was never judged, because ralph or the machine died."""
-        return (self.folder / "running" / "iteration").exists()
+        with contextlib.suppress(OSError):
+            return (self.folder / "running" / "iteration").stat().st_size > 0
+        return False
 
     def rotate(self) -> None:
         """Removes the oldest transcripts beyond the bound."""
+        folder = self.folder / "transcripts"
         with contextlib.suppress(OSError):
-            found = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in (self.folder / "transcripts").iterdir())
-            excess = sum(size for _, size, _ in found) - TRANSCRIPTS_BYTES
-            for _, size, path in found:
+            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - TRANSCRIPTS_BYTES
+            for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if excess > 0 else ():
                 if excess <= 0:
                     return
-                path.unlink(missing_ok=True)
-                excess -= size
+                excess -= path.stat().st_size
+                path.unlink()

@@ -58,7 +58,7 @@ class RealWorld:
         self._plan_seen = self._plan.stat()
         self._once = job.start.settings.once
         self._top = Path.cwd()
-        self._head = git.head()
+        self._head = git.head(self._top)
         self._index_lock = git.index_lock()
         self._began = time.monotonic()
         self._said: set[str] = set()
@@ -146,7 +146,7 @@ class RealWorld:
         return stream.turn(ended, _end_of(files.errors), time.monotonic() - began)
 
     def _commits(self) -> Commits:
-        old, self._head = self._head, git.head()
+        old, self._head = self._head, git.head(self._top)
         return git.commits(old, self._head)
 
     def accept_done(self) -> Progress:

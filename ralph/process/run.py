@@ -191,7 +191,7 @@ def call(
     Safe from any thread, and never taken for the agent's. What it leaves in the background is not waited for: its
     output goes to files, as the agent's does. Raises OSError when it cannot be started.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
         with family.spawning:
@@ -217,6 +217,13 @@ def call(
         out.seek(0)
         err.seek(0)
         return Finished(pid=child.pid, code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
+
+
+def _scratch() -> BinaryIO:
+    """A file without a name; in memory where the system can: no disk is too slow or too full for it."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("ralph"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _left_within(child: "subprocess.Popen[bytes]", timeout_s: float) -> bool:

@@ -1,0 +1,120 @@
+"""Runs ralph in this process with its own functions wrapped by a clock, and reports what each part of the loop took.
+
+Started by loop.py with the interpreter that has ralph: `parts.py REPORT ITERATIONS ARGUMENTS-OF-RALPH...`
+"""
+
+import functools
+import importlib
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ALL = "an iteration"
+PARTS = {
+    "ralph.loop:run": ALL,
+    "ralph.world:RealWorld.read": "read the progress file",
+    "ralph.world:RealWorld.iterate": "iterate",
+    "ralph.world:RealWorld.record": "sums and summary line",
+    "ralph.world:RealWorld.pause": "the delay",
+    "ralph.loop:judge": "judge",
+    "ralph.world:RealWorld._check_place": "check the place",
+    "ralph.state:State.check_room": "room for transcripts",
+    "ralph.progress_file:ProgressFile.check_writable": "progress file writable",
+    "ralph.prompt:Prompt.render": "render the prompt",
+    "ralph.state:State.transcripts": "transcripts: write the prompt",
+    "ralph.state:State.begin": "note that it runs",
+    "ralph.state:State.end": "note that it is over",
+    "ralph.state:State.rotate": "remove old transcripts",
+    "ralph.world:RealWorld._turn": "turn",
+    "ralph.world:follow": "follow the agent",
+    "ralph.process.run:_watch": "wait for its end",
+    "ralph.process.run:Tail.__init__": "open its output",
+    "ralph.process.guardian:Guardian.watch": "tell the guardian",
+    "ralph.process.family:Family.end": "sweep what it left",
+    "ralph.process.family:Family.look": "look at the process table",
+    "ralph.git:identity": "git's index lock",
+    "ralph.git:remove_orphaned_lock": "git's index lock",
+    "ralph.world:RealWorld._commits": "what was committed",
+    "ralph.git:call": "run git",
+    "ralph.process.run:_left_within": "wait for its end",
+    "subprocess:Popen.__init__": "spawn",
+    "tempfile:TemporaryFile": "temporary file",
+    "ralph.progress_file:ProgressFile.read": "read, parse if changed",
+    "ralph.screen:Screen.say": "say",
+}
+"""What is timed, by where its caller looks it up; the report names those that are no longer there."""
+
+Place = tuple[str, ...]
+"""A part below the parts that called it."""
+
+
+class Clock:
+    """Seconds and calls of each part, by where it was called from."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Place, float] = defaultdict(float)
+        self.calls: dict[Place, int] = defaultdict(int)
+        self._now: list[str] = []
+
+    def timed(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """The same function, with a clock around it."""
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._now.append(name)
+            place = tuple(self._now)
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds[place] += time.perf_counter() - began
+                self.calls[place] += 1
+                self._now.pop()
+
+        return timed
+
+    def wrap(self, where: str, name: str) -> None:
+        """Puts the clock around `module:name` or `module:Class.name`."""
+        module, _, dotted = where.partition(":")
+        *outer, last = dotted.split(".")
+        owner = functools.reduce(getattr, outer, importlib.import_module(module))
+        setattr(owner, last, self.timed(getattr(owner, last), name))
+
+    def lines(self, place: Place, iterations: int) -> Iterator[str]:
+        """A part and those below it, the dearest first, in milliseconds per iteration."""
+        times = self.calls[place] / iterations
+        often = "" if 0.9 < times < 1.1 else f" x{times:.1f}"
+        yield _line(self.seconds[place] / iterations, place, f"{place[-1]}{often}")
+        inner = sorted((one for one in self.seconds if one[:-1] == place), key=lambda one: -self.seconds[one])
+        for one in inner:
+            yield from self.lines(one, iterations)
+        rest_s = (self.seconds[place] - sum(self.seconds[one] for one in inner)) / iterations
+        if inner and rest_s > 5e-6:
+            yield _line(rest_s, (*place, ""), "the rest of it")
+
+
+def _line(seconds: float, place: Place, what: str) -> str:
+    return f"{1000 * seconds:8.3f} ms  {'  ' * (len(place) - 1)}{what}"
+
+
+def main() -> None:
+    """Times the loop, not the start."""
+    report, iterations = Path(sys.argv[1]), int(sys.argv[2])
+    clock = Clock()
+    gone = []
+    for where, name in PARTS.items():
+        try:
+            clock.wrap(where, name)
+        except (ImportError, AttributeError):
+            gone.append(f"            (not timed, since it is no longer there: {where})")
+    code = importlib.import_module("ralph.cli").run(sys.argv[3:])
+    clock.calls[(ALL,)] = iterations
+    report.write_text("\n".join([*clock.lines((ALL,), iterations), *gone]) + "\n")
+    sys.exit(0 if code == 3 else code)
+
+
+if __name__ == "__main__":
+    main()
