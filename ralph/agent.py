@@ -4,14 +4,15 @@ How the real one behaves was measured; "facts" below is that record (claude-cli-
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ralph.errors import RalphError
 from ralph.process import MARK, Ended, How
@@ -65,6 +66,16 @@ def check_there(command: Sequence[str]) -> None:
     )
 
 
+def why_not_started(command: Sequence[str], error: OSError) -> str:
+    """What the system's refusal to start it means, with the remedy."""
+    said = f"the agent {command[0]} cannot be started: {error.strerror}"
+    if error.errno == errno.ENOEXEC:
+        return f"{said} (it is no program; a script begins with a line such as #!/bin/sh)"
+    if error.errno == errno.ENOENT:
+        return f"{said} (the program that its #! line names is not there)"
+    return f"{said} (see --agent)"
+
+
 def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
     """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
 
@@ -81,6 +92,22 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
         count += 1
     env["GIT_CONFIG_COUNT"] = str(count)
     return env
+
+
+class Audience(Protocol):
+    """Who is shown what an agent says and does."""
+
+    def show(self, event: Event) -> None:
+        """An event of its stream."""
+
+    def tell(self, line: str) -> None:
+        """A line of text."""
+
+    def quiet(self) -> None:
+        """Nothing came for a moment."""
+
+    def ending(self) -> None:
+        """It is being ended, because somebody asked ralph to stop."""
 
 
 class Lines:
@@ -109,13 +136,12 @@ class Lines:
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    `show` gets each event, `tell` each line of text.
+    The audience gets each event, and each line of text.
     """
 
-    def __init__(self, show: Callable[[Event], None], tell: Callable[[str], None], quiet: Callable[[], None]) -> None:
-        self._show = show
-        self._tell = tell
-        self.quiet = quiet
+    def __init__(self, audience: Audience) -> None:
+        self._show, self._tell = audience.show, audience.tell
+        self.quiet, self.ending = audience.quiet, audience.ending
         self._output, self._errors = Lines(), Lines()
         self._started = False
         self._waits = False

@@ -1,6 +1,7 @@
 """What changed in the repository: the last commit, lines, files."""
 
 import contextlib
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from ralph.process import call, somebody_runs
 from ralph.turn import Commits
 
 _TIMEOUT_S = 60.0
+_FILES_AT_MOST = 50_000
+"""Files looked at where no git knows them; somebody may plan in a home folder."""
 
 
 def _git(*arguments: str) -> bytes | None:
@@ -66,7 +69,8 @@ def tree(top: Path) -> Tree:
     """What the working tree looks like now; without a repository, every file in it."""
     status = _git("-C", str(top), "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
     if status is None:
-        names = [os.path.relpath(Path(folder) / name, top) for folder, _, found in os.walk(top) for name in found]
+        walked = (Path(folder) / name for folder, _, found in os.walk(top) for name in found)
+        names = [os.path.relpath(path, top) for path in itertools.islice(walked, _FILES_AT_MOST)]
         return Tree(head="", files={name: _version(top, name) for name in names})
     entries = [entry.decode(errors="surrogateescape") for entry in status.split(b"\0") if entry]
     return Tree(head=head(top), files={entry[3:]: (entry[:2], *_version(top, entry[3:])) for entry in entries})

@@ -73,20 +73,21 @@ class Tallies:
 
     iterations: int = 0
     failures: int = 0
-    """In a row."""
+    """Since the last good iteration."""
     refusals: int = 0
-    """In a row."""
+    """Since the last good iteration."""
     last_failure: str = ""
     last_refusal: str = ""
 
     def plus(self, judged: Judgement) -> "Tallies":
-        """The same after one more iteration."""
+        """The same after one more iteration. Failures and refusals may take turns; only a good one begins anew."""
+        bad = bool(judged.failed or judged.refused)
         return Tallies(
             iterations=self.iterations + 1,
-            failures=self.failures + 1 if judged.failed else 0,
-            refusals=self.refusals + 1 if judged.refused else 0,
-            last_failure=judged.failed,
-            last_refusal="; ".join(judged.refused),
+            failures=(self.failures + bool(judged.failed)) * bad,
+            refusals=(self.refusals + bool(judged.refused)) * bad,
+            last_failure=judged.failed or self.last_failure,
+            last_refusal="; ".join(judged.refused) or self.last_refusal,
         )
 
 

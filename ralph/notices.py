@@ -23,6 +23,8 @@ class Run:
     took_s: float = 0.0
     cost_usd: float | None = None
     at_least: bool = False
+    failed: bool = False
+    """The last iteration."""
     last_summary: str = ""
 
 
@@ -77,7 +79,8 @@ def started(run: Run) -> Notice:
 
 def progressed(run: Run) -> Notice:
     """An iteration is over."""
-    body = f"Plan: {run.plan}\nIteration {run.iterations} completed\n{run.last_summary}\nRepo: {run.repo}"
+    what = "failed" if run.failed else "completed"
+    body = f"Plan: {run.plan}\nIteration {run.iterations} {what}\n{run.last_summary}\nRepo: {run.repo}"
     return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
 
 

@@ -28,6 +28,7 @@ class ProgressFile:
         self._keep = state.keep
         self._say = say
         self._last = b""
+        self._mode: int | None = None
         self._parsed = progress.parse(b"")
         self._created: bytes | None = None
 
@@ -56,9 +57,18 @@ class ProgressFile:
 
     def _regular(self) -> bool:
         """Whether it is a file that can be read without waiting; a named pipe would block for ever."""
-        if stat.S_ISREG(self.path.stat().st_mode):
+        mode = self.path.stat().st_mode
+        if stat.S_ISREG(mode):
+            self._mode = stat.S_IMODE(mode)
             return True
         raise RalphError(f"{self.path}: {_kind(self.path)}, not a file; move it away", 1)
+
+    def _is_something_else(self) -> bool:
+        """Whether a folder or the like has taken its place; one look, since an editor may be about to bring it back."""
+        try:
+            return not stat.S_ISREG(self.path.stat().st_mode)
+        except OSError:
+            return False
 
     def _peek(self) -> bytes:
         """Its bytes, none when it is missing."""
@@ -74,7 +84,7 @@ class ProgressFile:
 
     def _settled(self) -> bytes:
         """Its bytes; when there are none though there were, those that are there after a moment."""
-        if not _is_blank(self._last) and self.path.exists() and not self.path.is_file():
+        if not _is_blank(self._last) and self._is_something_else():
             return b""
         deadline = time.monotonic() + (0 if _is_blank(self._last) else _SETTLE_S)
         while _is_blank(text := self._peek()) and time.monotonic() < deadline:
@@ -84,13 +94,13 @@ class ProgressFile:
     def _restore(self) -> bytes:
         """Puts back what was read last; what stands in its place is moved aside."""
         what = "was gone or empty"
-        if self.path.exists() and not self.path.is_file():
+        if self._is_something_else():
             what = f"had become {_kind(self.path)}"
             self._move_aside()
         elif self.path.is_symlink() and not self.path.exists():
             self.path.unlink()
         try:
-            self._write(lambda: files.replace(self.path, self._last))
+            self._write(lambda: files.replace(self.path, self._last, mode=self._mode))
         except RalphError as error:
             kept = self._keep(self.path.name, self._last)
             raise RalphError(f"{error.message}; what it said before is in {kept}", 1) from error
@@ -146,6 +156,5 @@ def _is_blank(text: bytes) -> bool:
 
 
 def _kind(path: Path) -> str:
-    mode = path.stat().st_mode
     kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    return kinds.get(stat.S_IFMT(path.stat().st_mode), "a device")

@@ -55,6 +55,10 @@ class View:
         for line in shower(event) if shower else []:
             self._say("  " + line)
 
+    def ending(self) -> None:
+        """It is being ended, which may take some seconds."""
+        self._say("ralph: ending the agent and what it started; ask once more and it gets no time for that")
+
     def tell(self, line: str) -> None:
         """A line of text."""
         self._since = self._spoke = time.monotonic()

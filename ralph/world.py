@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import directives, git, notices, progress
-from ralph.agent import Stream, is_claude
+from ralph.agent import Stream, is_claude, why_not_started
 from ralph.channels import Outbox
 from ralph.errors import RalphError
+from ralph.lock import working_tree
 from ralph.loop import Iteration, Judgement, Reason, Stop
 from ralph.process import Care, Files, follow, signals
 from ralph.progress import Progress
@@ -58,6 +59,7 @@ class RealWorld:
         self._plan_seen = self._plan.stat()
         self._once = job.start.settings.once
         self._top = Path.cwd()
+        self._tree = working_tree(self._top)
         self._head = git.head(self._top)
         self._index_lock = git.index_lock()
         self._began = time.monotonic()
@@ -80,16 +82,14 @@ class RealWorld:
     def read(self) -> Progress:
         """The progress file, with a word about what in it deserves one."""
         now = self._file.read()
+        name = self._file.path.name
         if now.unclosed_fence is not None:
-            self._say_once(
-                f"{self._file.path.name}:{now.unclosed_fence}: this code fence is never closed; read as text"
-            )
+            self._say_once("fence", f"{name}:{now.unclosed_fence}: this code fence is never closed; read as text")
         if now.size > _LARGE_BYTES:
-            self._say_once(f"{self._file.path.name} is {now.size // 1000} kB, and every iteration pays for reading it")
+            self._say_once("size", f"{name} has {now.size // 1000} kB, and every iteration pays for reading it")
         return now
 
-    def _say_once(self, line: str) -> None:
-        what = line.split(" is ", maxsplit=1)[0]
+    def _say_once(self, what: str, line: str) -> None:
         if what not in self._said:
             self._said.add(what)
             self._screen.complain(f"ralph: {line}")
@@ -102,12 +102,12 @@ class RealWorld:
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before)
-        was = git.tree(self._top) if self._once else None
+        was = git.tree(self._tree) if self._once else None
         locked = git.identity(self._index_lock)
         turn = self._turn(self._files)
         if git.remove_orphaned_lock(self._index_lock, locked):
             self._screen.complain(f"ralph: removed {self._index_lock}, left behind by the agent")
-        strays = git.changed(was, git.tree(self._top), self._top) if was else []
+        strays = git.changed(was, git.tree(self._tree), self._tree) if was else []
         after = self.read()
         commits = self._commits()
         strays = [name for name in strays if not self._is_progress_file(name)]
@@ -124,7 +124,7 @@ class RealWorld:
         self._screen.say(f"ralph: {notices.heading(self.run, before)}")
 
     def _is_progress_file(self, name: str) -> bool:
-        return os.path.realpath(self._top / name) == os.path.realpath(self._file.path)
+        return os.path.realpath(self._tree / name) == os.path.realpath(self._file.path)
 
     def _check_place(self) -> None:
         """Raises RalphError before money is spent on an iteration that cannot come to anything."""
@@ -136,13 +136,13 @@ class RealWorld:
         self._file.check_writable()
 
     def _turn(self, files: Files) -> Turn:
-        stream = Stream(self._view.show, self._view.tell, self._view.quiet)
+        stream = Stream(self._view)
         self._view.begin()
         began = time.monotonic()
         try:
             ended = follow(self._job.argv, self._job.env, files, stream, self._care)
         except OSError as error:
-            return Turn(outcome=Outcome.HOPELESS, why=f"{self._job.argv[0]} cannot be started: {error.strerror}")
+            return Turn(outcome=Outcome.HOPELESS, why=why_not_started(self._job.argv, error))
         return stream.turn(ended, _end_of(files.errors), time.monotonic() - began)
 
     def _commits(self) -> Commits:
@@ -180,6 +180,7 @@ class RealWorld:
             took_s=time.monotonic() - self._began,
             cost_usd=sum(costs) if costs else None,
             at_least=self.run.at_least or turn.at_least,
+            failed=bool(judged.failed),
             last_summary=notices.summary(iteration, judged),
         )
         for line in self._remarks(iteration, judged):

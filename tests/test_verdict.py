@@ -181,7 +181,8 @@ def test_planning_refuses_nothing() -> None:
         pytest.param("f f o f", 1, 0, id="a good iteration ends the row"),
         pytest.param("r r", 0, 2, id="two refusals"),
         pytest.param("r o r", 0, 1, id="an honest iteration ends the row"),
-        pytest.param("f r", 0, 1, id="a refusal is no failure, and the other way round"),
+        pytest.param("f r", 1, 1, id="a refusal is no failure, and the other way round"),
+        pytest.param("f r f r f", 3, 2, id="the two cannot take turns for ever"),
         pytest.param("fr fr", 2, 2, id="failed and refused counts for both"),
     ],
 )

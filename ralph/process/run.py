@@ -96,6 +96,9 @@ class Listener(Protocol):
     def over(self) -> None:
         """Its result stands: it is being ended now, and what it says about that is no result."""
 
+    def ending(self) -> None:
+        """Somebody asked ralph to stop, and it is being ended."""
+
     def quiet(self) -> None:
         """Called some ten times a second while nothing comes."""
 
@@ -154,6 +157,7 @@ def _watch(child: "subprocess.Popen[bytes]", tail: Tail, errors: Tail, listener:
             heard_at = time.monotonic()
             listener.sees(data)
         if signals.interrupted():
+            listener.ending()
             return How.INTERRUPTED
         if listener.has_result() and time.monotonic() - heard_at > care.patience.after_result_s:
             listener.over()
