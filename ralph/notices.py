@@ -17,7 +17,8 @@ class Run:
     mode: str
     repo: str
     progress_file: str
-    max_iterations: int | None = None
+    once: bool
+    max_iterations: int | None
     iterations: int = 0
     commits: int = 0
     took_s: float = 0.0
@@ -46,6 +47,8 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
 
 def heading(run: Run, now: Progress) -> str:
     """The line that begins an iteration."""
+    if run.once:
+        return f"{run.mode} {run.plan}"
     at_most = f" of at most {run.max_iterations}" if run.max_iterations else ""
     return f"{run.mode} {run.plan} · iteration {run.iterations}{at_most} · {tasks(now)}"
 
@@ -120,8 +123,11 @@ def _next_move(run: Run, stop: Stop) -> str:
 def closing(run: Run, stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
-    parts = [stop.reason.label + why, tasks(now)]
-    parts += [counted(run.iterations, "iteration"), counted(run.commits, "commit"), duration(run.took_s)]
+    planned = stop.reason is Reason.ONCE and run.mode == "plan"
+    parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
+    if not run.once:
+        parts += [counted(run.iterations, "iteration"), counted(run.commits, "commit")]
+    parts.append(duration(run.took_s))
     if run.cost_usd is not None:
         parts.append(_cost(run.cost_usd, at_least=run.at_least))
     if next_move := _next_move(run, stop):

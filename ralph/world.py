@@ -71,7 +71,8 @@ class RealWorld:
             mode=job.start.mode,
             repo=self._top.name,
             progress_file=file.path.name,
-            max_iterations=None if self._once else job.start.settings.max_iterations,
+            once=self._once,
+            max_iterations=job.start.settings.max_iterations,
         )
 
     def interrupted(self) -> Stop | None:
