@@ -2,14 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _FENCE = re.compile(rb"(?:\xef\xbb\xbf)?((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})(.*)", re.DOTALL)
 _FENCE_START = rb"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?:```|~~~)"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a text: `text[start:end]`, its line end included."""
+class Line(NamedTuple):
+    """One line of a text: `text[start:end]`, its line end included. A tuple, since a text may have a million."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ def _line(text: bytes, start: int) -> Line:
 
 
 def _fence(body: bytes) -> _Fence | None:
-    found = _FENCE.match(body)
+    found = _FENCE.match(body) if b"```" in body or b"~~~" in body else None
     if found is None:
         return None
     before, marks, info = found.groups()

@@ -5,7 +5,6 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import agent, channels, loop, notices, progress, said
@@ -28,15 +27,15 @@ _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
 
-def night(start: Start, state: State, held: Lock, warnings: Sequence[str]) -> int:
+def night(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
     """
     screen = Screen()
-    for line in warnings:
+    for line in start.warnings():
         screen.complain(f"ralph: {line}")
-    file = ProgressFile(start.progress_path, state, lambda line: screen.complain(f"ralph: {line}"))
+    file.say = lambda line: screen.complain(f"ralph: {line}")
     told = Told(screen=screen, outbox=_outbox(screen))
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
     argv = agent.argv(start.settings, start.agent_arguments)

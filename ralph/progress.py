@@ -1,10 +1,12 @@
 """The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
 
 import contextlib
+import gc
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ralph.markdown import Line, outside_fences
 
@@ -27,9 +29,8 @@ _NESTED = re.compile(rb"(?:[ \t]+[^\s][^\n]*(?:\n|\Z))*")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One item of the task list."""
+class Task(NamedTuple):
+    """One item of the task list. A tuple, since a list may have a million."""
 
     text: str
     done: bool
@@ -84,7 +85,11 @@ class _Scan:
 
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    scan = _scan(text)
+    gc.disable()  # of a million lines none is garbage, and looking for it takes longer than reading them
+    try:
+        scan = _scan(text)
+    finally:
+        gc.enable()
     words = {word for _, word, _ in scan.words}
     return Progress(
         done=b"RALPH_DONE" in words,
@@ -102,21 +107,23 @@ def _scan(text: bytes) -> _Scan:
     lines, unclosed = outside_fences(text, _TELLING)
     scan = _Scan([], [], [], [], _plan(lines), unclosed)
     under: list[tuple[int, str]] = []
+    here: bool | None = None
     items: list[tuple[Line, Task, bool | None]] = []
     for line in lines:
-        if heading := _HEADING.fullmatch(line.body):
-            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
-            under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
-            scan.headings.append((line, level, title))
+        if item := _TASK.fullmatch(line.body):
+            text_of = item[2].decode(errors="surrogateescape").strip()
+            items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), here))
         elif word := _WORD.fullmatch(line.body):
             why = (word[2] or b"").decode(errors="replace").strip()
             scan.words.append((line, word[1].split(b":")[0], why))
-        elif item := _TASK.fullmatch(line.body):
-            text_of = item[2].decode(errors="surrogateescape").strip()
-            items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), _is_for_tasks(under)))
+        elif heading := _HEADING.fullmatch(line.body):
+            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
+            under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
+            here = _is_for_tasks(under)
+            scan.headings.append((line, level, title))
     listed = any(title.casefold().startswith("task") for _, _, title in scan.headings)
-    for line, task, here in items:
-        if here or (here is None and not listed):
+    for line, task, of_list in items:
+        if of_list or (of_list is None and not listed):
             scan.tasks.append((line, task))
         else:
             scan.elsewhere.append(task)
@@ -157,6 +164,8 @@ def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
 
     A longer text or other markup is the same task. Who still has a namesake is settled first, then the longest names.
     """
+    if not before.open or Counter(task.text for task in before.tasks) <= Counter(task.text for task in after.tasks):
+        return ()
     left = Counter(_gist(task.text) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
     renamed = [task for task in before.tasks if not _take(left, _gist(task.text)) and not task.done]
     missing = set()

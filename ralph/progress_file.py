@@ -23,10 +23,10 @@ _EDIT_TRIES = 50
 class ProgressFile:
     """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
 
-    def __init__(self, path: Path, state: "State", say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, state: "State") -> None:
         self.path = path
         self._keep = state.keep
-        self._say = say
+        self.say: Callable[[str], None] = print
         self._last = b""
         self._mode: int | None = None
         self._parsed = progress.parse(b"")
@@ -104,7 +104,7 @@ class ProgressFile:
         except RalphError as error:
             kept = self._keep(self.path.name, self._last)
             raise RalphError(f"{error.message}; what it said before is in {kept}", 1) from error
-        self._say(f"{self.path.name} {what}: put back as it was before the iteration")
+        self.say(f"{self.path.name} {what}: put back as it was before the iteration")
         return self._last
 
     def _move_aside(self) -> None:

@@ -72,6 +72,13 @@ class Start:
         made.render({**self.values, "ITERATION": 1})
         return made
 
+    def warnings(self) -> list[str]:
+        """What deserves a word before the first iteration."""
+        path = said.home_file()
+        if path.exists() and envfile.open_to_others(path):
+            return [f"{path} can be read by others and may hold secrets: chmod 600 {path}"]
+        return []
+
 
 def run(asked: Asked) -> int:
     """Does what was asked; the exit code."""
@@ -83,12 +90,13 @@ def run(asked: Asked) -> int:
     state = State(start.name, start.progress_path)
     tree = lock.working_tree(Path.cwd())
     held = lock.acquire(tree)
-    early = _early_stop(start, state)
+    file = ProgressFile(start.progress_path, state)
+    early = _early_stop(start, file, state)
     if early is None:
         from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
         lock.announce(tree, start.plan.name)
-        code = night(start, state, held, _warnings())
+        code = night(start, file, state, held)
     else:
         code = early.stop.reason.code
         if attended():
@@ -145,9 +153,8 @@ def _show(start: Start) -> int:
     return 0
 
 
-def _early_stop(start: Start, state: State) -> "_Early | None":
+def _early_stop(start: Start, file: ProgressFile, state: State) -> "_Early | None":
     """Why there is nothing to do; None when there is."""
-    file = ProgressFile(start.progress_path, state, print)
     if not file.exists():
         _check_folder(start)
         return None
@@ -197,10 +204,3 @@ def _check_same_plan(start: Start, now: Progress) -> None:
         f"{start.progress_path} belongs to another plan, {other}; "
         f"rename one of them, or give this one its own with --progress-file"
     )
-
-
-def _warnings() -> list[str]:
-    path = said.home_file()
-    if path.exists() and envfile.open_to_others(path):
-        return [f"{path} can be read by others and may hold secrets: chmod 600 {path}"]
-    return []

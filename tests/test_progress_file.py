@@ -37,7 +37,9 @@ class Watched:
         self.file = self.opened(self.path)
 
     def opened(self, path: Path) -> ProgressFile:
-        return ProgressFile(path, self.state, self.said.append)
+        file = ProgressFile(path, self.state)
+        file.say = self.said.append
+        return file
 
     @property
     def litter(self) -> list[str]:
@@ -392,7 +394,7 @@ def test_the_folder_is_read_only(watched: Watched, no_override: list[str]) -> No
         from ralph.progress_file import ProgressFile
         from ralph.state import State
         path = Path({str(watched.path)!r})
-        file = ProgressFile(path, State("feature", path), print)
+        file = ProgressFile(path, State("feature", path))
         for attempt in (lambda: file.edit(lambda text: text + b"x"), file.check_writable):
             try:
                 attempt()
