@@ -348,7 +348,7 @@ def test_a_notify_script_that_never_ends_ends_with_ralph(
     offspring.pid("script")
     run.signal(signal.SIGINT)
     eventually(lambda: "interrupted" in text_of(run))
-    run.signal(signal.SIGINT)
+    run.signal(signal.SIGQUIT)
     assert run.wait().code == -signal.SIGINT
     eventually(lambda: not offspring.alive())
 
