@@ -166,34 +166,21 @@ def _given(variable: str, text: str, where: str) -> Given:
     return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.pass_context
-def _notify(context: click.Context) -> int | None:
-    """Channels that tell people how it goes."""
-    if context.invoked_subcommand is not None:
-        return None
-    from ralph import channels, wizard  # noqa: PLC0415 - not needed by a run
-
-    click.echo(wizard.usage(channels.load(channels.default_folders())), err=True)
-    return 2
-
-
-@_notify.command("setup")
-def _notify_setup() -> int:
-    """Choose channels and enter their settings."""
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("what", default="", metavar="setup|test")
+def _notify(what: str) -> int:
+    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
     from ralph import channels, said, wizard  # noqa: PLC0415 - not needed by a run
 
+    known = channels.load(channels.default_folders())
+    if what == "test":
+        return wizard.test(known, said.channel_values())
+    if what != "setup":
+        click.echo(wizard.usage(known), err=True)
+        return 2
     if not sys.stdin.isatty():
         raise RalphError("ralph notify setup asks questions and needs a terminal; or write ~/.ralph.env yourself")
-    return wizard.setup(said.home_file(), channels.load(channels.default_folders()))
-
-
-@_notify.command("test")
-def _notify_test() -> int:
-    """Send a test notice through every channel that is set up."""
-    from ralph import channels, said, wizard  # noqa: PLC0415 - not needed by a run
-
-    return wizard.test(channels.load(channels.default_folders()), said.channel_values())
+    return wizard.setup(said.home_file(), known)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
