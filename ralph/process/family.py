@@ -281,12 +281,14 @@ def _gone(members: Callable[[], dict[int, Process]], within_s: float, hurry: Cal
 
 
 def end_agent(pid: int, alive: Callable[[], bool], patience: Patience) -> None:
-    """Asks the agent itself to stop, then insists, then kills its group.
+    """Asks the agent itself to stop, then its group, then insists, then kills.
 
-    Only SIGINT makes the real agent end its tools and still report its cost (claude-cli-facts, 6).
+    Only SIGINT makes the real agent end its tools and still report its cost (claude-cli-facts, 6). A shell script waits
+    for the program it runs, which must hear of it too.
     """
     steps = (
-        (os.kill, signal.SIGINT, patience.interrupt_s),
+        (os.kill, signal.SIGINT, 0.4 * patience.interrupt_s),
+        (os.killpg, signal.SIGINT, 0.6 * patience.interrupt_s),
         (os.killpg, signal.SIGTERM, patience.terminate_s),
         (os.killpg, signal.SIGKILL, patience.kill_s),
     )
