@@ -1,6 +1,7 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ works here; 129, 130, 143 by signal."""
 
 def main() -> None:
     """The `ralph` command."""
-    _open_missing_streams()
+    _mend_streams()
     try:
         code = run(sys.argv[1:])
     except RalphError as error:
@@ -55,13 +56,15 @@ def main() -> None:
     sys.exit(code)
 
 
-def _open_missing_streams() -> None:
-    """With a closed stdin, stdout or stderr the next file opened would take its number."""
+def _mend_streams() -> None:
+    """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
 
 
 def _complain(message: str, code: int) -> None:

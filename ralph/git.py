@@ -42,7 +42,7 @@ def commits(old: str, new: str) -> Commits:
     if old == new or not new:
         return Commits()
     count = _git("rev-list", "--count", f"{old}..{new}" if old else new)
-    changed = _git("diff", "--shortstat", old or _EMPTY_TREE, new) or b""
+    changed = _git("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
     return Commits(
         count=int(count or 0), added=_number(rb"(\d+) insertion", changed), removed=_number(rb"(\d+) del", changed)
     )
