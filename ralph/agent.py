@@ -195,25 +195,24 @@ class Stream:
             info = event.get("rate_limit_info")
             self._rejected = info if isinstance(info, dict) and info.get("status") == "rejected" else {}
 
-    def turn(self, ended: Ended, errors: str, took_s: float) -> Turn:
-        """What it all came to; `errors` is what the agent wrote to standard error."""
+    def turn(self, ended: Ended, took_s: float) -> Turn:
+        """What it all came to."""
         for line in self._output.last():
             self._line(line)
         for line in self._errors.last():
             self._tell(_text(line))
-        outcome, why = self._judged(ended, errors)
-        resets = self._rejected.get("resetsAt")
+        outcome, why = self._judged(ended)
         return Turn(
             outcome=outcome,
             why=why.encode(errors="replace").decode(),  # JSON can hold halves of characters; nothing else can
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._result),
-            resets_at=float(resets) if outcome is Outcome.LIMIT and isinstance(resets, int | float) else None,
+            resets_at=self._resets_at() if outcome is Outcome.LIMIT else None,
             left_over=ended.left_over,
             took_s=took_s,
         )
 
-    def _judged(self, ended: Ended, errors: str) -> tuple[Outcome, str]:
+    def _judged(self, ended: Ended) -> tuple[Outcome, str]:
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
         if ended.how is How.INTERRUPTED:
@@ -226,22 +225,29 @@ class Stream:
             return Outcome.OK, ""
         if ended.code == 0 and not self._started:
             return Outcome.OK, ""
-        return self._without_result(ended.code, errors)
+        return self._without_result(ended.code, ended.complaints.decode(errors="replace"))
 
     def _result_error(self, result: Event) -> tuple[Outcome, str]:
         """An error the agent reported itself; `subtype` may well say success (facts, 0)."""
         said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
         status = result.get("api_error_status")
         if status == 429 or self._error == "rate_limit":
-            resets = self._rejected.get("resetsAt")
-            until = time.strftime("; until %Y-%m-%d %H:%M", time.localtime(resets)) if isinstance(resets, int) else ""
-            return Outcome.LIMIT, said + until
+            resets_at = self._resets_at()
+            return Outcome.LIMIT, said + (
+                time.strftime("; until %Y-%m-%d %H:%M", time.localtime(resets_at)) if resets_at else ""
+            )
         if result.get("subtype") == "error_max_turns":
             return Outcome.OUT_OF_TURNS, said
         for kinds, codes, remedy in _HOPELESS:
             if self._error in kinds or status in codes:
                 return Outcome.HOPELESS, f"{said} ({remedy})"
         return Outcome.FAILED, said
+
+    def _resets_at(self) -> int | None:
+        """When the limit ends, in seconds since 1970; None when that is unknown, past or more than 8 days away."""
+        resets = self._rejected.get("resetsAt")
+        now = int(time.time())
+        return resets if isinstance(resets, int) and now < resets < now + 8 * 86400 else None
 
     def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
         last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text

@@ -11,8 +11,8 @@ import time
 from ralph.process import signals
 from ralph.terminal import is_terminal, plain
 
-_LINES_KEPT = 10_000
-_LINE_LIMIT = 10_000
+_LINES_KEPT = 2_000
+_LINE_LIMIT = 4_000
 """Characters of a line that are shown; the transcript has it all."""
 _PATIENCE_S = 2.0
 """Seconds that lines wait in all for a reader that is behind, before they are dropped."""

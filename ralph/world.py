@@ -144,7 +144,7 @@ class RealWorld:
             ended = follow(self._job.argv, self._job.env, files, stream, self._care)
         except OSError as error:
             return Turn(outcome=Outcome.HOPELESS, why=why_not_started(self._job.argv, error))
-        return stream.turn(ended, _end_of(files.errors), time.monotonic() - began)
+        return stream.turn(ended, time.monotonic() - began)
 
     def _commits(self) -> Commits:
         old, self._head = self._head, git.head(self._top)
@@ -227,11 +227,3 @@ class RealWorld:
     def pause(self) -> None:
         """The delay between iterations."""
         signals.pause(self._job.start.settings.delay)
-
-
-def _end_of(path: Path) -> str:
-    """The last lines of a file that may be of any size."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 20_000))
-        return file.read().decode(errors="replace")
-    return ""

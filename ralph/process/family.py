@@ -145,6 +145,7 @@ class Family:
         self._seen: dict[int, str] = {}
         processes = table()
         self._before = {pid: processes[pid].started for pid in _below({ralph}, processes, set())}
+        self._asked: dict[int, str] = {}
         self._look_at = 0.0
 
     def look(self) -> None:
@@ -187,6 +188,13 @@ class Family:
             processes = table()
             return processes, own | _still(self._before, processes)
 
+    def _asked_to_end(self) -> dict[int, Process]:
+        """Those alive now, each asked to end once: also what was born while others were ended."""
+        now = self.members()
+        _signal_all([pid for pid in now if self._asked.get(pid) != now[pid].started], signal.SIGTERM)
+        self._asked = {pid: process.started for pid, process in now.items()}
+        return now
+
     def end(self, patience: Patience) -> tuple[list[str], list[str]]:
         """Ends them all: TERM, a while, KILL until none is left.
 
@@ -196,13 +204,13 @@ class Family:
             return [], []
         left = self.members()
         names = {pid: command(pid) for pid in left}
-        _signal_all(left, signal.SIGTERM)
-        if not _gone(self.members, patience.terminate_s, signals.impatient):
+        if not _gone(self._asked_to_end, patience.terminate_s, signals.impatient):
             deadline = time.monotonic() + patience.kill_s
             while (left := self.members()) and time.monotonic() < deadline:  # a process may fork while it is killed
                 _signal_all(left, signal.SIGKILL)
                 signals.wait(0.02)
         self._seen.clear()
+        self._asked.clear()
         reap_orphans()
         still = self.members()
         return [name for pid, name in names.items() if pid not in still], [command(pid) for pid in still]

@@ -20,6 +20,7 @@ from ralph.process.guardian import Guardian
 
 _GLANCE_S = 0.1
 _CHUNK = 1 << 16
+_COMPLAINTS = 20_000
 
 
 class How(Enum):
@@ -42,6 +43,8 @@ class Ended:
     """Command lines of what it had left running and ralph ended."""
     survivors: tuple[str, ...]
     """Command lines of what could not be ended."""
+    complaints: bytes
+    """The end of what it wrote to standard error."""
 
 
 class Tail:
@@ -66,6 +69,10 @@ class Tail:
         end = self.size()
         while self._offset < end and not signals.impatient() and (data := self.read()):
             yield data
+
+    def last(self, count: int) -> bytes:
+        """The last bytes of the file itself, whatever stands at its path by now."""
+        return os.pread(self._fd, count, max(0, self.size() - count))
 
     def size(self) -> int:
         """The length of the file."""
@@ -132,6 +139,7 @@ def follow(argv: Sequence[str], env: Mapping[str, str], files: Files, listener: 
             listener.sees(data)
         for data in errors.rest():
             listener.complains(data)
+        complaints = errors.last(_COMPLAINTS)
         care.guardian.watch(0)
     code = child.poll()
     return Ended(
@@ -140,6 +148,7 @@ def follow(argv: Sequence[str], env: Mapping[str, str], files: Files, listener: 
         shrunk=tail.shrunk,
         left_over=tuple(ended),
         survivors=tuple(survivors),
+        complaints=complaints,
     )
 
 
