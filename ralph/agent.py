@@ -207,7 +207,6 @@ class Stream:
             why=why.encode(errors="replace").decode(),  # JSON can hold halves of characters; nothing else can
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._result),
-            resets_at=self._resets_at() if outcome is Outcome.LIMIT else None,
             left_over=ended.left_over,
             took_s=took_s,
         )

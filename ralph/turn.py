@@ -25,8 +25,6 @@ class Turn:
     cost_usd: float | None = None
     at_least: bool = False
     """The cost is a lower bound, because the record is not whole."""
-    resets_at: float | None = None
-    """When a reached usage limit ends, in seconds since 1970."""
     left_over: tuple[str, ...] = ()
     took_s: float = 0.0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offspring import Offspring, offspring_in
 from ralph_driver import Project, clean_environment, marked
 from stories import Agent
 
@@ -131,3 +132,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if os.environ.get("RALPH_TESTS_NO_SKIP") == "1" and reporter and reporter.stats.get("skipped"):
         reporter.write_line("RALPH_TESTS_NO_SKIP=1: a skipped test is a failure", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def offspring(tmp_path: Path) -> Iterator[Offspring]:
+    """Processes that an agent starts; ended after the test, however it went."""
+    with offspring_in(tmp_path / "offspring") as made:
+        yield made

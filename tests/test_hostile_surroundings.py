@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, offspring_in
+from offspring import Offspring
 from ralph_driver import Project, Run, Running, alive, eventually, marked
 from stories import Agent, edits, hangs, init, marks, raw, says, starts, step, waits_for
 from test_signals import BUILD, goes_on, hammer, notify_with, start
@@ -23,12 +22,6 @@ AT_ONCE_S = 4
 
 CONTAINER = ("unshare", "-pf", "--mount-proc", "--kill-child")
 """Runs a command as PID 1 of a process namespace of its own."""
-
-
-@pytest.fixture
-def offspring(tmp_path: Path) -> Iterator[Offspring]:
-    with offspring_in(tmp_path / "offspring") as made:
-        yield made
 
 
 def launched(project: Project, *lines: str, env: dict[str, str] | None = None) -> Running:

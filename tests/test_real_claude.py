@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, offspring_in
+from offspring import Offspring
 from ralph_driver import Project, alive, eventually, marked
 from scripted_model import Reply, ScriptedModel, Tool, bash, edit, read, write
 
@@ -67,12 +67,6 @@ def play(project: Project, claude: Path, tmp_path: Path) -> Iterator[Play]:
             return model
 
         yield start
-
-
-@pytest.fixture
-def offspring(tmp_path: Path) -> Iterator[Offspring]:
-    with offspring_in(tmp_path / "offspring") as made:
-        yield made
 
 
 def uses(*tools: Tool, text: str | None = None) -> Reply:

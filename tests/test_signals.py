@@ -6,11 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, offspring_in
+from offspring import Offspring
 from ralph_driver import Project, Run, Running, alive, eventually, marked
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
@@ -30,12 +29,6 @@ from ralph.__main__ import main
 main()
 """
 """Starts ralph with less patience, so that the tests need less too."""
-
-
-@pytest.fixture
-def offspring(tmp_path: Path) -> Iterator[Offspring]:
-    with offspring_in(tmp_path / "offspring") as made:
-        yield made
 
 
 @pytest.fixture

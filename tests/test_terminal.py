@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, offspring_in
+from offspring import Offspring
 from ralph_driver import COMMAND, Project, alive, eventually
 from stories import Act, Agent, api_error, init, marks, prints, raw, result, says, starts, step, tool, waits_for
 
@@ -73,12 +73,6 @@ class Tmux:
 
     def end(self) -> None:
         self._tmux("kill-server", check=False)
-
-
-@pytest.fixture
-def offspring(tmp_path: Path) -> Iterator[Offspring]:
-    with offspring_in(tmp_path / "offspring") as made:
-        yield made
 
 
 @pytest.fixture
