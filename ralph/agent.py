@@ -1,6 +1,6 @@
 """The agent: what command it is, and what came of one turn, read from what it printed.
 
-How the real one behaves was measured; "facts" below is that record (claude-cli-facts).
+How the real one behaves was measured, with claude 2.1.197; tests/test_real_claude.py holds it to that.
 """
 
 import contextlib
@@ -227,7 +227,7 @@ class Stream:
         return self._without_result(ended.code, ended.complaints.decode(errors="replace"))
 
     def _result_error(self, result: Event) -> tuple[Outcome, str]:
-        """An error the agent reported itself; `subtype` may well say success (facts, 0)."""
+        """An error the agent reported itself; `subtype` may well say success."""
         said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
         status = result.get("api_error_status")
         if status == 429 or self._error == "rate_limit":
@@ -269,7 +269,7 @@ _HOPELESS: tuple[tuple[tuple[str, ...], tuple[int, ...], str], ...] = (
     (("billing_error",), (402,), "add credit, or log in with another account"),
     (("model_not_found",), (404,), "choose another --model"),
 )
-"""Errors that no waiting mends, by the `error` of the agent's last message and by HTTP status (facts, 1 and 3)."""
+"""Errors that no waiting mends, by the `error` of the agent's last message and by HTTP status."""
 
 _REFUSALS = (
     (r"cannot be used with root", "run as an ordinary user, or in a container set IS_SANDBOX=1"),
@@ -280,7 +280,7 @@ _REFUSALS = (
     ),
     (r"requires --verbose|Session ID .* already in use|No conversation found", "see the arguments after --"),
 )
-"""What the real agent writes to standard error when it refuses to start at all (facts, 2, 8 and 10)."""
+"""What the real agent writes to standard error when it refuses to start at all."""
 
 
 def _joined(errors: object) -> str:

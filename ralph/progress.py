@@ -16,7 +16,7 @@ _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
 _PLAN = re.compile(rb"Plan:[ \t]*(\S.*)")
 _NO_TASKS = ("notes", "acceptance", "success criteria")
-"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too (ralphex#221)."""
+"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too."""
 
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""

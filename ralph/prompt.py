@@ -103,7 +103,7 @@ class Prompt:
         text = text.lstrip("\n")
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing; write what the agent shall do")
-        # The real agent takes a first `/` for one of its own commands and does nothing (claude-cli-facts, 12).
+        # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text
 
     def _rendered(self, template: "jinja2.Template", values: Mapping[str, str | int | bool]) -> str:

@@ -118,7 +118,7 @@ def _text(text: str) -> str:
 
 
 def _effort(text: str) -> str:
-    # The real agent takes any other word without complaint and ignores it (claude-cli-facts, 0).
+    # The real agent takes any other word without complaint and ignores it.
     if text.lower() not in ("low", "medium", "high", "xhigh", "max"):
         raise ValueError("write low, medium, high, xhigh or max")
     return text.lower()

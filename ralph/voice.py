@@ -1,4 +1,4 @@
-"""What the stand-in agent says, as the events of the real agent's JSON stream (claude-cli-facts, 1)."""
+"""What the stand-in agent says, as the events of the real agent's JSON stream."""
 
 import json
 import os

@@ -291,7 +291,7 @@ def _gone(members: Callable[[], dict[int, Process]], within_s: float, hurry: Cal
 def end_agent(pid: int, alive: Callable[[], bool], patience: Patience) -> None:
     """Asks the agent itself to stop, then its group, then insists, then kills.
 
-    Only SIGINT makes the real agent end its tools and still report its cost (claude-cli-facts, 6). A shell script waits
+    Only SIGINT makes the real agent end its tools and still report its cost (measured). A shell script waits
     for the program it runs, which must hear of it too.
     """
     steps = (

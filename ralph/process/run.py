@@ -123,7 +123,7 @@ def follow(argv: Sequence[str], env: Mapping[str, str], files: Files, listener: 
     """Runs the agent to its end and ends everything it started; `listener` gets its output as it comes.
 
     The output goes to a file, never a pipe: on a pipe the real agent loses what is not read in time
-    (claude-cli-facts, 13), and a process left behind would hold the other end. Raises OSError when it cannot start.
+    (measured), and a process left behind would hold the other end. Raises OSError when it cannot start.
     """
     with files.prompt.open("rb") as stdin, files.output.open("a+b") as stdout, files.errors.open("a+b") as stderr:
         tail, errors = Tail(stdout), Tail(stderr)
