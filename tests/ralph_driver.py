@@ -243,6 +243,18 @@ class Project:
         argv = [*prefix, *COMMAND, *args]
         return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
 
+    def start_into(self, output: int, *args: str) -> "subprocess.Popen[bytes]":
+        """Starts `ralph ARGS` with this file descriptor as its output and its errors."""
+        return subprocess.Popen(
+            [*COMMAND, *args],
+            cwd=self.root,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
     def ralph(
         self,
         *args: str,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ralph_driver import COMMAND, Project, Running, alive, eventually
+from ralph_driver import Project, Running, alive, eventually
 from stories import Act, Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
 from test_hostile_surroundings import AT_ONCE_S
 from test_signals import BUILD
@@ -178,15 +178,7 @@ def read_slowly(project: Project, *, chunk: int = 512) -> Iterator["subprocess.P
         while not over.wait(0.1) and os.read(ours, chunk):
             pass
 
-    run = subprocess.Popen(
-        [*COMMAND, *BUILD],
-        cwd=project.root,
-        env=project.env,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    run = project.start_into(theirs, *BUILD)
     os.close(theirs)
     reader = threading.Thread(target=read)
     reader.start()

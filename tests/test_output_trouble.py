@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from ralph_driver import COMMAND, Project, eventually
+from ralph_driver import Project, eventually
 from stories import Agent, marks, says, step, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -51,15 +50,7 @@ def test_no_other_file_takes_the_number_of_a_closed_descriptor(project: Project,
 @pytest.mark.parametrize("reads", ["nothing and has gone", "nothing", "a little"])
 def test_a_pipe_whose_reader_reads(project: Project, agent: Agent, reads: str) -> None:
     ours, theirs = os.pipe()
-    run = subprocess.Popen(
-        [*COMMAND, *BUILD],
-        cwd=project.root,
-        env=project.env,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    run = project.start_into(theirs, *BUILD)
     os.close(theirs)
     if reads == "nothing and has gone":
         os.close(ours)

@@ -25,6 +25,7 @@ OWN = ("RALPH_OWN_CHILD", secrets.token_hex(8))
 The value is new in each process, so that an agent cannot mark itself, and a nested ralph's are not spared.
 """
 
+_ASK_AGAIN_S = 1.0
 LOOK_EVERY_S = 0.5 if sys.platform == "linux" else 2.0
 """Seconds between looks at the process table: 2 ms from /proc, a program to run elsewhere."""
 
@@ -50,7 +51,6 @@ class Process:
 
     pid: int
     parent: int
-    group: int
     started: str
     zombie: bool
 
@@ -67,13 +67,12 @@ def _proc_table() -> dict[int, Process]:
             with contextlib.suppress(OSError), open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123 - same
                 row = file.read()
                 # proc(5): the name stands in parentheses and may hold any byte
-                state, parent, group, *rest = row[row.rindex(b")") + 2 :].split()
+                state, parent, *rest = row[row.rindex(b")") + 2 :].split()
                 pid = int(entry)
                 found[pid] = Process(
                     pid=pid,
                     parent=int(parent),
-                    group=int(group),
-                    started=rest[16].decode(),
+                    started=rest[17].decode(),
                     zombie=state == b"Z",
                 )
     return found
@@ -83,14 +82,12 @@ def _ps_table() -> dict[int, Process]:
     from ralph.process.run import call  # noqa: PLC0415 - only where there is no /proc
 
     found = {}
-    done = call(["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="], timeout_s=10)
+    done = call(["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="], timeout_s=10)
     for line in done.stdout.decode(errors="replace").splitlines():
-        pid, parent, group, state, started = line.split(maxsplit=4)
+        pid, parent, state, started = line.split(maxsplit=3)
         if int(pid) == done.pid:
             continue
-        found[int(pid)] = Process(
-            pid=int(pid), parent=int(parent), group=int(group), started=started, zombie=state.startswith("Z")
-        )
+        found[int(pid)] = Process(pid=int(pid), parent=int(parent), started=started, zombie=state.startswith("Z"))
     return found
 
 
@@ -145,7 +142,7 @@ class Family:
         self._seen: dict[int, str] = {}
         processes = table()
         self._before = {pid: processes[pid].started for pid in _below({ralph}, processes, set())}
-        self._asked: dict[int, str] = {}
+        self._asked: dict[int, tuple[str, float]] = {}
         self._look_at = 0.0
 
     def look(self) -> None:
@@ -189,10 +186,16 @@ class Family:
             return processes, own | _still(self._before, processes)
 
     def _asked_to_end(self) -> dict[int, Process]:
-        """Those alive now, each asked to end once: also what was born while others were ended."""
-        now = self.members()
-        _signal_all([pid for pid in now if self._asked.get(pid) != now[pid].started], signal.SIGTERM)
-        self._asked = {pid: process.started for pid, process in now.items()}
+        """Those alive now, each asked to end: also what was born while others were ended.
+
+        Asked again after a second, since a shell that has just forked can lose a signal it traps.
+        """
+        now, clock = self.members(), time.monotonic()
+        for pid, process in now.items():
+            started, asked_at = self._asked.get(pid, ("", 0.0))
+            if started != process.started or clock - asked_at > _ASK_AGAIN_S:
+                _signal_all([pid], signal.SIGTERM)
+                self._asked[pid] = (process.started, clock)
         return now
 
     def end(self, patience: Patience) -> tuple[list[str], list[str]]:
