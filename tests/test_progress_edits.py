@@ -174,6 +174,12 @@ def test_what_is_nested_below_the_last_task_stays_with_it() -> None:
     assert parse(now).tasks[-1].text == "two"
 
 
+def test_tasks_are_never_put_back_into_a_fence() -> None:
+    """One that begins below the last task, further in, and goes on at the margin."""
+    text = b"## Tasks\n- [ ] one\n  ```\nmake check\n  ```\n\n## Notes\n"
+    assert [task.text for task in parse(progress.with_tasks(text, [b"- [ ] two"])).tasks] == ["one", "two"]
+
+
 VANISHED = [
     pytest.param("one|two", "two|one", "", id="another order"),
     pytest.param("one|two", "x one|x two", "", id="ticked"),

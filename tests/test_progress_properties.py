@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from test_markdown import BOM, Plain, plain_outside, texts_of
+from test_markdown import BOM, Plain, plain_lines, plain_outside, texts_of
 
 from ralph import progress
-from ralph.loop import Iteration, Limits, judge
+from ralph.judge import Iteration, judge
 from ralph.progress import Progress, parse
 from ralph.turn import Commits, Outcome, Turn
+from ralph.verdict import Limits, Tallies
 
 SIGNED = b"<!-- ralph writes this section"
 thorough = settings(max_examples=200, deadline=None)
@@ -23,7 +24,8 @@ telling = st.sampled_from(
     b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."
     b"|RALPH_STOP|RALPH_BLOCKED|RALPH_BLOCKED: which port?|RALPH_BLOCKED: ralph: no|RALPH_BLOCKED:ralph: no"
     b"|# Progress: x|## Status|## Task List|# Tasks|## Notes|### Acceptance|## Verification|Plan: feature.md|#no"
-    b"|IN_PROGRESS|RALPH_DONE\r"
+    b"|IN_PROGRESS|RALPH_DONE\r|RALPH_DONE\nVerified: x|Verified: 2026-11-21 abc|  Verified:x|Verified:|    Verified: x"
+    b"|Started: now|Spent: $1.2345|Spent: 1,234.5 USD|Spent: no"
     b"|- [ ] one|  - [x] two|* [X] three|1. [~] four|+ [!] five|- [2026-01-29] no|- [] no|- more|> quoted|text|<!-- x"
     b"|```|```sh|  ````|~~~|- ```|    ```|`````|``` a`b".split(b"|")
 )
@@ -66,6 +68,26 @@ def rewritten(text: bytes, change: Callable[[Plain, bytes], bytes]) -> bytes:
     return b"".join([*parts, text[at:]])
 
 
+def verified_lines(text: bytes) -> list[Plain]:
+    """The lines that say Verified below a RALPH_DONE, with nothing but white space and others of them between."""
+    done = {line.start for line in plain_outside(text)[0] if word_of(line) == b"RALPH_DONE"}
+    found, below = [], False
+    for line in plain_lines(text):
+        raw = text[line.start : line.end]
+        name, colon, note = raw.lstrip(b" ").partition(b":")
+        if below and name + colon == b"Verified:" and note.strip() and not raw.startswith(b"    "):
+            found.append(line)
+        elif raw.strip() or line.start in done:
+            below = line.start in done
+    return found
+
+
+def without_lines(text: bytes, lines: Sequence[Plain]) -> bytes:
+    for line in reversed(lines):
+        text = text[: line.start] + text[line.end :]
+    return text
+
+
 def newline(text: bytes) -> bytes:
     return b"\r\n" if text.split(b"\n")[0].endswith(b"\r") and b"\n" in text else b"\n"
 
@@ -86,7 +108,7 @@ def put_in(old: bytes, new: bytes) -> bytes:
 
 def meaning(now: Progress) -> tuple[object, ...]:
     """All that a file says, but for where and how much."""
-    return now.done, now.stop, now.blocked, now.tasks, now.plan
+    return now.done, now.verified, now.stop, now.blocked, now.tasks, now.elsewhere, now.plan, now.spent_usd
 
 
 @thorough
@@ -105,12 +127,12 @@ def test_any_bytes_are_a_progress_file(text: bytes) -> None:
 
 @thorough
 @given(texts)
-def test_taking_done_back_changes_that_word_and_no_other_byte(text: bytes) -> None:
+def test_taking_done_back_changes_that_word_and_takes_verified_away_and_no_other_byte(text: bytes) -> None:
     def back(line: Plain, raw: bytes) -> bytes:
         return raw.replace(b"RALPH_DONE", b"IN_PROGRESS") if word_of(line) == b"RALPH_DONE" else raw
 
     now = progress.without_done(text)
-    assert now == rewritten(text, back)
+    assert now == rewritten(without_lines(text, verified_lines(text)), back)
     assert b"RALPH_DONE" not in words(now)
     assert progress.without_done(now) == now
 
@@ -224,9 +246,8 @@ def test_what_judge_says_of_any_tasks_means_nothing(text: bytes, listed: list[st
     agents = parse(b"# Tasks\n" + b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in listed))
     after = parse(b"RALPH_DONE\n" + "".join(f"- [ ] {item}\n" for item in listed[:2]).encode())
     turn = Turn(outcome=outcome, why=why)
-    limits = Limits(max_iterations=None, max_failures=3, notify_frequency=None, once=False)
     iteration = Iteration(number=1, before=agents, after=after, turn=turn, commits=Commits())
-    reasons = judge(iteration, limits).refused
+    reasons = judge(iteration, Tallies(), Limits()).refused
     assert meaning(parse(progress.with_refusal(text, reasons))) == meaning(parse(text))
 
 
@@ -290,7 +311,7 @@ def test_a_plan_of_any_name_is_known_again(name: bytes) -> None:
     plan = os.fsdecode(name)
     now = parse(progress.fresh(plan, plan, "2026-11-20 22:14:03"))
     assert now.plan == plan
-    assert meaning(now) == (False, False, None, (), plan)
+    assert meaning(now) == (False, False, False, None, (), (), plan, None)
     assert now.unclosed_fence is None
 
 

@@ -1,0 +1,36 @@
+"""The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
+
+from ralph.progress.comparing import vanished
+from ralph.progress.edits import (
+    blocked,
+    fresh,
+    in_progress,
+    with_spent,
+    with_tasks,
+    with_verified,
+    without_done,
+    without_own_block,
+    without_verified,
+)
+from ralph.progress.output import harmless_output
+from ralph.progress.reading import Progress, Task, parse
+from ralph.progress.refusal import with_refusal, without_refusal
+
+__all__ = [
+    "Progress",
+    "Task",
+    "blocked",
+    "fresh",
+    "harmless_output",
+    "in_progress",
+    "parse",
+    "vanished",
+    "with_refusal",
+    "with_spent",
+    "with_tasks",
+    "with_verified",
+    "without_done",
+    "without_own_block",
+    "without_refusal",
+    "without_verified",
+]

@@ -1,0 +1,185 @@
+"""Reading a progress file: what it says, and where."""
+
+import contextlib
+import gc
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ralph.markdown import Line, outside_fences
+
+_TELLING = (
+    rb"[ ]{0,3}(?:#{1,6}[ \t]|RALPH_|IN_PROGRESS|Plan:|Started:|Spent:)"
+    rb"|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\["
+)
+_WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED(?::(.*))?|IN_PROGRESS)\s*")
+_HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
+_TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
+_PLAN = re.compile(rb"Plan:[ \t]*(\S.*)")
+_DOLLARS = rb"(?:\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.\d+)?(?![.,]?\d|[eE][+-]?\d)"
+SPENT = re.compile(rb"([ ]{0,3}Spent:)(?:[ \t]*\$?[ \t]*(%b))?(.*)" % _DOLLARS)
+"""The name, the dollars where they can be read, and the rest of the line."""
+_VERIFIED = re.compile(rb"\s*^([ ]{0,3}Verified:[ \t]*\S[^\n]*(?:\n|\Z))", re.MULTILINE)
+_NO_TASKS = ("notes", "acceptance", "success criteria")
+"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too."""
+
+BY_RALPH = "ralph: "
+"""Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
+
+
+class Task(NamedTuple):
+    """One item of the task list. A tuple, since a list may have a million."""
+
+    text: str
+    done: bool
+    raw: bytes
+    """The line as it stands in the file, without its line end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a progress file says."""
+
+    done: bool
+    verified: bool
+    """Whether ralph's note that the check passed stands below RALPH_DONE."""
+    stop: bool
+    blocked: str | None
+    """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+    tasks: tuple[Task, ...]
+    elsewhere: tuple[Task, ...]
+    """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
+    plan: str | None
+    """The plan it was made for, if it says so."""
+    spent_usd: float | None
+    """What the plan cost so far, if it says so."""
+    unclosed_fence: int | None
+    """The line number of a code fence that is never closed and therefore counts as text."""
+    size: int
+
+    @property
+    def ticked(self) -> int:
+        """How many tasks are done."""
+        return sum(task.done for task in self.tasks)
+
+    @property
+    def open(self) -> tuple[Task, ...]:
+        """The tasks that are not."""
+        return tuple(task for task in self.tasks if not task.done)
+
+    @property
+    def blocked_by_ralph(self) -> bool:
+        """Whether it was ralph that gave up, not the agent or a person."""
+        return (self.blocked or "").startswith(BY_RALPH)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The telling lines of a text, sorted by what they are."""
+
+    words: list[tuple[Line, bytes, str]]
+    headings: list[tuple[Line, int, str]]
+    tasks: list[tuple[Line, Task]]
+    elsewhere: list[Task]
+    head: list[Line]
+    """What stands before the first heading below the top level: Plan, Started, Spent."""
+    unclosed: int | None
+
+    @property
+    def done(self) -> list[Line]:
+        """Every RALPH_DONE."""
+        return [line for line, word, _ in self.words if word == b"RALPH_DONE"]
+
+
+def parse(text: bytes) -> Progress:
+    """What `text` says; any bytes are a progress file."""
+    gc.disable()  # of a million lines none is garbage, and looking for it takes longer than reading them
+    try:
+        now = scan(text)
+    finally:
+        gc.enable()
+    return Progress(
+        done=bool(now.done),
+        verified=any(verified_below(text, done) for done in now.done[:1]),
+        stop=any(word == b"RALPH_STOP" for _, word, _ in now.words),
+        blocked=next((why for _, word, why in now.words if word == b"RALPH_BLOCKED"), None),
+        tasks=tuple(task for _, task in now.tasks),
+        elsewhere=tuple(now.elsewhere),
+        plan=_plan(now.head),
+        spent_usd=_spent_usd(now.head),
+        unclosed_fence=None if now.unclosed is None else text.count(b"\n", 0, now.unclosed) + 1,
+        size=len(text),
+    )
+
+
+def scan(text: bytes) -> Scan:
+    """The lines of `text` that say something."""
+    lines, unclosed = outside_fences(text, _TELLING)
+    found = Scan([], [], [], [], [], unclosed)
+    under: list[tuple[int, str]] = []
+    here: bool | None = None
+    items: list[tuple[Line, Task, bool | None]] = []
+    top = True
+    for line in lines:
+        if item := _TASK.fullmatch(line.body):
+            text_of = item[2].decode(errors="surrogateescape").strip()
+            items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), here))
+        elif word := _WORD.fullmatch(line.body):
+            why = (word[2] or b"").decode(errors="replace").strip()
+            found.words.append((line, word[1].split(b":")[0], why))
+        elif heading := _HEADING.fullmatch(line.body):
+            level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
+            under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
+            here = _is_for_tasks(under)
+            top = top and level == 1
+            found.headings.append((line, level, title))
+        elif top:
+            found.head.append(line)
+    listed = any(title.casefold().startswith("task") for _, _, title in found.headings)
+    for line, task, of_list in items:
+        if of_list or (of_list is None and not listed):
+            found.tasks.append((line, task))
+        else:
+            found.elsewhere.append(task)
+    return found
+
+
+def verified_below(text: bytes, done: Line) -> list[tuple[int, int]]:
+    """Where the Verified lines stand that follow a RALPH_DONE, with nothing but blank lines between."""
+    found: list[tuple[int, int]] = []
+    while line := _VERIFIED.match(text, found[-1][1] if found else done.end):
+        found.append(line.span(1))
+    return found
+
+
+def _plan(head: Sequence[Line]) -> str | None:
+    found = next(filter(None, (_PLAN.fullmatch(line.body) for line in head)), None)
+    return _unquoted(found[1].decode(errors="surrogateescape").rstrip()) if found else None
+
+
+def _spent_usd(head: Sequence[Line]) -> float | None:
+    for line in head:
+        if (found := SPENT.fullmatch(line.body)) and found[2]:
+            return float(found[2].replace(b",", b""))
+    return None
+
+
+def _unquoted(name: str) -> str:
+    """The file name that `fresh` wrote: one with control characters or outer spaces stands there as a JSON string."""
+    if name.startswith('"'):
+        import json  # noqa: PLC0415 - nearly no plan has such a name
+
+        with contextlib.suppress(ValueError):
+            return str(json.loads(name))
+    return name
+
+
+def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
+    """Whether the innermost telling heading makes a list there the task list; None when no heading says."""
+    for _, title in reversed(under):
+        if title.startswith(_NO_TASKS):
+            return False
+        if title.startswith("task"):
+            return True
+    return None
