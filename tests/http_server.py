@@ -39,6 +39,8 @@ class Answer:
     status: int = 200
     body: str = ""
     location: str = ""
+    held: bool = False
+    """Sent when the test lets it go, not before."""
 
 
 class Server:
@@ -48,6 +50,7 @@ class Server:
         self.answers: Sequence[Answer | Bad] = answers or (Answer(),)
         self.received: list[Received] = []
         self.closing = threading.Event()
+        self.let_go = threading.Event()
         self._changed = threading.Condition()
         server = self
 
@@ -80,6 +83,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
+        self.let_go.set()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -94,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # the client may have given up
             self._answer(answer)
 
-    do_PUT = do_POST  # noqa: N815 - http.server's name
+    do_GET = do_PUT = do_POST  # noqa: N815 - http.server's names
 
     def _answer(self, answer: Answer | Bad) -> None:
         if isinstance(answer, Answer):
@@ -110,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._drip(b"HTTP/1.1 500 Oh\r\nContent-Length: 100000\r\n\r\n")
 
     def _answer_well(self, answer: Answer) -> None:
+        if answer.held:
+            self.story.let_go.wait()
         self.send_response(answer.status)
         if answer.location:
             self.send_header("Location", answer.location)

@@ -296,6 +296,18 @@ def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers(
     assert "X-None" not in request.headers
 
 
+def test_a_header_of_ones_own_is_not_taken_along_by_a_redirect(
+    serve: ServerMaker, own: Callable[[str], Channel]
+) -> None:
+    server = serve(Answer(status=302, location="/elsewhere"))
+    channel = own(
+        'needs = ["RALPH_OWN_URL"]\n[request]\nmethod = "GET"\nurl = "{{ RALPH_OWN_URL }}"\n'
+        'headers = {X-Token = "secret"}\n'
+    )
+    assert deliver(channel, STARTED, {"RALPH_OWN_URL": server.url()}) == "HTTP 302 from 127.0.0.1"
+    assert len(server.received) == 1
+
+
 @pytest.mark.parametrize(
     ("url", "failure"),
     [
