@@ -136,14 +136,14 @@ def _zone(name: str | None) -> "dt.tzinfo | None":
 
 
 def _days(words: re.Match[str], today: "dt.date") -> "Iterator[dt.date]":
-    """The days that may be meant: this one and its neighbours, or the named one of this year and its neighbours."""
+    """The days that may be meant: this one and its neighbours, or the named one of this year and of the next."""
     import datetime as dt  # noqa: PLC0415 - only a reached limit gets here
 
     month = (words["month"] or "").lower()
     if not month:
         yield from (today + dt.timedelta(days=n) for n in (-1, 0, 1))
     elif month in _MONTHS:
-        for year in [int(words["year"])] if words["year"] else range(today.year - 1, today.year + 2):
+        for year in [int(words["year"])] if words["year"] else (today.year, today.year + 1):
             try:
                 yield dt.date(year, _MONTHS.index(month) + 1, int(words["day"]))
             except ValueError:  # no year has it, or not this one

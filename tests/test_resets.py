@@ -63,6 +63,7 @@ NEED_A_PERSON = [
     "You\u2019ve hit your monthly spend limit. /model to switch models.",
     "You've hit your org's monthly usage limit",
     "You've hit your usage limit · contact your admin to increase it",
+    "You've hit your limit · ask your admin to increase it",
     "Your usage allocation has been disabled by your admin",
     "Your usage allocation has been disabled by your admin · run /usage-credits to ask your admin for a higher limit",
     "Your group's usage limit is set to $0 · run /usage-credits to ask your admin for a higher limit",
@@ -360,6 +361,21 @@ def test_what_only_a_limit_needs_is_loaded_by_a_limit() -> None:
     subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = [{str(CHECKOUT)!r}]{LAZY}"], check=True
     )
+
+
+WITHOUT_ZONES = """
+import zoneinfo
+from ralph import resets
+zoneinfo.reset_tzpath([])
+print(resets.resets_at("resets 12pm (UTC)", 1795168800), resets.resets_at("resets 12pm (Europe/Berlin)", 1795168800))
+"""
+
+
+def test_a_machine_without_a_time_zone_database_knows_utc() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ZONES], cwd=CHECKOUT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["1795176000", "None"]
 
 
 @pytest.mark.parametrize("text", ["You've hit your " + "x " * 500_000, "resets " * 200_000, "API Error: " * 100_000])
