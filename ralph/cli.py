@@ -5,12 +5,16 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from ralph import __version__
 from ralph.errors import RalphError
 from ralph.settings import ON_COMMAND_LINE, Given, Source
+
+if TYPE_CHECKING:
+    from ralph.clock import Pace
 
 _HELP = """Works through PLAN with a coding agent: one task per iteration, a fresh agent each time, until the
 progress file says RALPH_DONE and ralph has checked it.
@@ -38,11 +42,11 @@ Exit codes: 0 done, 1 it does not work, 2 wrong use, 3 a limit or RALPH_STOP, 4 
 works here; 129, 130, 143 by signal."""
 
 
-def main() -> None:
-    """The `ralph` command."""
+def main(pace: "Pace | None" = None) -> None:
+    """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
     try:
-        code = run(sys.argv[1:])
+        code = run(sys.argv[1:], pace)
     except RalphError as error:
         code = error.exit_code
         _complain(error.message, code)
@@ -76,7 +80,7 @@ def _complain(message: str, code: int) -> None:
         click.echo(f"ralph: {plain(line)}", err=True)
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
     """Does what the command line says; the exit code. Raises RalphError."""
     at = list(argv).index("--") if "--" in argv else len(argv)
     words, rest = list(argv[:at]), list(argv[at + 1 :])
@@ -85,7 +89,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         if words[0] in _VERBS:
             return int(_VERBS[words[0]].main(words[1:], prog_name=f"ralph {words[0]}", standalone_mode=False) or 0)
-        return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=rest) or 0)
+        return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=(rest, pace)) or 0)
     except click.UsageError as error:
         raise RalphError(f"{error.format_message()} (see ralph --help)") from error
     except click.exceptions.Exit as done:
@@ -107,13 +111,14 @@ def _run_command() -> click.Command:
         click.Argument(["number"], required=False, default=None, metavar="[MAX_ITERATIONS]"),
         *(
             click.Option(
-                [f"--{setting.name}"],
+                [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] * bool(setting.alias))],
                 metavar=setting.metavar,
                 help=f"{setting.meaning}  [{setting.variable}; default: {setting.default}]",
             )
             for setting in ON_COMMAND_LINE
         ),
         click.Option(["--no-auto-commit"], is_flag=True, help="the same as --auto-commit false"),
+        click.Option(["--no-wait"], is_flag=True, help="the same as --wait false"),
         click.Option(["-C", "folder"], metavar="DIR", help="change to DIR first, for cron"),
         click.Option(["--dry-run"], is_flag=True, help="print the command and the prompt, start nothing"),
         click.Option(
@@ -142,9 +147,19 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
 
 
 @click.pass_obj
-def _start(rest: list[str], /, *, folder: str | None, dry_run: bool, no_auto_commit: bool, **said: str | None) -> int:
+def _start(
+    around: "tuple[list[str], Pace | None]",
+    /,
+    *,
+    folder: str | None,
+    dry_run: bool,
+    no_auto_commit: bool,
+    no_wait: bool,
+    **said: str | None,
+) -> int:
     from ralph import start  # noqa: PLC0415 - --help need not load it
 
+    rest, pace = around
     plan, mode, number = said["plan"] or "", said["mode"], said["number"]
     if mode is not None and mode.isdigit():
         mode, number = None, mode
@@ -157,10 +172,12 @@ def _start(rest: list[str], /, *, folder: str | None, dry_run: bool, no_auto_com
         given.append(_given("RALPH_MAX_ITERATIONS", number, "MAX_ITERATIONS"))
     if no_auto_commit:
         given.insert(0, _given("RALPH_AUTO_COMMIT", "false", "--no-auto-commit"))
+    if no_wait:
+        given.insert(0, _given("RALPH_WAIT", "false", "--no-wait"))
     asked = start.Asked(
         plan=plan, mode=mode or "build", given=given, agent_arguments=rest, folder=folder, dry_run=dry_run
     )
-    return start.run(asked)
+    return start.run(asked, pace)
 
 
 def _given(variable: str, text: str, where: str) -> Given:

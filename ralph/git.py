@@ -1,9 +1,11 @@
-"""What changed in the repository: the last commit, lines, files."""
+"""What changed in the repository: commits, lines, files."""
 
 import contextlib
 import itertools
 import os
 import re
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,21 +17,14 @@ _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 
 
-def _git(*arguments: str) -> bytes | None:
+def _git(*arguments: str, cwd: Path | None = None) -> bytes | None:
     """What git prints, or None when it fails. It takes no lock it could do without: the agent may be in the middle."""
     env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        done = call(["git", *arguments], timeout_s=_TIMEOUT_S, env=env)
+        done = call(["git", *arguments], timeout_s=_TIMEOUT_S, env=env, cwd=None if cwd is None else str(cwd))
     except OSError:
         return None
     return done.stdout if done.code == 0 else None
-
-
-def head(top: Path) -> str:
-    """The commit the working tree is on; empty without a repository or before the first commit."""
-    if not _may_be_in_repository(top):
-        return ""
-    return (_git("rev-parse", "--verify", "--quiet", "HEAD") or b"").decode().strip()
 
 
 def _may_be_in_repository(top: Path) -> bool:
@@ -40,12 +35,11 @@ def _may_be_in_repository(top: Path) -> bool:
 def commits(old: str, new: str) -> Commits:
     """What lies between two commits."""
     if old == new or not new:
-        return Commits()
+        return Commits(head=new)
     count = _git("rev-list", "--count", f"{old}..{new}" if old else new)
     changed = _git("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
-    return Commits(
-        count=int(count or 0), added=_number(rb"(\d+) insertion", changed), removed=_number(rb"(\d+) del", changed)
-    )
+    added, removed = _number(rb"(\d+) insertion", changed), _number(rb"(\d+) del", changed)
+    return Commits(count=int(count or 0), added=added, removed=removed, head=new)
 
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -62,18 +56,37 @@ class Tree:
     """The commit and every file that differs from it, with what tells one version of a file from another."""
 
     head: str
+    """Empty without a repository or before the first commit."""
     files: dict[str, tuple[object, ...]]
 
 
 def tree(top: Path) -> Tree:
-    """What the working tree looks like now; without a repository, every file in it."""
-    status = _git("-C", str(top), "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    """What the working tree looks like now, ignored files left out; without a repository, every file in it."""
+    status = _git(*_STATUS.split(), cwd=top) if _may_be_in_repository(top) else None
     if status is None:
-        walked = (Path(folder) / name for folder, _, found in os.walk(top) for name in found)
-        names = [os.path.relpath(path, top) for path in itertools.islice(walked, _FILES_AT_MOST)]
-        return Tree(head="", files={name: _version(top, name) for name in names})
-    entries = [entry.decode(errors="surrogateescape") for entry in status.split(b"\0") if entry]
-    return Tree(head=head(top), files={entry[3:]: (entry[:2], *_version(top, entry[3:])) for entry in entries})
+        return Tree(
+            head="", files={name: _version(top, name) for name in itertools.islice(_walked(top), _FILES_AT_MOST)}
+        )
+    head, files = "", {}
+    for entry in status.decode(errors="surrogateescape").split("\0"):
+        kind, _, rest = entry.partition(" ")
+        if kind == "#" and rest.startswith("branch.oid "):
+            head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
+        elif kind in _FIELDS:
+            *fields, name = rest.split(" ", _FIELDS[kind])
+            files[name] = (kind, *fields, *_version(top, name))
+    return Tree(head=head, files=files)
+
+
+_STATUS = "status --porcelain=v2 --branch -z --untracked-files=all --no-renames"
+_FIELDS = {"1": 7, "u": 9, "?": 0}
+"""How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
+
+
+def _walked(top: Path) -> Iterator[str]:
+    for folder, inside, found in os.walk(top):
+        inside[:] = [name for name in inside if name != ".git"]
+        yield from (os.path.relpath(os.path.join(folder, name), top) for name in found)  # noqa: PTH118 - strings
 
 
 def _version(top: Path, name: str) -> tuple[object, ...]:
@@ -81,6 +94,9 @@ def _version(top: Path, name: str) -> tuple[object, ...]:
         found = (top / name).lstat()
     except OSError:
         return ()
+    if stat.S_ISDIR(found.st_mode) and (top / name / ".git").exists():  # a repository within, such as a submodule
+        within = tree(top / name)
+        return (within.head, *sorted(within.files.items()))
     return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
 
 
@@ -88,7 +104,7 @@ def changed(before: Tree, after: Tree, top: Path) -> list[str]:
     """The files that differ between two looks, committed or not."""
     names = {name for name in before.files | after.files if before.files.get(name) != after.files.get(name)}
     if before.head != after.head:
-        listed = _git("-C", str(top), "diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head) or b""
+        listed = _git("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
         names |= {name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name}
     return sorted(names)
 
@@ -116,3 +132,12 @@ def remove_orphaned_lock(lock: Path | None, before: object) -> bool:
         lock.unlink()
         return True
     return False
+
+
+def remove_lock_since(began: float) -> Path | None:
+    """Removes a lock that is not older than this time since 1970 and that no git is left to own; its path."""
+    lock = index_lock()
+    with contextlib.suppress(OSError):
+        if lock and lock.lstat().st_mtime >= began and remove_orphaned_lock(lock, None):
+            return lock
+    return None

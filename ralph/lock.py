@@ -21,6 +21,20 @@ class Lock:
     """A held lock; the guardian holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
 
     fd: int
+    tree: Path
+
+    def dead_run(self) -> str:
+        """The mark of the run that held this lock last, if it did not end in good order, else empty."""
+        with contextlib.suppress(OSError):
+            return _note(self.tree, "run").read_bytes().decode(errors="replace").strip()
+        return ""
+
+    def begin(self, run: str) -> None:
+        """Notes the mark that the processes of this run carry; empty when none is left."""
+        with contextlib.suppress(OSError):
+            note = _note(self.tree, "run")
+            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            note.write_text(run)
 
     def release(self) -> None:
         """Frees the tree at once, whoever else still has the descriptor."""
@@ -47,7 +61,7 @@ def acquire(tree: Path) -> Lock:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise RalphError(f"another run works in {tree}: {_holder(tree)}", LOCKED) from error
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
-    return Lock(fd=fd)
+    return Lock(fd=fd, tree=tree)
 
 
 def announce(tree: Path, plan: str) -> None:
@@ -55,7 +69,7 @@ def announce(tree: Path, plan: str) -> None:
     import json  # noqa: PLC0415 - only a run pays for it
 
     said = {"pid": os.getpid(), "plan": plan, "since": time.strftime("%Y-%m-%d %H:%M:%S"), "tree": str(tree)}
-    note = _note(tree)
+    note = _note(tree, "json")
     with contextlib.suppress(OSError):  # the lock itself needs no file
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.replace(note, json.dumps(said).encode(), mode=0o600)
@@ -65,11 +79,11 @@ def _holder(tree: Path) -> str:
     import json  # noqa: PLC0415 - only a locked start pays for it
 
     try:
-        said = json.loads(_note(tree).read_bytes())
+        said = json.loads(_note(tree, "json").read_bytes())
         return f"{said['plan']} since {said['since']} (pid {said['pid']})"
     except (OSError, ValueError, KeyError):
         return "it has just begun"
 
 
-def _note(tree: Path) -> Path:
-    return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(tree)):08x}.json"
+def _note(tree: Path, kind: str) -> Path:
+    return files.state_home() / "locks" / f"{binascii.crc32(os.fsencode(tree)):08x}.{kind}"

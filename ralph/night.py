@@ -7,16 +7,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph import agent, channels, loop, notices, progress, said
+from ralph import agent, channels, judge, loop, notices, progress, recovery, said
+from ralph.clock import Pace
 from ralph.errors import RalphError
+from ralph.journal import Journal
 from ralph.lock import Lock
-from ralph.loop import Reason, Stop
-from ralph.process import Care, Family, Guardian, Patience, be_subreaper, end_own, signals
+from ralph.process import Care, Family, Guardian, be_subreaper, end_own, signals
+from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.screen import Screen
 from ralph.start import Start
 from ralph.state import State
 from ralph.terminal import attended
+from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import Job, RealWorld, Told
 
 _NO_SUSPENSION = (
@@ -27,7 +30,7 @@ _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
 
-def night(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
+def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
@@ -36,58 +39,78 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
     for line in start.warnings():
         screen.complain(f"ralph: {line}")
     file.say = lambda line: screen.complain(f"ralph: {line}")
-    told = Told(screen=screen, outbox=_outbox(screen))
+    told = _told(start, state, screen)
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-    argv = agent.argv(start.settings, start.agent_arguments)
-    agent.check_there(argv)
+    pace = pace or Pace()
+    recovery.after_death(held, state, told, pace.patience, mode=start.mode)
+    agent.check_there(agent.argv(start.settings, start.agent_arguments))
     prompt = start.prompt()
     _prepare(start, file, state, screen)
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
     env = agent.environment(os.environ, run=run_id, tmux=litter)
-    job = Job(start=start, prompt=prompt, argv=argv, env=env, run_id=run_id)
+    job = Job(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
-    patience = Patience()
-    guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=patience)
+    held.begin(run_id)
+    guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=pace.patience)
     screen.open()  # the first thread; the guardian was forked before it
     be_subreaper()
-    care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=patience)
-    code = _loop(RealWorld(job, file, state, told, care), start, file, told)
+    care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)
+    code = _loop(RealWorld(job, file, state, told, care), start, file, state, told)
     shutil.rmtree(litter, ignore_errors=True)
     guardian.dismiss()
+    held.begin("")
     screen.close()
     return code
 
 
-def _outbox(screen: Screen) -> channels.Outbox:
+def _told(start: Start, state: State, screen: Screen) -> Told:
+    def complain(line: str) -> None:
+        screen.complain(f"ralph: {line}")
+
     values = said.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
-    return channels.Outbox(ready, values, lambda line: screen.complain(f"ralph: {line}"))
+    return Told(
+        screen=screen,
+        outbox=channels.Outbox(ready, values, complain),
+        heartbeat=channels.Heartbeat(start.settings.heartbeat_url, complain),
+        journal=Journal(state.journal),
+    )
 
 
 def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
-    state.rotate()
+    state.rotate(start.settings.keep_transcripts)
     state.check_room()
     if not file.exists():
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
+        state.close_breaker()
     now = file.read()
     file.check_writable()
     if now.blocked_by_ralph and attended():
         screen.complain(f"ralph: took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
-    if now.done and not start.settings.once:
-        why = "ralph was ended before it could check it"
-        screen.complain(f"ralph: RALPH_DONE refused: {why}")
-        file.edit(lambda text: progress.with_refusal(progress.without_done(text), [why]))
+    if now.done and not start.settings.once and state.died():
+        _judge_claim(start, file, now, screen)
     state.end()
 
 
-def _loop(world: RealWorld, start: Start, file: ProgressFile, told: Told) -> int:
+def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:
+    """A claim that nobody judged, because ralph died: it is verified, or taken back where nothing can tell."""
+    why = judge.open_tasks(now)
+    if not why and start.settings.verify:
+        file.edit(progress.without_verified)
+        return
+    why = why or ["ralph was ended before it could check it"]
+    screen.complain(f"ralph: RALPH_DONE refused: {why[0]}")
+    file.edit(lambda text: progress.with_refusal(progress.without_done(text), why))
+
+
+def _loop(world: RealWorld, start: Start, file: ProgressFile, state: State, told: Told) -> int:
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     code = 1
     try:
-        stop = loop.run(world, start.limits)
+        stop = loop.run(world, start.limits, Tallies(half_open=state.breaker()))
         code = stop.reason.code
         if stop.reason is Reason.INTERRUPTED:
             code += signals.interrupted() or 0
@@ -102,14 +125,16 @@ def _loop(world: RealWorld, start: Start, file: ProgressFile, told: Told) -> int
 
 def _tell(world: RealWorld, stop: Stop, file: ProgressFile, told: Told) -> None:
     """The last line, the last notice."""
+    world.close(stop)
     told.screen.say(f"ralph: {notices.closing(world.run, stop, file.last)}")
     if stop.reason.code == 1:
         told.screen.complain(f"ralph: {stop.why}")
-    if world.run.iterations:
+    if world.run.began:
         told.outbox.send(notices.ended(world.run, stop, file.last))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + _SEND_S
-    while told.outbox.pending() and time.monotonic() < deadline and not hurried():
+    while (told.outbox.pending() or told.heartbeat.pending()) and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     told.outbox.close(0)
+    told.heartbeat.close(0)
     end_own()

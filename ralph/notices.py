@@ -1,12 +1,16 @@
 """What people are told: the summary line of an iteration, and the notices of a run. Pure text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ralph.channels import Notice
-from ralph.loop import Iteration, Judgement, Reason, Stop
+from ralph.dialects import Notice
+from ralph.judge import Iteration, Judgement
 from ralph.progress import Progress
 from ralph.turn import Outcome
-from ralph.view import duration
+from ralph.verdict import OPENS, Reason, Stop
+from ralph.waiting import Wait
+from ralph.words import counted, duration, usd
+
+_LAST_SUMMARIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +23,39 @@ class Run:
     progress_file: str
     once: bool
     max_iterations: int | None
+    began: bool = False
+    """An iteration has begun."""
     iterations: int = 0
     commits: int = 0
     took_s: float = 0.0
+    waits: int = 0
+    waited_s: float = 0.0
     cost_usd: float | None = None
     at_least: bool = False
+    pays: str = ""
+    """Where the API key that paid comes from; empty for a login."""
     failed: bool = False
     """The last iteration."""
-    last_summary: str = ""
+    summaries: tuple[str, ...] = ()
+    """The last ones."""
+
+
+def with_iteration(run: Run, iteration: Iteration, judged: Judgement, *, took_s: float) -> Run:
+    """The sums after one more iteration; one that is due again does not count, but what it cost and left does."""
+    turn = iteration.turn
+    costs = [cost for cost in (run.cost_usd, turn.cost_usd) if cost is not None]
+    counts = not judged.again
+    return replace(
+        run,
+        iterations=iteration.number if counts else iteration.number - 1,
+        commits=run.commits + iteration.commits.count,
+        took_s=took_s,
+        cost_usd=sum(costs) if costs else None,
+        at_least=run.at_least or turn.at_least,
+        pays=turn.pays or run.pays,
+        failed=bool(judged.failed) if counts else run.failed,
+        summaries=(*run.summaries, summary(iteration, judged))[-_LAST_SUMMARIES:] if counts else run.summaries,
+    )
 
 
 def summary(iteration: Iteration, judged: Judgement) -> str:
@@ -37,7 +66,7 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
         parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
     parts.append(duration(turn.took_s))
     if turn.cost_usd is not None:
-        parts.append(_cost(turn.cost_usd, at_least=turn.at_least))
+        parts.append(usd(turn.cost_usd, at_least=turn.at_least))
     if turn.outcome is not Outcome.OK:
         parts.append(f"{turn.outcome.value}: {turn.why}")
     if judged.refused:
@@ -65,15 +94,6 @@ def tasks(progress: Progress) -> str:
     return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
 
 
-def counted(number: int, what: str) -> str:
-    """`1 commit`, `2 commits`."""
-    return f"{number} {what}" + ("" if number == 1 else "s")
-
-
-def _cost(cost_usd: float, *, at_least: bool) -> str:
-    return f"{'≥ ' if at_least else ''}${cost_usd:.2f}"
-
-
 def started(run: Run) -> Notice:
     """The first iteration begins."""
     body = f"Plan: {run.plan}\nMode: {run.mode}\nRepo: {run.repo}"
@@ -83,8 +103,14 @@ def started(run: Run) -> Notice:
 def progressed(run: Run) -> Notice:
     """An iteration is over."""
     what = "failed" if run.failed else "completed"
-    body = f"Plan: {run.plan}\nIteration {run.iterations} {what}\n{run.last_summary}\nRepo: {run.repo}"
+    body = f"Plan: {run.plan}\nIteration {run.iterations} {what}\n{run.summaries[-1]}\nRepo: {run.repo}"
     return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
+
+
+def waiting(run: Run, wait: Wait) -> Notice:
+    """Nothing happens for a while."""
+    body = f"Plan: {run.plan}\n{str(wait).capitalize()}\nReason: {wait.turn.why[:1000]}\nRepo: {run.repo}"
+    return Notice(event="waiting", title="Ralph Waiting", body=body, emoji_code=":hourglass:")
 
 
 def ended(run: Run, stop: Stop, now: Progress) -> Notice:
@@ -96,11 +122,21 @@ def ended(run: Run, stop: Stop, now: Progress) -> Notice:
     lines += [f"Reason: {stop.why[:1000]}"] if stop.why else []
     lines += [f"To go on: {next_move}"] if (next_move := _next_move(run, stop)) else []
     lines += [f"Task list created in: {run.progress_file}"] if event == "planned" and now.tasks else []
-    lines += [f"Tasks: {now.ticked} of {len(now.tasks)} done" if now.tasks else f"No task in {run.progress_file}"]
+    lines += [_tasks_left(now) if now.tasks else f"No task in {run.progress_file}"]
     lines += [f"Iterations: {run.iterations}", f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
-    lines += [f"Cost: {_cost(run.cost_usd, at_least=run.at_least)}"] if run.cost_usd is not None else []
-    lines += [f"Last: {run.last_summary}"] if run.last_summary else []
+    lines += [f"Waited: {duration(run.waited_s)} ({counted(run.waits, 'time')})"] if run.waits else []
+    lines += [f"Cost: {_cost(run)}"] if run.cost_usd is not None else []
+    lines += ["Last:", *run.summaries] if run.summaries else []
     return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.repo}"]), emoji_code=emoji_code)
+
+
+def _tasks_left(now: Progress) -> str:
+    return f"Tasks: {now.ticked} of {len(now.tasks)} done" + (f", {len(now.open)} left" if now.open else "")
+
+
+def _cost(run: Run) -> str:
+    cost = usd(run.cost_usd or 0.0, at_least=run.at_least)
+    return cost + (f", paid by the API key in {run.pays}" if run.pays else "")
 
 
 _ENDINGS = {
@@ -109,11 +145,12 @@ _ENDINGS = {
     Reason.BLOCKED: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.REFUSED: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.FAILURES: ("blocked", "Ralph Blocked", ":raised_hand:"),
+    Reason.STALLED: ("blocked", "Ralph Blocked", ":raised_hand:"),
 }
 
 
 def _next_move(run: Run, stop: Stop) -> str:
-    if stop.reason in (Reason.BLOCKED, Reason.REFUSED, Reason.FAILURES):
+    if stop.reason is Reason.BLOCKED or stop.reason in OPENS:
         return f"mend it, then take RALPH_BLOCKED out of {run.progress_file}"
     if stop.reason is Reason.STOPPED:
         return f"take RALPH_STOP out of {run.progress_file}"
@@ -128,8 +165,10 @@ def closing(run: Run, stop: Stop, now: Progress) -> str:
     if not run.once:
         parts += [counted(run.iterations, "iteration"), counted(run.commits, "commit")]
     parts.append(duration(run.took_s))
+    if run.waits:
+        parts.append(f"{duration(run.waited_s)} of it waiting")
     if run.cost_usd is not None:
-        parts.append(_cost(run.cost_usd, at_least=run.at_least))
+        parts.append(usd(run.cost_usd, at_least=run.at_least))
     if next_move := _next_move(run, stop):
         parts.append(f"to go on, {next_move}")
     return " · ".join(parts)

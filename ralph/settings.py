@@ -41,6 +41,8 @@ class Setting:
     """From text to value; raises ValueError with what is allowed."""
     value: object = None
     sources: Source = Source.ANYWHERE
+    alias: str = ""
+    """Another name of its option."""
 
     @property
     def variable(self) -> str:
@@ -58,9 +60,25 @@ class Settings:
     """What one start works with. None means no limit, or the agent's own choice."""
 
     max_iterations: int | None = None
+    max_time: float | None = None
+    """Seconds, as all times here."""
+    max_cost: float | None = None
+    """US dollars, as all costs here."""
+    max_iteration_cost: float | None = None
+    max_total_cost: float | None = None
     max_failures: int | None = 3
+    max_stalls: int | None = 5
     delay: float = 2.0
-    """Seconds."""
+    idle_timeout: float | None = 1800.0
+    iteration_timeout: float | None = None
+    max_context: float | None = None
+    """A part of 1."""
+    wait: bool = True
+    verify: str | None = None
+    verify_timeout: float | None = 1800.0
+    keep_transcripts: int = 200_000_000
+    """Bytes."""
+    heartbeat_url: str | None = None
     notify_frequency: int | None = 5
     auto_commit: bool = True
     agent: tuple[str, ...] = ("claude",)
@@ -101,6 +119,52 @@ def _duration(text: str) -> float:
         raise ValueError("is no duration; write 2s, 90m, 4h or 1h30m")
     hours, minutes, seconds = found.groups(default="0")
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def _at_most(none: str) -> Callable[[str], float | None]:
+    """A duration that bounds something."""
+
+    def parse(text: str) -> float | None:
+        if text.lower() == none:
+            return None
+        try:
+            seconds = _duration(text)
+        except ValueError as error:
+            raise ValueError(f"{error}, or {none}") from None
+        if not seconds:
+            raise ValueError(f"leaves no time; write 90m, 4h or 1h30m, or {none}")
+        return seconds
+
+    return parse
+
+
+def _usd(text: str) -> float | None:
+    if text.lower() == "unlimited":
+        return None
+    if re.fullmatch(r"\$?\d{1,7}(\.\d{1,4})?", text) and (cost := float(text.removeprefix("$"))) > 0:
+        return cost
+    raise ValueError("write US dollars such as 5 or 2.50, or unlimited")
+
+
+def _part(text: str) -> float | None:
+    if text.lower() == "off":
+        return None
+    if re.fullmatch(r"\d{1,2}%", text) and (percent := int(text[:-1])) > 0:
+        return percent / 100
+    raise ValueError("write a part of the context such as 60%, or off")
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})\s*([kMG]B)", text)
+    if found is None:
+        raise ValueError("write a size such as 200MB or 2GB")
+    return int(found[1]) * {"kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]]
+
+
+def _address(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+\S*", text):
+        raise ValueError("is no web address; write https://…")
+    return text
 
 
 def _truth(text: str) -> bool:
@@ -147,6 +211,35 @@ TABLE = (
         meaning="iterations of this start",
     ),
     Setting(
+        name="max-time",
+        alias="duration",
+        metavar="TIME",
+        default="unlimited",
+        parse=_at_most("unlimited"),
+        meaning="time that this start may take, such as 90m, 4h or 1h30m; a running iteration is ended then",
+    ),
+    Setting(
+        name="max-cost",
+        metavar="USD",
+        default="unlimited",
+        parse=_usd,
+        meaning="US dollars that this start may cost",
+    ),
+    Setting(
+        name="max-iteration-cost",
+        metavar="USD",
+        default="unlimited",
+        parse=_usd,
+        meaning="US dollars that one iteration may cost",
+    ),
+    Setting(
+        name="max-total-cost",
+        metavar="USD",
+        default="unlimited",
+        parse=_usd,
+        meaning="US dollars that the plan may cost in all; a line Spent: in the progress file keeps the sum",
+    ),
+    Setting(
         name="max-failures",
         metavar="N",
         default="3",
@@ -154,7 +247,60 @@ TABLE = (
         parse=_whole("off"),
         meaning="failed iterations, or refused claims of done, in a row before ralph gives up; off = never",
     ),
+    Setting(
+        name="max-stalls",
+        metavar="N",
+        default="5",
+        value=5,
+        parse=_whole("off"),
+        meaning="iterations in a row that change nothing before ralph gives up; off = never",
+    ),
     Setting(name="delay", metavar="TIME", default="2s", value=2.0, parse=_duration, meaning="pause between iterations"),
+    Setting(
+        name="idle-timeout",
+        metavar="TIME",
+        default="30m",
+        value=1800.0,
+        parse=_at_most("off"),
+        meaning="silence after which the agent is taken for hung and ended; off = never",
+    ),
+    Setting(
+        name="iteration-timeout",
+        metavar="TIME",
+        default="off",
+        parse=_at_most("off"),
+        meaning="time that one iteration may take before the agent is ended",
+    ),
+    Setting(
+        name="max-context",
+        metavar="PERCENT",
+        default="off",
+        parse=_part,
+        meaning="part of the model's context, such as 60%, after which the next iteration starts fresh",
+    ),
+    Setting(
+        name="wait",
+        metavar="BOOL",
+        default="true",
+        value=True,
+        parse=_truth,
+        meaning="whether to wait for the end of a reached usage limit, or stop with exit 3",
+    ),
+    Setting(
+        name="verify",
+        metavar="COMMAND",
+        default="none",
+        parse=_text,
+        meaning="shell command that must pass before RALPH_DONE counts",
+    ),
+    Setting(
+        name="verify-timeout",
+        metavar="TIME",
+        default="30m",
+        value=1800.0,
+        parse=_at_most("off"),
+        meaning="time that the verify command may take; off = any",
+    ),
     Setting(
         name="notify-frequency",
         metavar="N",
@@ -162,6 +308,22 @@ TABLE = (
         value=5,
         parse=_whole("off"),
         meaning="a progress notice after iteration 1 and every N; off = none in between",
+    ),
+    Setting(
+        name="heartbeat-url",
+        metavar="URL",
+        default="none",
+        parse=_address,
+        sources=Source.PRIVATE,
+        meaning="address that is fetched after every iteration, and every 5 minutes of waiting",
+    ),
+    Setting(
+        name="keep-transcripts",
+        metavar="SIZE",
+        default="200MB",
+        value=200_000_000,
+        parse=_size,
+        meaning="how much of this plan's finished transcripts is kept, the newest",
     ),
     Setting(
         name="auto-commit",

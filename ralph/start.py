@@ -6,16 +6,20 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import directives, envfile, lock, said
 from ralph.errors import RalphError
-from ralph.loop import Limits, Reason, Stop, Tallies, verdict
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, folders
 from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.terminal import attended, plain
+from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
+
+if TYPE_CHECKING:
+    from ralph.clock import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +52,21 @@ class Start:
     @property
     def limits(self) -> Limits:
         """What the loop needs of the settings."""
+        settings = self.settings
         return Limits(
-            max_iterations=self.settings.max_iterations,
-            max_failures=self.settings.max_failures,
-            notify_frequency=self.settings.notify_frequency,
-            once=self.settings.once,
+            max_iterations=settings.max_iterations,
+            max_time_s=settings.max_time,
+            max_cost_usd=settings.max_cost,
+            max_iteration_cost_usd=settings.max_iteration_cost,
+            max_total_cost_usd=settings.max_total_cost,
+            max_failures=settings.max_failures,
+            max_stalls=settings.max_stalls,
+            notify_frequency=settings.notify_frequency,
+            delay_s=settings.delay,
+            once=settings.once,
+            wait=settings.wait,
+            verify=settings.verify is not None,
+            commits=settings.auto_commit,
         )
 
     @property
@@ -80,8 +94,8 @@ class Start:
         return []
 
 
-def run(asked: Asked) -> int:
-    """Does what was asked; the exit code."""
+def run(asked: Asked, pace: "Pace | None" = None) -> int:
+    """Does what was asked; the exit code. Another pace is for who has less time."""
     if asked.folder is not None:
         _change_to(asked.folder)
     start = _find(asked)
@@ -91,12 +105,12 @@ def run(asked: Asked) -> int:
     tree = lock.working_tree(Path.cwd())
     held = lock.acquire(tree)
     file = ProgressFile(start.progress_path, state)
-    early = _early_stop(start, file, state)
+    early = _early_stop(start, file, state, held)
     if early is None:
         from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
         lock.announce(tree, start.plan.name)
-        code = night(start, file, state, held)
+        code = night(start, file, state, held, pace)
     else:
         code = early.stop.reason.code
         if attended():
@@ -153,16 +167,18 @@ def _show(start: Start) -> int:
     return 0
 
 
-def _early_stop(start: Start, file: ProgressFile, state: State) -> "_Early | None":
+def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "_Early | None":
     """Why there is nothing to do; None when there is."""
     if not file.exists():
         _check_folder(start)
         return None
     now = file.read()
     _check_same_plan(start, now)
+    if held.dead_run():
+        return None  # what it left running has to be ended, whatever the file says
     if now.blocked_by_ralph and attended():
         now = replace(now, blocked=None)
-    if now.done and state.died():
+    if now.done and state.died() is not None:
         now = replace(now, done=False)
     stop = verdict(now, Tallies(), start.limits)
     return None if stop is None else _Early(start, now, stop)

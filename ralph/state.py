@@ -3,21 +3,34 @@
 import binascii
 import contextlib
 import functools
+import itertools
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.errors import RalphError
+from ralph.verdict import OPENS, Reason
 
 if TYPE_CHECKING:
     from ralph.process import Files
 
-TRANSCRIPTS_BYTES = 200_000_000
-"""Finished transcripts kept for one plan; the oldest go first."""
 _FREE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """The iteration in which ralph or the machine died."""
+
+    run: str
+    iteration: int
+    record: Path
+    """What the agent said."""
+    began: float
+    """Seconds since 1970."""
 
 
 class State:
@@ -47,10 +60,9 @@ class State:
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
         from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
 
-        stem = self._sub("transcripts") / f"{run}-{iteration:04d}"
-        made = Files(
-            prompt=stem.with_suffix(".prompt.md"), output=stem.with_suffix(".jsonl"), errors=stem.with_suffix(".err")
-        )
+        folder = self._sub("transcripts")
+        output = _free(folder / f"{run}-{iteration:04d}", ".jsonl")
+        made = Files(prompt=output.with_suffix(".prompt.md"), output=output, errors=output.with_suffix(".err"))
         try:
             made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
         except OSError as error:
@@ -72,29 +84,70 @@ class State:
         files.replace(path, data, mode=0o600)
         return path
 
-    def begin(self) -> None:
+    def verification(self, run: str, iteration: int) -> "Files":
+        """The same for a verify command, which gets no prompt and whose output is one file."""
+        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
+
+        output = _free(self._sub("transcripts") / f"{run}-{iteration:04d}", ".verify.log")
+        return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
+
+    @property
+    def journal(self) -> Path:
+        """The record of what happened."""
+        return self.folder / "journal.jsonl"
+
+    def begin(self, run: str, iteration: int, record: Path) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`."""
-        with contextlib.suppress(OSError):
-            (self._sub("running") / "iteration").write_bytes(b"1")
+        self._note("iteration", f"{run} {iteration} {record.name}")
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
-        with contextlib.suppress(OSError):
-            (self._sub("running") / "iteration").write_bytes(b"")
+        self._note("iteration", "")
 
-    def died(self) -> bool:
-        """Whether the last iteration was never judged, because ralph or the machine died."""
-        with contextlib.suppress(OSError):
-            return (self.folder / "running" / "iteration").stat().st_size > 0
-        return False
+    def died(self) -> Death | None:
+        """The last iteration, if it was never judged because ralph or the machine died."""
+        run, number, record = [*self._noted("iteration").split(), "", "", ""][:3]
+        if not run:
+            return None
+        began = (self.folder / "running" / "iteration").stat().st_mtime
+        iteration = int(number) if number.isdigit() else 0
+        return Death(run=run, iteration=iteration, record=self.folder / "transcripts" / record, began=began)
 
-    def rotate(self) -> None:
-        """Removes the oldest transcripts beyond the bound."""
+    def open_breaker(self, reason: Reason) -> None:
+        """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
+        self._note("breaker", reason.name)
+
+    def close_breaker(self) -> None:
+        """Forgets it."""
+        self._note("breaker", "")
+
+    def breaker(self) -> Reason | None:
+        """Why ralph gave up last time, if no good iteration has been since."""
+        return next((reason for reason in OPENS if reason.name == self._noted("breaker")), None)
+
+    def _note(self, name: str, text: str) -> None:
+        """Overwritten in place, so that a full disk does not keep a note from being taken back."""
+        with contextlib.suppress(OSError):
+            (self._sub("running") / name).write_text(text)
+
+    def _noted(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return (self.folder / "running" / name).read_bytes().decode(errors="replace").strip()
+        return ""
+
+    def rotate(self, most_bytes: int) -> None:
+        """Removes the oldest transcripts beyond the bound; none of them is being written now."""
         folder = self.folder / "transcripts"
         with contextlib.suppress(OSError):
-            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - TRANSCRIPTS_BYTES
+            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - most_bytes
             for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if excess > 0 else ():
                 if excess <= 0:
                     return
                 excess -= path.stat().st_size
                 path.unlink()
+
+
+def _free(stem: Path, suffix: str) -> Path:
+    """A name of its own also for an iteration that is repeated, or verified twice."""
+    names = (stem.name + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
+    return next(path for name in names if not (path := stem.with_name(name)).exists())

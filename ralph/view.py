@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ralph.agent import Event
+from ralph.stream import Event
+from ralph.words import duration
 
 _SILENCE_S = 30.0
 _TELLING = (
@@ -126,16 +127,6 @@ class View:
         named = next((arguments[name] for name in _TELLING if isinstance(arguments.get(name), str)), "")
         telling = named or next((value for value in arguments.values() if isinstance(value, str)), "")
         return f"{block.get('name')} {_first_line(telling.removeprefix(self._here), self._room())}".rstrip()
-
-
-def duration(seconds: float) -> str:
-    """`2s`, `6m12s`, `1h02m`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
 def _blocks(event: Event) -> list[dict[str, Any]]:

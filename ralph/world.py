@@ -1,31 +1,40 @@
 """The loop's world for real: the progress file, the agent, git, the screen and the channels."""
 
-import contextlib
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import directives, git, notices, progress
-from ralph.agent import Stream, is_claude, why_not_started
-from ralph.channels import Outbox
+from ralph import agent, notices, progress, records
+from ralph.changes import Changes, PlanSettings
+from ralph.channels import Heartbeat, Outbox
+from ralph.clock import Pace
 from ralph.errors import RalphError
-from ralph.lock import working_tree
-from ralph.loop import Iteration, Judgement, Reason, Stop
-from ralph.process import Care, Files, follow, signals
+from ralph.journal import Journal
+from ralph.judge import Iteration, Judgement, Verification, over_budget
+from ralph.process import Bounds, Care, Files, Program, follow, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt
 from ralph.screen import Screen
 from ralph.start import Start
 from ralph.state import State
-from ralph.turn import Commits, Outcome, Turn
+from ralph.stream import Stream
+from ralph.turn import Outcome, Turn
+from ralph.verdict import Reason, Stop
+from ralph.verify import verify
 from ralph.view import View
+from ralph.waiting import Wait
+from ralph.words import counted, duration
 
 _LARGE_BYTES = 50_000
 _ROTATE_EVERY = 50
 """Iterations; looking through the transcripts takes longer the more there are."""
+_LOOK_UP_S = 2.0
+"""Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
+_BEAT_S = 300.0
+_LATER_S = 3600.0
+"""A limit that ends so much later than somebody was told deserves a second notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +43,19 @@ class Job:
 
     start: Start
     prompt: Prompt
-    argv: Sequence[str]
     env: Mapping[str, str]
     run_id: str
+    pace: Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Who hears of a run: the person at the screen, and those who are away."""
+    """Who hears of a run: the person at the screen, those who are away, a monitor, and the journal."""
 
     screen: Screen
     outbox: Outbox
+    heartbeat: Heartbeat
+    journal: Journal
 
 
 class RealWorld:
@@ -52,33 +63,42 @@ class RealWorld:
 
     def __init__(self, job: Job, file: ProgressFile, state: State, told: Told, care: Care) -> None:
         self._job, self._file, self._state, self._care = job, file, state, care
-        self._screen, self._outbox = told.screen, told.outbox
-        self._view = View(told.screen.agent, width=told.screen.width, pays=is_claude(job.argv))
-        self._directives = list(job.start.directives)
-        self._plan = job.start.plan
-        self._plan_seen = self._plan.stat()
-        self._once = job.start.settings.once
+        self._clock = job.pace.clock
+        self._screen, self._outbox, self._journal = told.screen, told.outbox, told.journal
+        self._heartbeat = told.heartbeat
+        self._settings = job.start.settings
+        self._view = View(told.screen.agent, width=told.screen.width, pays=agent.is_claude(self._settings.agent))
+        self._windows: dict[str, int] = {}
         self._top = Path.cwd()
-        self._tree = working_tree(self._top)
-        self._head = git.head(self._top)
-        self._index_lock = git.index_lock()
-        self._began = time.monotonic()
+        self._changes = Changes(self._top, file.path)
+        self._plan = PlanSettings(job.start.plan, job.start.directives)
+        self._began = job.pace.clock.running()
         self._said: set[str] = set()
         self._text_before = b""
+        self._verified = False
         self._files: Files | None = None
+        self._waited_until: float | None = None
         self.run = notices.Run(
             plan=job.start.name,
             mode=job.start.mode,
             repo=self._top.name,
             progress_file=file.path.name,
-            once=self._once,
-            max_iterations=job.start.settings.max_iterations,
+            once=self._settings.once,
+            max_iterations=self._settings.max_iterations,
         )
 
     def interrupted(self) -> Stop | None:
         """Whether a signal came."""
         number = signals.interrupted()
         return None if number is None else Stop(Reason.INTERRUPTED, signals.name(number))
+
+    def now(self) -> float:
+        """The time since 1970, in seconds."""
+        return self._clock.now()
+
+    def elapsed_s(self) -> float:
+        """How long this start has been going on."""
+        return self._clock.running() - self._began
 
     def read(self) -> Progress:
         """The progress file, with a word about what in it deserves one."""
@@ -93,101 +113,143 @@ class RealWorld:
     def _say_once(self, what: str, line: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            self._screen.complain(f"ralph: {line}")
+            self._complain(line)
 
-    def iterate(self, number: int, before: Progress) -> Iteration:
+    def _complain(self, line: str) -> None:
+        self._screen.complain(f"ralph: {line}")
+
+    def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
         if number % _ROTATE_EVERY == 0:
-            self._state.rotate()
+            self._state.rotate(self._settings.keep_transcripts)
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
-        self._begin(number, before)
-        was = git.tree(self._tree) if self._once else None
-        locked = git.identity(self._index_lock)
-        turn = self._turn(self._files)
-        if git.remove_orphaned_lock(self._index_lock, locked):
-            self._screen.complain(f"ralph: removed {self._index_lock}, left behind by the agent")
-        strays = git.changed(was, git.tree(self._tree), self._tree) if was else []
+        self._begin(number, before, self._files.output)
+        turn = self._turn(self._files, budget_usd)
+        self._remove_orphaned_lock("the agent")
         after = self.read()
-        commits = self._commits()
-        strays = [name for name in strays if not self._is_progress_file(name)]
-        return Iteration(number=number, before=before, after=after, turn=turn, commits=commits, strays=tuple(strays))
+        if after.verified:  # that word is ralph's alone, also where nothing is verified today
+            after = self._file.edit(progress.without_verified)
+        commits, changed = self._changes.look()
+        return Iteration(
+            number=number,
+            before=before,
+            after=after,
+            turn=turn,
+            commits=commits,
+            changed=changed,
+            ended_s=self.elapsed_s(),
+        )
 
-    def _begin(self, number: int, before: Progress) -> None:
+    def _remove_orphaned_lock(self, of: str) -> None:
+        if lock := self._changes.remove_orphaned_lock():
+            self._complain(f"removed {lock}, left behind by {of}")
+
+    def _begin(self, number: int, before: Progress, record: Path) -> None:
         self._text_before = self._file.text
-        self._state.begin()
-        if number == 1:
-            self._outbox.send(notices.started(self.run))
-        else:
+        self._state.begin(self._job.run_id, number, record)
+        self._changes.begin(anew=self._settings.once or self._verified)
+        self._verified = False
+        if self.run.began:
             self._screen.say("")
-        self.run = replace(self.run, iterations=number)
+        else:
+            self._outbox.send(notices.started(self.run))
+        self.run = replace(self.run, began=True, iterations=number)
         self._screen.say(f"ralph: {notices.heading(self.run, before)}")
-
-    def _is_progress_file(self, name: str) -> bool:
-        return os.path.realpath(self._tree / name) == os.path.realpath(self._file.path)
 
     def _check_place(self) -> None:
         """Raises RalphError before money is spent on an iteration that cannot come to anything."""
+        plan = self._job.start.plan
         if not self._top.is_dir():
             raise RalphError(f"{self._top}: the working directory is gone", 1)
-        if not self._plan.is_file():
-            raise RalphError(f"{self._plan}: the plan is gone", 1)
+        if not plan.is_file():
+            raise RalphError(f"{plan}: the plan is gone", 1)
         self._state.check_room()
         self._file.check_writable()
 
-    def _turn(self, files: Files) -> Turn:
-        stream = Stream(self._view)
+    def _turn(self, files: Files, budget_usd: float | None) -> Turn:
+        settings, most_s = self._settings, self._settings.max_time
+        argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd)
+        stream = Stream(self._view, self._windows, settings.max_context)
+        bounds = Bounds(
+            silence_s=agent.silence_s(settings, self._job.env),
+            whole_s=settings.iteration_timeout,
+            output_bytes=self._job.pace.transcript_bytes,
+            out_of_time=lambda: most_s is not None and self.elapsed_s() >= most_s,
+        )
         self._view.begin()
         began = time.monotonic()
         try:
-            ended = follow(self._job.argv, self._job.env, files, stream, self._care)
+            ended = follow(Program(argv=argv, env=self._job.env, files=files, bounds=bounds), stream, self._care)
         except OSError as error:
-            return Turn(outcome=Outcome.HOPELESS, why=why_not_started(self._job.argv, error))
+            return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, error))
         return stream.turn(ended, time.monotonic() - began)
 
-    def _commits(self) -> Commits:
-        old, self._head = self._head, git.head(self._top)
-        return git.commits(old, self._head)
+    def verify(self) -> Verification | None:
+        """Runs the verify command."""
+        command = self._settings.verify or ""
+        self._changes.begin(anew=False)
+        self._verified = True
+        self._screen.say(f"ralph: verifying: {command}")
+        files = self._state.verification(self._job.run_id, self.run.iterations)
+        verified = verify(command, self._job.env, files, self._care, self._settings.verify_timeout)
+        self._remove_orphaned_lock("the verify command")
+        if verified:
+            self._write_down(records.of_verification(self._identity, command, verified, files))
+        if verified and not verified.failed:
+            self._screen.say(f"ralph: verified in {duration(verified.took_s)}")
+        return verified
 
-    def accept_done(self) -> Progress:
+    def accept_done(self, verified: Verification | None) -> Progress:
         """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
-        return self._file.edit(progress.without_refusal)
+        if verified is None:
+            return self._file.edit(progress.without_refusal)
+        note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {self._changes.commit()}".rstrip()
+        return self._file.edit(lambda text: progress.with_verified(progress.without_refusal(text), note))
 
     def refuse_done(self, judged: Judgement) -> Progress:
         """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
         for reason in judged.refused:
-            self._screen.complain(f"ralph: RALPH_DONE refused: {reason}")
+            self._complain(f"RALPH_DONE refused: {reason}")
+        output = judged.verified.output if judged.verified else ""
 
         def take_back(text: bytes) -> bytes:
             text = progress.with_tasks(progress.without_done(text), [task.raw for task in judged.missing])
-            return progress.with_refusal(text, judged.refused)
+            return progress.with_refusal(text, judged.refused, output)
 
         return self._file.edit(take_back)
 
     def stay_in_progress(self) -> Progress:
         """IN_PROGRESS, whatever the agent left as the status."""
         if self._file.last.done:
-            self._screen.complain("ralph: RALPH_DONE put back to IN_PROGRESS, since work begins now")
+            self._complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
         return self._file.edit(progress.in_progress)
 
     def record(self, iteration: Iteration, judged: Judgement) -> None:
-        """The summary line, and what deserves a line of its own."""
-        turn = iteration.turn
-        costs = [cost for cost in (self.run.cost_usd, turn.cost_usd) if cost is not None]
-        self.run = replace(
-            self.run,
-            commits=self.run.commits + iteration.commits.count,
-            took_s=time.monotonic() - self._began,
-            cost_usd=sum(costs) if costs else None,
-            at_least=self.run.at_least or turn.at_least,
-            failed=bool(judged.failed),
-            last_summary=notices.summary(iteration, judged),
-        )
+        """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
+        self._write_down(records.of_iteration(self._identity, iteration, judged, self._files))
+        self.run = notices.with_iteration(self.run, iteration, judged, took_s=self.elapsed_s())
         for line in self._remarks(iteration, judged):
-            self._screen.complain(f"ralph: {line}")
-        self._screen.say(self.run.last_summary)
+            self._complain(line)
+        if not judged.again:
+            self._screen.say(self.run.summaries[-1])
+            self._waited_until = None
+        spent = (iteration.before.spent_usd or 0.0) + (iteration.turn.cost_usd or 0.0)
+        if self._settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
+            self._file.edit(lambda text: progress.with_spent(text, spent))
         self._state.end()
+        self._heartbeat.beat()
+
+    @property
+    def _identity(self) -> records.Identity:
+        return records.Identity(run=self._job.run_id, mode=self.run.mode, iteration=self.run.iterations, now=self.now())
+
+    def _write_down(self, record: Mapping[str, object]) -> None:
+        try:
+            self._journal.append(record)
+        except OSError as error:
+            self._say_once("journal", f"{self._state.journal}: cannot be written: {error.strerror}")
 
     def _remarks(self, iteration: Iteration, judged: Judgement) -> Iterator[str]:
         turn = iteration.turn
@@ -195,35 +257,58 @@ class RealWorld:
             yield f"ended what the agent left running: {command}"
         if judged.missing and not judged.refused:
             kept = self._state.keep(self._file.path.name, self._text_before)
-            count = notices.counted(len(judged.missing), "open task")
+            count = counted(len(judged.missing), "open task")
             yield f"{count} gone from the list without being ticked; the file before that is {kept}"
-        if self._once and turn.outcome is Outcome.OK and not iteration.after.tasks:
+        if self._settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
             yield f"there is no task in {self._file.path.name}; see what the agent wrote there"
-        if turn.outcome in (Outcome.FAILED, Outcome.HOPELESS) and self._files:
+        if expensive := over_budget(iteration, self._job.start.limits):
+            yield expensive
+        if (judged.failed or turn.outcome is Outcome.HOPELESS) and self._files:
             yield f"the record of this iteration is {self._files.output}"
-        yield from self._changed_directives()
-
-    def _changed_directives(self) -> Iterator[str]:
-        with contextlib.suppress(OSError):
-            seen = self._plan.stat()
-            if (seen.st_mtime_ns, seen.st_ino) == (self._plan_seen.st_mtime_ns, self._plan_seen.st_ino):
-                return
-            self._plan_seen = seen
-            now = directives.of_plan(self._plan.read_bytes(), self._plan.name)
-            said = {(one.variable, one.text) for one in self._directives}
-            self._directives = now
-            if changed := {(one.variable, one.text) for one in now} ^ said:
-                names = ", ".join(sorted({variable for variable, _ in changed}))
-                yield f"{names} changed in {self._plan.name}; it counts from the next start on"
+        if changed := self._plan.changed():
+            yield changed
 
     def notice_progress(self) -> None:
         """Tells whoever is away."""
         self._outbox.send(notices.progressed(self.run))
 
-    def block(self, why: str) -> None:
-        """Leaves the breaker open in the file."""
-        self._file.edit(lambda text: progress.blocked(text, why))
+    def wait(self, wait: Wait, over: Callable[[], bool]) -> None:
+        """A long pause, with one line, and for a limit one notice, unless it lasts longer than the last one said."""
+        self._screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
+        self._write_down(records.of_wait(replace(self._identity, iteration=self.run.iterations + 1), wait))
+        known = self._waited_until
+        if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
+            self._waited_until = wait.until
+            self._outbox.send(notices.waiting(self.run, wait))
+        began = self._clock.running()
+        self.pause(wait.seconds, over)
+        waited_s = self.run.waited_s + self._clock.running() - began
+        self.run = replace(self.run, waits=self.run.waits + 1, waited_s=waited_s)
 
-    def pause(self) -> None:
-        """The delay between iterations."""
-        signals.pause(self._job.start.settings.delay)
+    def pause(self, seconds: float, over: Callable[[], bool]) -> None:
+        """Waits by two clocks: one may be set by somebody, the other may not know what the first one does."""
+        began = beat = running = self._clock.running()
+        until = self._clock.now() + seconds
+        while not signals.interrupted() and self._clock.now() < until and running - began < seconds:
+            if running > began and over():
+                return
+            if running - beat >= _BEAT_S:
+                beat = running
+                self._heartbeat.beat()
+            self._clock.sleep(min(_LOOK_UP_S, seconds - (running - began), until - self._clock.now()))
+            running = self._clock.running()
+
+    def block(self, stop: Stop) -> None:
+        """Leaves the breaker open in the file."""
+        self._file.edit(lambda text: progress.blocked(text, stop.why))
+        self._state.open_breaker(stop.reason)
+
+    def unblock(self) -> None:
+        """Closes the breaker for good."""
+        self._state.close_breaker()
+
+    def close(self, stop: Stop) -> None:
+        """The last line of the journal."""
+        self.run = replace(self.run, took_s=self.elapsed_s())
+        if self.run.began:
+            self._write_down(records.of_run(self._identity, self.run, stop, self._file.last))

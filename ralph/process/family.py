@@ -6,13 +6,14 @@ finds all of it. Where environments can be read, the mark in `RALPH_RUN_ID` find
 """
 
 import contextlib
+import functools
 import os
 import secrets
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ The value is new in each process, so that an agent cannot mark itself, and a nes
 
 _ASK_AGAIN_S = 1.0
 LOOK_EVERY_S = 0.5 if sys.platform == "linux" else 2.0
-"""Seconds between looks at the process table: 2 ms from /proc, a program to run elsewhere."""
+"""Seconds between looks at the process table: less than a millisecond from /proc, a program to run elsewhere."""
 
 spawning = threading.RLock()
 """Held while a program of ralph's own starts, so that no sweep sees it before it is in `own`."""
@@ -60,22 +61,49 @@ def table() -> dict[int, Process]:
     return _proc_table() if sys.platform == "linux" else _ps_table()
 
 
-def _proc_table() -> dict[int, Process]:
-    found = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - a Path for each of some hundred processes is what costs
-        if entry.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123 - same
-                row = file.read()
-                # proc(5): the name stands in parentheses and may hold any byte
-                state, parent, *rest = row[row.rindex(b")") + 2 :].split()
-                pid = int(entry)
-                found[pid] = Process(
-                    pid=pid,
-                    parent=int(parent),
-                    started=rest[17].decode(),
-                    zombie=state == b"Z",
-                )
+def near(pids: Iterable[int]) -> dict[int, Process]:
+    """These processes and all that descends from them, and perhaps others; one that is born now may be left out."""
+    return _proc_near(pids) if sys.platform == "linux" and _tells_children() else table()
+
+
+@functools.cache
+def _tells_children() -> bool:
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def _proc_near(pids: Iterable[int]) -> dict[int, Process]:
+    """Each is asked for its children, which is less to read than all the processes of a machine."""
+    found: dict[int, Process] = {}
+    todo = list(pids)
+    while todo:
+        pid = todo.pop()
+        if pid not in found and (process := _row(pid)):
+            found[pid] = process
+            todo += _children(pid)
     return found
+
+
+def _children(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - see below
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                yield from map(int, file.read().split())
+
+
+def _proc_table() -> dict[int, Process]:
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208 - see below
+    return {pid: process for pid in pids if (process := _row(pid))}
+
+
+def _row(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - a Path for each of some hundred is what costs
+            row = file.read()
+    except OSError:
+        return None
+    # proc(5): the name stands in parentheses and may hold any byte
+    state, parent, *rest = row[row.rindex(b")") + 2 :].split()
+    return Process(pid=pid, parent=int(parent), started=rest[17].decode(), zombie=state == b"Z")
 
 
 def _ps_table() -> dict[int, Process]:
@@ -133,21 +161,22 @@ class Family:
     """The agent's processes, as seen from `ralph`: its descendants and all that carry the mark.
 
     What is below ralph when this is made is not the agent's: a shell that execs ralph hands its children over. Below
-    PID 1 is everybody's, so there only the mark and having been seen count.
+    PID 1 is everybody's, so there only the mark and having been seen count; also for a run whose `ralph` is None, dead.
     """
 
-    def __init__(self, *, ralph: int, mark: str) -> None:
+    def __init__(self, *, ralph: int | None, mark: str) -> None:
         self.ralph = ralph
         self.mark = mark.encode()
         self._seen: dict[int, str] = {}
         processes = table()
-        self._before = {pid: processes[pid].started for pid in _below({ralph}, processes, set())}
+        roots = set() if ralph is None else {ralph}
+        self._before = {pid: processes[pid].started for pid in _below(roots, processes, set())}
         self._asked: dict[int, tuple[str, float]] = {}
         self._look_at = 0.0
 
     def look(self) -> None:
         """Remembers who is alive below ralph: they stay known when their parents die."""
-        processes, spared = self._table()
+        processes, spared = self._table(lambda: near(self._roots | self._seen.keys()))
         known = _still(self._seen, processes)
         self._remember(known | _below(self._roots | known, processes, spared), processes)
 
@@ -163,7 +192,7 @@ class Family:
         marked = {pid for pid in processes if self.mark in environ(pid).get(MARK.encode(), b"").split(b":")}
         roots = marked | _still(self._seen, processes)
         found = roots | _below(roots | self._roots, processes, spared)
-        found -= spared | _ancestors(os.getpid(), processes) | _ancestors(self.ralph, processes)
+        found -= spared | _ancestors(os.getpid(), processes) | _ancestors(self.ralph or 1, processes)
         self._remember(found, processes)
         return {pid: processes[pid] for pid in found if not processes[pid].zombie and not self._is_spared(pid)}
 
@@ -177,12 +206,12 @@ class Family:
 
     @property
     def _roots(self) -> set[int]:
-        return set() if self.ralph == 1 else {self.ralph}
+        return set() if self.ralph is None or self.ralph == 1 else {self.ralph}
 
-    def _table(self) -> tuple[dict[int, Process], set[int]]:
+    def _table(self, look: Callable[[], dict[int, Process]] = table) -> tuple[dict[int, Process], set[int]]:
         """The processes there are, and those of them that are never the agent's."""
         with spawning:
-            processes = table()
+            processes = look()
             return processes, own | _still(self._before, processes)
 
     def _asked_to_end(self) -> dict[int, Process]:
@@ -217,6 +246,12 @@ class Family:
         reap_orphans()
         still = self.members()
         return [name for pid, name in names.items() if pid not in still], [command(pid) for pid in still]
+
+
+def end_left_over(mark: str, patience: Patience) -> list[str]:
+    """Ends what still carries the mark of a run that died together with its guardian; its command lines."""
+    ended, _ = Family(ralph=None, mark=mark).end(patience)
+    return ended
 
 
 def end_own() -> None:

@@ -1,0 +1,70 @@
+"""What an iteration changed: in the repository, and in the plan's own settings."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph import directives, git
+from ralph.lock import working_tree
+from ralph.settings import Given
+from ralph.turn import Commits
+
+
+class Changes:
+    """Looks at the working tree around `top` again and again; the progress file does not count."""
+
+    def __init__(self, top: Path, progress_file: Path) -> None:
+        self._tree = working_tree(top)
+        real = os.path.realpath(self._tree)
+        self._ignored = {os.path.relpath(path, real) for path in (progress_file.absolute(), progress_file.resolve())}
+        self._index_lock = git.index_lock()
+        self._locked: object = None
+        self._seen = git.tree(self._tree)
+
+    def begin(self, *, anew: bool) -> None:
+        """An iteration begins; `anew`, what changed since the last look is not its doing."""
+        if anew:
+            self._seen = git.tree(self._tree)
+        self._locked = git.identity(self._index_lock)
+
+    def look(self) -> tuple[Commits, tuple[str, ...]]:
+        """What was committed since it began, and the files that are not as they were, committed or not."""
+        before, self._seen = self._seen, git.tree(self._tree)
+        changed = git.changed(before, self._seen, self._tree)
+        files = tuple(name for name in changed if name not in self._ignored)
+        return git.commits(before.head, self._seen.head), files
+
+    def remove_orphaned_lock(self) -> Path | None:
+        """Removes the lock that a git of this iteration left behind; its path if there was one."""
+        return self._index_lock if git.remove_orphaned_lock(self._index_lock, self._locked) else None
+
+    def commit(self) -> str:
+        """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""
+        if not self._seen.head:
+            return ""
+        return self._seen.head[:10] + ("-dirty" if self._seen.files.keys() - self._ignored else "")
+
+
+class PlanSettings:
+    """The settings that stand in a plan; they count from the start on, and a change during the run is only said."""
+
+    def __init__(self, plan: Path, first: Sequence[Given]) -> None:
+        self._plan = plan
+        self._directives = first
+        self._seen = plan.stat()
+
+    def changed(self) -> str:
+        """A word about those that are others than at the last look; empty when none is."""
+        with contextlib.suppress(OSError):
+            seen, was = self._plan.stat(), self._seen
+            self._seen = seen
+            if (seen.st_mtime_ns, seen.st_ino) != (was.st_mtime_ns, was.st_ino):
+                return self._differences()
+        return ""
+
+    def _differences(self) -> str:
+        now = directives.of_plan(self._plan.read_bytes(), self._plan.name)
+        said, self._directives = {(one.variable, one.text) for one in self._directives}, now
+        names = ", ".join(sorted({variable for variable, _ in {(one.variable, one.text) for one in now} ^ said}))
+        return f"{names} changed in {self._plan.name}; it counts from the next start on" if names else ""

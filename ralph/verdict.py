@@ -1,0 +1,159 @@
+"""The verdict: why to stop before the next iteration. A function of values."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ralph.progress import Progress
+from ralph.turn import Outcome
+from ralph.words import duration, usd
+
+_NOTHING_USD = 1e-6
+"""Less than this is nothing: sums of prices are not exact."""
+
+
+class Reason(Enum):
+    """Why a run ends, and the exit code that says so."""
+
+    DONE = 0, "done"
+    ONCE = 0, "finished"
+    """A mode that is one iteration, such as plan."""
+    FAILURES = 1, "failed"
+    TROUBLE = 1, "trouble outside"
+    """Failures that hours of it were: nothing a person can mend in the project."""
+    HOPELESS = 1, "cannot go on"
+    ONCE_FAILED = 1, "not finished"
+    """Such a mode did not do what it is for."""
+    LIMIT = 3, "limit reached"
+    STOPPED = 3, "stopped"
+    BLOCKED = 4, "blocked"
+    STALLED = 4, "no progress"
+    REFUSED = 4, "done refused"
+    INTERRUPTED = 128, "interrupted"
+    """The signal's number is added."""
+
+    def __init__(self, code: int, label: str) -> None:
+        self.code = code
+        self.label = label
+
+
+OPENS = (Reason.FAILURES, Reason.STALLED, Reason.REFUSED)
+"""Ends that open the circuit breaker: ralph writes RALPH_BLOCKED, so that no later start repeats them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the run ends, for the exit code and for people."""
+
+    reason: Reason
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the loop needs to know of the settings. None is no limit."""
+
+    max_iterations: int | None = None
+    max_time_s: float | None = None
+    max_cost_usd: float | None = None
+    max_iteration_cost_usd: float | None = None
+    max_total_cost_usd: float | None = None
+    max_failures: int | None = None
+    max_stalls: int | None = None
+    notify_frequency: int | None = None
+    delay_s: float = 0.0
+    once: bool = False
+    """A mode such as plan: one iteration, which changes nothing but the progress file."""
+    wait: bool = True
+    """Whether a reached usage limit is waited for."""
+    verify: bool = False
+    """Whether there is a command that must pass before done counts."""
+    commits: bool = True
+    """Whether the agent commits; else changed files are what it leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tallies:
+    """What has happened in this start so far; "in a row" is since the last good iteration."""
+
+    iterations: int = 0
+    cost_usd: float = 0.0
+    failures: int = 0
+    """In a row."""
+    refusals: int = 0
+    """In a row."""
+    stalls: int = 0
+    """Iterations since something changed."""
+    last_failure: str = ""
+    last_refusal: str = ""
+    outside: bool = False
+    """Among the failures in a row are hours of trouble outside."""
+    waits: int = 0
+    """Turns in a row after which the same iteration was due again, for the same cause."""
+    waits_for: Outcome | None = None
+    trouble_since_s: float | None = None
+    """When the trouble that still lasts began, in seconds of this start."""
+    half_open: Reason | None = None
+    """Why the breaker opened, when somebody closed it and no good iteration has been since."""
+
+    def most(self, limit: int | None, reason: Reason) -> int | None:
+        """How many in a row are too many: one, as long as the breaker is half open."""
+        tried = self.half_open is not None and (reason is not Reason.STALLED or self.half_open is Reason.STALLED)
+        return 1 if tried and limit is not None else limit
+
+
+def verdict(now: Progress, tallies: Tallies, limits: Limits, elapsed_s: float = 0.0) -> Stop | None:
+    """Why to stop before the next iteration, or None to go on."""
+    if now.blocked is not None:
+        return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
+    if now.done and not limits.once and (now.verified or not limits.verify):
+        return Stop(Reason.DONE)
+    if now.stop:
+        return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
+    return _breaker(tallies, limits) or _bounds(now, tallies, limits, elapsed_s)
+
+
+def _breaker(tallies: Tallies, limits: Limits) -> Stop | None:
+    failures, refusals, stalls = tallies.failures, tallies.refusals, tallies.stalls
+    anew = " since RALPH_BLOCKED was taken out" if tallies.half_open else ""
+    if _reached(failures, tallies.most(limits.max_failures, Reason.FAILURES)):
+        reason = Reason.TROUBLE if tallies.outside else Reason.FAILURES
+        what = f"{failures} iterations failed in a row" if failures > 1 else f"an iteration failed{anew}"
+        return Stop(reason, f"{what}: {tallies.last_failure}")
+    if _reached(refusals, tallies.most(limits.max_failures, Reason.REFUSED)):
+        times = f"{refusals} times in a row" if refusals > 1 else f"once{anew}"
+        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tallies.last_refusal}")
+    if _reached(stalls, tallies.most(limits.max_stalls, Reason.STALLED)):
+        what = f"{stalls} iterations in a row changed nothing" if stalls > 1 else f"an iteration changed nothing{anew}"
+        return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
+    return None
+
+
+def _bounds(now: Progress, tallies: Tallies, limits: Limits, elapsed_s: float) -> Stop | None:
+    if _reached(tallies.iterations, limits.max_iterations):
+        return Stop(Reason.LIMIT, f"max-iterations is {limits.max_iterations}")
+    if limits.max_cost_usd is not None and limits.max_cost_usd - tallies.cost_usd < _NOTHING_USD:
+        return Stop(
+            Reason.LIMIT, f"max-cost is {usd(limits.max_cost_usd)}, and this start cost {usd(tallies.cost_usd)}"
+        )
+    total, spent = limits.max_total_cost_usd, now.spent_usd or 0.0
+    if total is not None and total - spent < _NOTHING_USD:
+        return Stop(Reason.LIMIT, f"max-total-cost is {usd(total)}, and the plan cost {usd(spent)} so far")
+    if limits.max_time_s is not None and elapsed_s >= limits.max_time_s:
+        return Stop(Reason.LIMIT, f"max-time is {duration(limits.max_time_s)}")
+    return None
+
+
+def _reached(count: int, limit: int | None) -> bool:
+    return limit is not None and count >= limit
+
+
+def budget_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
+    """What the next iteration may cost: the smallest rest of all that bounds it."""
+    own, rest = limits.max_iteration_cost_usd, rest_usd(now, tallies, limits)
+    return min((bound for bound in (own, rest) if bound is not None), default=None)
+
+
+def rest_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
+    """What is left of the money of this start and of the plan."""
+    bounds = ((limits.max_cost_usd, tallies.cost_usd), (limits.max_total_cost_usd, now.spent_usd or 0.0))
+    return min((limit - spent for limit, spent in bounds if limit is not None), default=None)

@@ -1,0 +1,28 @@
+"""How figures are written for people."""
+
+import time
+
+
+def duration(seconds: float) -> str:
+    """`2s`, `6m12s`, `1h02m`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def moment(at: float, now: float) -> str:
+    """`03:10`, with the date when that is not within a day."""
+    return time.strftime("%H:%M" if abs(at - now) < 86_400 else "%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def counted(number: int, what: str) -> str:
+    """`1 commit`, `2 commits`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def usd(cost: float, *, at_least: bool = False) -> str:
+    """`$0.41`, `≥ $0.41` for a lower bound."""
+    return f"{'≥ ' if at_least else ''}${cost:.2f}"
