@@ -1,6 +1,7 @@
 """Runs ralph as people, cron and terminals do: real processes in a throwaway project."""
 
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -12,12 +13,36 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-P", "-m", "ralph")
+PACED = """
+import sys, time
+from ralph.cli import main
+from ralph.clock import Clock, Pace
+from ralph.process import Patience
+
+class Faster(Clock):
+    def __init__(self, speed, began=time.time(), running=Clock().running()):
+        self.speed, self.began, self.first = speed, began, running
+
+    def now(self):
+        return self.began + (time.time() - self.began) * self.speed
+
+    def running(self):
+        return self.first + (super().running() - self.first) * self.speed
+
+    def sleep(self, seconds):
+        super().sleep(seconds / self.speed)
+
+speed, patience = sys.argv[1:3]
+sys.argv[1:3] = []
+given = dict(word.split("=") for word in patience.split())
+main(Pace(clock=Faster(float(speed)), patience=Patience(**{name: float(s) for name, s in given.items()})))
+"""
 MARK = "TEST_MARK"
 """The environment name by which everything that a test starts is known."""
 
@@ -26,6 +51,16 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+
+
+def paced(*, speed: float = 1, **patience_s: float) -> tuple[str, ...]:
+    """A `command` for ralph at another pace: its waits and limits of time pass so many times faster.
+
+    What is measured in ralph's own waking seconds stays: the idle watchdog, the timeouts of an iteration and of verify,
+    and how long it waits for what shall end, which `patience_s` shortens (interrupt_s, terminate_s, after_result_s).
+    """
+    patience = " ".join(f"{name}={seconds}" for name, seconds in patience_s.items())
+    return (sys.executable, "-P", "-c", PACED, str(speed), patience)
 
 
 def eventually(condition: Callable[[], T], within_s: float = 10) -> T:
@@ -218,6 +253,11 @@ class Project:
         """The folders of the plans under $XDG_STATE_HOME/ralph."""
         return sorted(self.state.glob("ralph/*-*/"))
 
+    def journal(self) -> list[dict[str, Any]]:
+        """The lines of every plan's journal."""
+        files = sorted(self.state.glob("ralph/*-*/journal.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+
     def transcripts(self) -> dict[str, bytes]:
         """Name and content of every transcript file of every plan."""
         files = sorted(self.state.glob("ralph/*-*/transcripts/**/*"))
@@ -237,10 +277,11 @@ class Project:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
+        command: Sequence[str] = COMMAND,
     ) -> Running:
         """Starts `ralph ARGS`; `prefix` is a command that runs it (nohup, setpriv, sh -c '... "$@"' sh)."""
         self.runs += 1
-        argv = [*prefix, *COMMAND, *args]
+        argv = [*prefix, *command, *args]
         return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
 
     def start_into(self, output: int, *args: str) -> "subprocess.Popen[bytes]":
@@ -262,17 +303,32 @@ class Project:
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
         timeout_s: float = 20,
+        command: Sequence[str] = COMMAND,
     ) -> Run:
         """Runs `ralph ARGS` to its end, without a terminal."""
-        return self.start(*args, env=env, cwd=cwd, prefix=prefix).wait(timeout_s)
+        return self.start(*args, env=env, cwd=cwd, prefix=prefix, command=command).wait(timeout_s)
 
-    def build(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+    def build(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 20,
+        command: Sequence[str] = COMMAND,
+    ) -> Run:
         """`ralph feature.md build --delay 0 ARGS`."""
-        return self.ralph(self.plan_file, "build", "--delay", "0", *args, env=env, timeout_s=timeout_s)
+        words = (self.plan_file, "build", "--delay", "0", *args)
+        return self.ralph(*words, env=env, timeout_s=timeout_s, command=command)
 
-    def plan(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+    def plan(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 20,
+        command: Sequence[str] = COMMAND,
+    ) -> Run:
         """`ralph feature.md plan --delay 0 ARGS`."""
-        return self.ralph(self.plan_file, "plan", "--delay", "0", *args, env=env, timeout_s=timeout_s)
+        words = (self.plan_file, "plan", "--delay", "0", *args)
+        return self.ralph(*words, env=env, timeout_s=timeout_s, command=command)
 
     def start_tty(
         self,
@@ -281,10 +337,11 @@ class Project:
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
         reads: bool = True,
+        command: Sequence[str] = COMMAND,
     ) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own; with reads=False nobody reads what it writes."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*prefix, *COMMAND, *args], env, cwd or self.root, reads=reads)
+        running = TtyRunning([*prefix, *command, *args], env, cwd or self.root, reads=reads)
         self.ttys.append(running)
         return running
 

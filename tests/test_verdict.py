@@ -1,24 +1,14 @@
-"""Deciding (design section 5): why to stop, what an iteration came to, and whole runs in a world of values."""
+"""Why to stop before the next iteration, and what it may cost (design section 5): functions of values."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from fiction import HOUR_S, LIMITS, says
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from ralph import progress
-from ralph.loop import Iteration, Judgement, Limits, Reason, Stop, Tallies, judge, run, verdict
-from ralph.progress import Progress, parse
-from ralph.turn import Commits, Outcome, Turn
-
-LIMITS = Limits(max_iterations=None, max_failures=3, notify_frequency=5, once=False)
-OK = Turn(outcome=Outcome.OK)
-FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
-OUT_OF_TURNS = Turn(outcome=Outcome.OUT_OF_TURNS, why="out of turns")
-
-
-def says(text: str) -> Progress:
-    """A progress file with these lines, parted by "; "."""
-    return parse(text.replace("; ", "\n").encode())
+from ralph.verdict import OPENS, Limits, Reason, Tallies, budget_usd, verdict
 
 
 @pytest.mark.parametrize(
@@ -35,357 +25,206 @@ def says(text: str) -> Progress:
         pytest.param("RALPH_DONE; RALPH_BLOCKED: x", {}, {}, Reason.BLOCKED, id="blocked is stronger than done"),
         pytest.param("RALPH_DONE; RALPH_STOP", {}, {}, Reason.DONE, id="done is stronger than stop"),
         pytest.param("RALPH_STOP; RALPH_BLOCKED: x", {}, {}, Reason.BLOCKED, id="blocked is stronger than stop"),
+        pytest.param("RALPH_DONE", {}, {"verify": True}, None, id="done that nobody verified is not yet done"),
+        pytest.param("RALPH_DONE; Verified: x", {}, {"verify": True}, Reason.DONE, id="verified it is"),
+        pytest.param(
+            "Verified: x; RALPH_DONE", {}, {"verify": True}, None, id="a note that stands elsewhere verifies nothing"
+        ),
+        pytest.param("RALPH_DONE; RALPH_STOP", {}, {"verify": True}, Reason.STOPPED, id="stop beats the unverified"),
         pytest.param("", {"failures": 2}, {}, None, id="two failures: go on"),
         pytest.param("", {"failures": 3}, {}, Reason.FAILURES, id="three failures in a row"),
         pytest.param("", {"failures": 1}, {"max_failures": 1}, Reason.FAILURES, id="one where one is the limit"),
         pytest.param("", {"failures": 99}, {"max_failures": None}, None, id="failures without a limit: go on"),
+        pytest.param("", {"failures": 3, "outside": True}, {}, Reason.TROUBLE, id="three, of hours of trouble"),
+        pytest.param("", {"failures": 2, "outside": True}, {}, None, id="two hours of trouble: go on"),
         pytest.param("", {"refusals": 3}, {}, Reason.REFUSED, id="three refusals in a row"),
         pytest.param("", {"refusals": 99}, {"max_failures": None}, None, id="refusals without a limit: go on"),
         pytest.param("", {"failures": 2, "refusals": 2}, {}, None, id="two of each: go on"),
+        pytest.param("", {"stalls": 4}, {"max_stalls": 5}, None, id="four that changed nothing: go on"),
+        pytest.param("", {"stalls": 5}, {"max_stalls": 5}, Reason.STALLED, id="five that changed nothing"),
+        pytest.param("", {"stalls": 99}, {}, None, id="any number without a limit: go on"),
         pytest.param("", {"iterations": 49}, {"max_iterations": 50}, None, id="one iteration is left: go on"),
         pytest.param("", {"iterations": 50}, {"max_iterations": 50}, Reason.LIMIT, id="all iterations are used"),
         pytest.param("", {"iterations": 9999}, {}, None, id="iterations without a limit: go on"),
-        pytest.param("RALPH_DONE", {"iterations": 1}, {"max_iterations": 1}, Reason.DONE, id="done beats the limit"),
+        pytest.param("", {"cost_usd": 4.99}, {"max_cost_usd": 5.0}, None, id="a cent is left: go on"),
+        pytest.param("", {"cost_usd": 5.0}, {"max_cost_usd": 5.0}, Reason.LIMIT, id="the start's money is spent"),
+        pytest.param("", {"cost_usd": 5.3}, {"max_cost_usd": 5.0}, Reason.LIMIT, id="more than that is spent"),
+        pytest.param(
+            "",
+            {"cost_usd": sum([0.1] * 10)},
+            {"max_cost_usd": 1.0},
+            Reason.LIMIT,
+            id="ten tenths, which add up to less",
+        ),
+        pytest.param("", {"cost_usd": 9999.0}, {}, None, id="money without a limit: go on"),
+        pytest.param("", {"cost_usd": 9.0}, {"max_iteration_cost_usd": 1.0}, None, id="many cheap iterations: go on"),
+        pytest.param("Spent: $9.99", {}, {"max_total_cost_usd": 10.0}, None, id="a cent is left of the plan's money"),
+        pytest.param("Spent: $10", {}, {"max_total_cost_usd": 10.0}, Reason.LIMIT, id="the plan's money is spent"),
+        pytest.param("", {}, {"max_total_cost_usd": 10.0}, None, id="nobody knows of money spent: go on"),
+        pytest.param("Spent: $10", {}, {"max_cost_usd": 10.0}, None, id="other starts' money is not this one's"),
         pytest.param("RALPH_DONE", {}, {"once": True}, None, id="a mode that runs once runs whatever is done"),
         pytest.param("RALPH_STOP", {}, {"once": True}, Reason.STOPPED, id="but not against stop"),
         pytest.param("RALPH_BLOCKED: x", {}, {"once": True}, Reason.BLOCKED, id="nor when blocked"),
     ],
 )
-def test_why_to_stop(text: str, tallies: dict[str, int], limits: dict[str, int], reason: Reason | None) -> None:
-    stop = verdict(says(text), Tallies(**tallies), replace(LIMITS, **limits))  # type: ignore[arg-type]
+def test_why_to_stop(text: str, tallies: dict[str, Any], limits: dict[str, Any], reason: Reason | None) -> None:
+    stop = verdict(says(text), Tallies(**tallies), replace(LIMITS, **limits))
+    assert (stop and stop.reason) == reason
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "max_time_s", "reason"),
+    [
+        pytest.param(HOUR_S - 0.1, HOUR_S, None, id="a moment is left: go on"),
+        pytest.param(HOUR_S, HOUR_S, Reason.LIMIT, id="the time is over"),
+        pytest.param(9 * HOUR_S, HOUR_S, Reason.LIMIT, id="the machine slept through it"),
+        pytest.param(1e9, None, None, id="time without a limit: go on"),
+    ],
+)
+def test_when_the_time_is_over(elapsed_s: float, max_time_s: float | None, reason: Reason | None) -> None:
+    stop = verdict(says(""), Tallies(), replace(LIMITS, max_time_s=max_time_s), elapsed_s)
+    assert (stop and stop.reason) == reason
+
+
+ALL_USED = Tallies(iterations=1, cost_usd=1.0, failures=1, refusals=1, stalls=1, half_open=Reason.FAILURES)
+ALL_LIMITED = Limits(
+    max_iterations=1, max_time_s=1.0, max_cost_usd=1.0, max_total_cost_usd=1.0, max_failures=1, max_stalls=1
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        pytest.param("RALPH_DONE", Reason.DONE, id="done"),
+        pytest.param("RALPH_STOP", Reason.STOPPED, id="stop"),
+        pytest.param("RALPH_BLOCKED: x", Reason.BLOCKED, id="blocked"),
+    ],
+)
+def test_what_the_file_says_comes_before_every_limit(word: str, reason: Reason) -> None:
+    stop = verdict(says(f"Spent: $1; {word}"), ALL_USED, ALL_LIMITED, elapsed_s=9.0)
+    assert stop
+    assert stop.reason is reason
+
+
+def test_what_is_broken_comes_before_what_is_used_up() -> None:
+    stop = verdict(says("Spent: $1"), ALL_USED, ALL_LIMITED, elapsed_s=9.0)
+    assert stop
+    assert stop.reason is Reason.FAILURES
+
+
+@pytest.mark.parametrize(
+    ("tallies", "limits", "reason"),
+    [
+        pytest.param(Tallies(half_open=Reason.FAILURES), {}, None, id="nothing has happened yet: go on"),
+        pytest.param(Tallies(half_open=Reason.FAILURES, failures=1), {}, Reason.FAILURES, id="one more failure"),
+        pytest.param(Tallies(half_open=Reason.FAILURES, refusals=1), {}, Reason.REFUSED, id="a refusal instead"),
+        pytest.param(Tallies(half_open=Reason.FAILURES, stalls=4), {}, None, id="four that changed nothing: go on"),
+        pytest.param(Tallies(half_open=Reason.FAILURES, stalls=5), {}, Reason.STALLED, id="five that changed nothing"),
+        pytest.param(Tallies(half_open=Reason.REFUSED, refusals=1), {}, Reason.REFUSED, id="one more refusal"),
+        pytest.param(Tallies(half_open=Reason.REFUSED, failures=1), {}, Reason.FAILURES, id="a failure instead"),
+        pytest.param(Tallies(half_open=Reason.REFUSED, stalls=1), {}, None, id="one that claims nothing: go on"),
+        pytest.param(Tallies(half_open=Reason.STALLED, stalls=1), {}, Reason.STALLED, id="one more that stalls"),
+        pytest.param(Tallies(half_open=Reason.STALLED, failures=1), {}, Reason.FAILURES, id="one that fails instead"),
+        pytest.param(
+            Tallies(half_open=Reason.FAILURES, failures=1, outside=True), {}, Reason.TROUBLE, id="an hour of trouble"
+        ),
+        pytest.param(
+            Tallies(half_open=Reason.FAILURES, failures=99, refusals=99),
+            {"max_failures": None},
+            None,
+            id="never: no limit",
+        ),
+        pytest.param(Tallies(half_open=Reason.STALLED, stalls=99), {"max_stalls": None}, None, id="nor of stalls"),
+    ],
+)
+def test_one_try_is_enough_after_a_block(tallies: Tallies, limits: dict[str, Any], reason: Reason | None) -> None:
+    stop = verdict(says(""), tallies, replace(LIMITS, **({"max_stalls": 5} | limits)))
     assert (stop and stop.reason) == reason
 
 
 @pytest.mark.parametrize(
     ("now", "tallies", "words"),
     [
-        pytest.param("RALPH_BLOCKED: which port?", Tallies(), ["which port?"], id="what blocks"),
-        pytest.param("RALPH_BLOCKED", Tallies(), ["RALPH_BLOCKED"], id="that it blocks"),
-        pytest.param("RALPH_STOP", Tallies(), ["RALPH_STOP"], id="the word that stops"),
-        pytest.param("", Tallies(failures=3, last_failure="HTTP 500"), ["3", "in a row", "HTTP 500"], id="the failure"),
-        pytest.param("", Tallies(refusals=3, last_refusal="1 task"), ["3", "done", "1 task"], id="the refusal"),
+        pytest.param("RALPH_BLOCKED: which port?", {}, ["which port?"], id="what blocks"),
+        pytest.param("RALPH_BLOCKED", {}, ["RALPH_BLOCKED"], id="that it blocks"),
+        pytest.param("RALPH_STOP", {}, ["RALPH_STOP"], id="the word that stops"),
+        pytest.param("", {"failures": 3, "last_failure": "HTTP 500"}, ["3", "in a row", "HTTP 500"], id="the failure"),
+        pytest.param("", {"refusals": 3, "last_refusal": "1 task"}, ["3", "done", "1 task"], id="the refusal"),
+        pytest.param("", {"stalls": 5}, ["5 iterations", "changed nothing", "in a row"], id="that nothing changed"),
+        pytest.param("", {"iterations": 50}, ["max-iterations is 50"], id="how many iterations it may have"),
+        pytest.param("", {"cost_usd": 5.12}, ["max-cost is $5.00", "$5.12"], id="what it may cost, and did"),
+        pytest.param(
+            "Spent: $20.4049", {}, ["max-total-cost is $20.00", "$20.40"], id="what the plan may cost, and did"
+        ),
+        pytest.param("", {"elapsed_s": 4 * HOUR_S}, ["max-time is 4h00m"], id="how long it may take"),
+        pytest.param(
+            "",
+            {"half_open": Reason.FAILURES, "iterations": 1, "failures": 1, "last_failure": "HTTP 500"},
+            ["an iteration failed since RALPH_BLOCKED was taken out", "HTTP 500"],
+            id="that it failed anew",
+        ),
+        pytest.param(
+            "",
+            {"half_open": Reason.REFUSED, "iterations": 1, "refusals": 1, "last_refusal": "1 task"},
+            ["claimed once since RALPH_BLOCKED was taken out", "1 task"],
+            id="that it claims the same anew",
+        ),
     ],
 )
-def test_a_stop_says(now: str, tallies: Tallies, words: list[str]) -> None:
-    stop = verdict(says(now), tallies, LIMITS)
+def test_a_stop_says(now: str, tallies: dict[str, Any], words: list[str]) -> None:
+    limits = replace(
+        LIMITS, max_stalls=5, max_iterations=50, max_cost_usd=5.0, max_total_cost_usd=20.0, max_time_s=4 * HOUR_S
+    )
+    known = {name: value for name, value in tallies.items() if name != "elapsed_s"}
+    stop = verdict(says(now), Tallies(**known), limits, tallies.get("elapsed_s", 0.0))
     assert stop
-    assert all(word in stop.why for word in words)
-
-
-def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, strays: str = "") -> Iteration:
-    changed = tuple(strays.split())
-    made = Commits(count=commits)
-    return Iteration(number=1, before=says(before), after=says(after), turn=turn, commits=made, strays=changed)
+    assert [word for word in words if word not in stop.why] == []
 
 
 @pytest.mark.parametrize(
-    ("done", "failed"),
+    ("tallies", "wrong"),
     [
-        pytest.param(iteration("- [ ] a", "- [ ] a"), "", id="nothing ticked is no failure"),
-        pytest.param(iteration("- [ ] a", "- [x] a", FAILED), "exit 1", id="an exit code is one, whatever was ticked"),
-        pytest.param(iteration("- [ ] a", "- [x] a", OUT_OF_TURNS), "", id="out of turns after a tick is none"),
-        pytest.param(iteration("", "- [ ] a", OUT_OF_TURNS), "", id="nor after a new task"),
-        pytest.param(iteration("", "", OUT_OF_TURNS, commits=1), "", id="nor after a commit"),
+        pytest.param(Tallies(iterations=7, failures=1), "first iteration", id="the seventh fails where one is enough"),
+        pytest.param(Tallies(iterations=7, stalls=1), "first iteration", id="the seventh stalls where one is enough"),
         pytest.param(
-            iteration("- [ ] a", "- [ ] a", OUT_OF_TURNS),
-            "out of turns, and nothing was ticked, added or committed",
-            id="out of turns with nothing to show is one",
+            Tallies(iterations=3, failures=1, half_open=Reason.FAILURES),
+            "first iteration",
+            id="the third after a block",
         ),
-        pytest.param(
-            iteration("- [x] a", "- [ ] a", replace(OK, left_over=("x",))), "", id="what it left running is none"
-        ),
-        pytest.param(iteration("", "", replace(FAILED, outcome=Outcome.LIMIT)), "", id="a reached usage limit is none"),
+        pytest.param(Tallies(iterations=7, refusals=1), "again", id="the first claim, where one is enough"),
     ],
 )
-def test_what_counts_as_failed(done: Iteration, failed: str) -> None:
-    assert judge(done, LIMITS).failed == failed
+def test_a_stop_does_not_say(tallies: Tallies, wrong: str) -> None:
+    stop = verdict(says(""), tallies, Limits(max_failures=1, max_stalls=1))
+    assert stop
+    assert wrong not in stop.why
 
 
-@pytest.mark.parametrize(
-    ("done", "words"),
-    [
-        pytest.param(iteration("- [ ] a", "- [x] a"), [], id="no claim, no refusal"),
-        pytest.param(iteration("- [ ] a", "- [x] a; RALPH_DONE"), [], id="all ticked: it holds"),
-        pytest.param(iteration("", "RALPH_DONE"), [], id="without any task it holds"),
-        pytest.param(iteration("- [x] a; - [ ] b", "- [x] b; RALPH_DONE"), [], id="finished tasks may be tidied away"),
-        pytest.param(iteration("- [ ] a; - [ ] b", "- [x] a; - [ ] b; RALPH_DONE"), ['not ticked: "b"'], id="unticked"),
-        pytest.param(iteration("", "- [!] b; RALPH_DONE"), ["not ticked"], id="a blocked task is not ticked"),
-        pytest.param(iteration("- [ ] a; - [ ] b", "- [x] a; RALPH_DONE"), ['put back: "b"'], id="vanished"),
-        pytest.param(iteration("- [ ] a", "- [x] a; RALPH_DONE", FAILED), ["did not end well: exit 1"], id="failed"),
-        pytest.param(iteration("- [ ] a", "- [x] a; RALPH_DONE", OUT_OF_TURNS), ["out of turns"], id="out of turns"),
-        pytest.param(
-            iteration("- [ ] a; - [ ] b", "- [ ] a; RALPH_DONE", FAILED),
-            ['not ticked: "a"', 'put back: "b"', "exit 1"],
-            id="every reason at once",
-        ),
-        pytest.param(
-            iteration("", "- [ ] a; - [ ] b; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE"),
-            ['5 tasks are not ticked: "a", "b", "c" and 2 more'],
-            id="of many tasks the first three by name",
-        ),
-    ],
-)
-def test_when_done_is_refused(done: Iteration, words: list[str]) -> None:
-    refused = judge(done, LIMITS).refused
-    assert len(refused) == len(words)
-    assert all(word in reason for word, reason in zip(words, refused, strict=True))
+@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.label)
+def test_only_what_a_person_can_mend_in_the_project_opens_the_breaker(reason: Reason) -> None:
+    assert (reason in OPENS) == (reason in (Reason.FAILURES, Reason.STALLED, Reason.REFUSED))
 
 
-ONCE = replace(LIMITS, once=True)
+limited = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)
+spent = st.integers(0, 2_000).map(lambda cents: cents / 100) | st.floats(0.0, 20.0)
 
 
-@pytest.mark.parametrize(
-    ("done", "limits", "reason"),
-    [
-        pytest.param(iteration("", "- [ ] a"), LIMITS, None, id="a built task ends nothing"),
-        pytest.param(iteration("", "", FAILED), LIMITS, None, id="nor does one failure"),
-        pytest.param(iteration("", "", Turn(outcome=Outcome.HOPELESS)), LIMITS, Reason.HOPELESS, id="not logged in"),
-        pytest.param(iteration("", "", Turn(outcome=Outcome.LIMIT)), LIMITS, Reason.LIMIT, id="a usage limit"),
-        pytest.param(iteration("", "", Turn(outcome=Outcome.INTERRUPTED)), LIMITS, Reason.INTERRUPTED, id="a signal"),
-        pytest.param(iteration("", "- [ ] a"), ONCE, Reason.ONCE, id="a plan"),
-        pytest.param(iteration("", ""), ONCE, Reason.ONCE, id="a plan without tasks, which is warned of elsewhere"),
-        pytest.param(iteration("", "- [ ] a; RALPH_DONE"), ONCE, Reason.ONCE, id="a plan that says done"),
-        pytest.param(iteration("", "- [ ] a", FAILED), ONCE, Reason.ONCE_FAILED, id="a plan that failed"),
-        pytest.param(iteration("", "- [ ] a", OUT_OF_TURNS), ONCE, Reason.ONCE_FAILED, id="a plan half made"),
-        pytest.param(iteration("", "RALPH_BLOCKED: x"), ONCE, Reason.BLOCKED, id="a plan that needs a person"),
-        pytest.param(
-            iteration("", "RALPH_BLOCKED: x", FAILED), ONCE, Reason.ONCE_FAILED, id="a failed one that says so"
-        ),
-        pytest.param(iteration("", "- [ ] a", strays="x.py"), ONCE, Reason.ONCE_FAILED, id="a plan that built"),
-        pytest.param(
-            iteration("", "", Turn(outcome=Outcome.HOPELESS)), ONCE, Reason.HOPELESS, id="a plan, not logged in"
-        ),
-        pytest.param(iteration("", "", Turn(outcome=Outcome.LIMIT)), ONCE, Reason.LIMIT, id="a plan at a usage limit"),
-    ],
-)
-def test_what_ends_a_run(done: Iteration, limits: Limits, reason: Reason | None) -> None:
-    ended = judge(done, limits).ended
-    assert (ended and ended.reason) == reason
-
-
-def test_a_plan_that_built_names_the_files() -> None:
-    ended = judge(iteration("", "", strays="a.py b.py"), ONCE).ended
-    assert ended
-    assert "a.py, b.py" in ended.why
-
-
-def test_planning_refuses_nothing() -> None:
-    assert judge(iteration("- [ ] a; - [ ] b", "- [ ] a; RALPH_DONE"), ONCE).refused == ()
-
-
-@pytest.mark.parametrize(
-    ("story", "failures", "refusals"),
-    [
-        pytest.param("", 0, 0, id="nothing happened"),
-        pytest.param("f f", 2, 0, id="two failures"),
-        pytest.param("f f o f", 1, 0, id="a good iteration ends the row"),
-        pytest.param("r r", 0, 2, id="two refusals"),
-        pytest.param("r o r", 0, 1, id="an honest iteration ends the row"),
-        pytest.param("f r", 1, 1, id="a refusal is no failure, and the other way round"),
-        pytest.param("f r f r f", 3, 2, id="the two cannot take turns for ever"),
-        pytest.param("fr fr", 2, 2, id="failed and refused counts for both"),
-    ],
-)
-def test_only_what_comes_in_a_row_adds_up(story: str, failures: int, refusals: int) -> None:
-    tallies = Tallies()
-    for step in story.split():
-        tallies = tallies.plus(Judgement(failed="x" * ("f" in step), refused=("y",) * ("r" in step)))
-    assert (tallies.iterations, tallies.failures, tallies.refusals) == (len(story.split()), failures, refusals)
-
-
-@dataclass
-class Fiction:
-    """A world of values: a text for the progress file, a list of what the agent will make of it, and a log."""
-
-    text: str
-    story: Iterable[tuple[str, Turn]] = ()
-    """What the file says after each iteration, and how the agent ended."""
-    signal_after: int | None = None
-    strays: tuple[str, ...] = ()
-    log: list[str] = field(default_factory=list)
-    ran: int = 0
-
-    def interrupted(self) -> Stop | None:
-        return Stop(Reason.INTERRUPTED) if self.ran == self.signal_after else None
-
-    def read(self) -> Progress:
-        return says(self.text)
-
-    def iterate(self, number: int, before: Progress) -> Iteration:
-        assert before == self.read()
-        self.log.append(f"#{number}")
-        self.ran += 1
-        self.text, turn = list(self.story)[number - 1]
-        return Iteration(
-            number=number, before=before, after=self.read(), turn=turn, commits=Commits(), strays=self.strays
-        )
-
-    def accept_done(self) -> Progress:
-        self.log.append("holds")
-        return self.read()
-
-    def refuse_done(self, judged: Judgement) -> Progress:
-        assert judged.refused
-        self.log.append("refused")
-        return self._in_progress()
-
-    def stay_in_progress(self) -> Progress:
-        self.log.append("in progress")
-        return self._in_progress()
-
-    def _in_progress(self) -> Progress:
-        self.text = progress.without_done(self.text.replace("; ", "\n").encode()).decode().replace("\n", "; ")
-        return self.read()
-
-    def record(self, iteration: Iteration, judged: Judgement) -> None:
-        del judged
-        assert iteration.after == self.read(), "what is told is what the file says"
-
-    def notice_progress(self) -> None:
-        self.log.append("notice")
-
-    def block(self, why: str) -> None:
-        self.log.append(f"block: {why}")
-
-    def pause(self) -> None:
-        self.log.append("pause")
-
-
-A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
-STORIES = [
-    pytest.param(Fiction(DONE), LIMITS, Reason.DONE, "", id="done before the start: no agent, no notice"),
-    pytest.param(
-        Fiction(A, [(DONE, OK)]), LIMITS, Reason.DONE, "#1 holds notice", id="done in one, and no pause after"
-    ),
-    pytest.param(
-        Fiction(A, [(A, OK), (B, OK), (DONE, OK)]),
-        LIMITS,
-        Reason.DONE,
-        "#1 notice pause #2 pause #3 holds",
-        id="a pause between iterations, a notice after the first",
-    ),
-    pytest.param(
-        Fiction(A, [(A, OK)] * 11),
-        replace(LIMITS, max_iterations=11),
-        Reason.LIMIT,
-        "#1 notice pause #2 pause #3 pause #4 pause #5 notice pause "
-        "#6 pause #7 pause #8 pause #9 pause #10 notice pause #11",
-        id="a notice after every fifth",
-    ),
-    pytest.param(
-        Fiction(A, [(A, OK)] * 2),
-        replace(LIMITS, max_iterations=2, notify_frequency=None),
-        Reason.LIMIT,
-        "#1 pause #2",
-        id="no notices in between when they are off",
-    ),
-    pytest.param(
-        Fiction(A, [(A, FAILED)] * 3),
-        LIMITS,
-        Reason.FAILURES,
-        "#1 notice pause #2 pause #3 block: 3 iterations failed in a row: exit 1",
-        id="three failures in a row leave the breaker open",
-    ),
-    pytest.param(
-        Fiction(A, [(A, FAILED), (A, FAILED), (A, OK), (A, FAILED), (DONE, OK)]),
-        LIMITS,
-        Reason.DONE,
-        "#1 notice pause #2 pause #3 pause #4 pause #5 holds notice",
-        id="failures that are not in a row stop nothing",
-    ),
-    pytest.param(
-        Fiction(A, [(A + "; RALPH_DONE", OK)] * 3),
-        LIMITS,
-        Reason.REFUSED,
-        "#1 refused notice pause #2 refused pause #3 refused "
-        'block: done was claimed 3 times in a row and does not hold: 1 task is not ticked: "a"',
-        id="three refused claims in a row need a person",
-    ),
-    pytest.param(
-        Fiction(A, [(A + "; RALPH_DONE", OK), (DONE, OK)]),
-        LIMITS,
-        Reason.DONE,
-        "#1 refused notice pause #2 holds",
-        id="the iteration after a refusal can mend it",
-    ),
-    pytest.param(
-        Fiction(A, [(A + "; RALPH_STOP", OK)]),
-        LIMITS,
-        Reason.STOPPED,
-        "#1 notice",
-        id="stop is heard after an iteration",
-    ),
-    pytest.param(
-        Fiction(A, [(A + "; RALPH_BLOCKED: x", OK)]), LIMITS, Reason.BLOCKED, "#1 notice", id="and so is blocked"
-    ),
-    pytest.param(Fiction(A + "; RALPH_STOP"), LIMITS, Reason.STOPPED, "", id="stop before the start: no agent"),
-    pytest.param(
-        Fiction(A, [(A, Turn(outcome=Outcome.HOPELESS))]), LIMITS, Reason.HOPELESS, "#1", id="hopeless ends at once"
-    ),
-    pytest.param(
-        Fiction(A, [(DONE, Turn(outcome=Outcome.LIMIT, why="limit"))]),
-        LIMITS,
-        Reason.LIMIT,
-        "#1 refused",
-        id="a claim at a usage limit is refused all the same",
-    ),
-    pytest.param(Fiction(A, signal_after=0), LIMITS, Reason.INTERRUPTED, "", id="a signal before the first iteration"),
-    pytest.param(
-        Fiction(A, [(A, OK)], signal_after=1),
-        LIMITS,
-        Reason.INTERRUPTED,
-        "#1 notice pause",
-        id="a signal between iterations ends the run before the next",
-    ),
-    pytest.param(
-        Fiction(A, [(A, Turn(outcome=Outcome.INTERRUPTED))], signal_after=1),
-        LIMITS,
-        Reason.INTERRUPTED,
-        "#1",
-        id="a signal during an iteration: no notice of progress, no pause",
-    ),
-    pytest.param(
-        Fiction("", [("", FAILED)], signal_after=1),
-        ONCE,
-        Reason.INTERRUPTED,
-        "#1",
-        id="a signal beats what became of the plan",
-    ),
-    pytest.param(
-        Fiction("", [(A, OK)]),
-        ONCE,
-        Reason.ONCE,
-        "#1 in progress",
-        id="a plan is one iteration, without a notice of progress",
-    ),
-    pytest.param(Fiction(DONE, [(A, OK)]), ONCE, Reason.ONCE, "#1 in progress", id="planning anew what was done"),
-    pytest.param(
-        Fiction("", [("RALPH_BLOCKED: x", OK)]), ONCE, Reason.BLOCKED, "#1", id="a plan that needs a person says so"
-    ),
-    pytest.param(
-        Fiction(DONE, [(DONE, FAILED)]), ONCE, Reason.ONCE_FAILED, "#1", id="a plan that fails leaves a person's done"
-    ),
-    pytest.param(Fiction("", [(DONE, OK)]), ONCE, Reason.ONCE, "#1 in progress", id="planning does not declare done"),
-    pytest.param(
-        Fiction("", [(DONE, FAILED)]), ONCE, Reason.ONCE_FAILED, "#1 in progress", id="nor does it when it fails"
-    ),
-    pytest.param(
-        Fiction("", [("", FAILED)]), ONCE, Reason.ONCE_FAILED, "#1", id="a plan that fails is not tried again"
-    ),
-]
-
-
-@pytest.mark.parametrize(("world", "limits", "reason", "log"), STORIES)
-def test_a_run(world: Fiction, limits: Limits, reason: Reason, log: str) -> None:
-    world = replace(world, log=[])
-    assert run(world, limits).reason is reason
-    assert " ".join(world.log) == log
-    if reason is not Reason.ONCE_FAILED:
-        assert ("RALPH_DONE" in world.text) == (reason is Reason.DONE)
-
-
-def test_a_run_numbers_its_iterations_without_a_gap() -> None:
-    world = Fiction(A, [(A, OK)] * 1000)
-    assert run(world, replace(LIMITS, max_iterations=1000)).why == "max-iterations is 1000"
-    assert [int(entry[1:]) for entry in world.log if entry[0] == "#"] == list(range(1, 1001))
-    assert world.log.count("pause") == 999
+@given(limited, limited, limited, spent, st.none() | spent)
+@example(1.0, None, None, sum([0.1] * 10), None)
+@example(0.3, None, 0.3, 0.1 + 0.1, 0.3)
+def test_the_agent_may_spend_the_smallest_rest_and_without_a_rest_it_is_not_asked(
+    of_start: float | None, of_iteration: float | None, of_plan: float | None, start_usd: float, plan_usd: float | None
+) -> None:
+    """Whatever is limited together: the words name a limit that is reached, and no budget is nothing or less."""
+    now = says("- [ ] a" if plan_usd is None else f"Spent: ${plan_usd:.4f}; - [ ] a")
+    limits = Limits(max_cost_usd=of_start, max_iteration_cost_usd=of_iteration, max_total_cost_usd=of_plan)
+    tallies = Tallies(cost_usd=start_usd)
+    rests = {"max-cost": (of_start, start_usd), "max-total-cost": (of_plan, round(plan_usd or 0.0, 4))}
+    left = {name: limit - used for name, (limit, used) in rests.items() if limit is not None}
+    stop, budget = verdict(now, tallies, limits), budget_usd(now, tallies, limits)
+    if stop:
+        assert left[stop.why.split()[0]] < 1e-6
+        return
+    assert all(rest >= 1e-6 for rest in left.values())
+    assert budget == min([*left.values(), *([of_iteration] if of_iteration else [])], default=None)
+    assert budget is None or float(f"{budget:.6f}") > 0, "the agent is told six places of it"
