@@ -31,10 +31,12 @@ def outside_fences(text: bytes, pattern: bytes) -> tuple[list[Line], int | None]
 
     A fence is three or more backticks or tildes, closed by at least as many of the same (CommonMark 4.5), at any
     indentation, since lists may hold it. One never closed is no fence; the offset of the first such is returned.
-    Only the lines asked for are looked at, so a file of 100 MB takes about a second.
+    Only the lines asked for are looked at, so a file of 100 MB takes some tenths of a second.
     """
-    starts = re.compile(rb"^(?:\xef\xbb\xbf)?(?:" + _FENCE_START + rb"|" + pattern + rb")", re.MULTILINE)
-    lines = [_line(text, found.start()) for found in starts.finditer(text)]
+    begin = rb"(?:\xef\xbb\xbf)?(?:" + _FENCE_START + rb"|" + pattern + rb")"
+    starts = [0] if re.match(begin, text) else []
+    starts += (found.start() + 1 for found in re.finditer(rb"\n" + begin, text))  # four times as fast as ^
+    lines = [_line(text, start) for start in starts]
     fences = [_fence(line.body) for line in lines]
     reach = _closers_from(fences)
     kept: list[Line] = []

@@ -19,6 +19,8 @@ Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
 _LAST_WORDS = 2000
+_CUT_TO_MINUTES_S = 59
+"""The agent's words leave the seconds out; asked too early it would name a time that is past."""
 
 
 class Audience(Protocol):
@@ -213,7 +215,8 @@ class Stream:
         stated, now = self._rejected.get("resetsAt"), time.time()
         if isinstance(stated, int | float) and now < stated < now + 8 * 86400:
             return int(stated)
-        return resets.resets_at(said, now)
+        minute = resets.resets_at(said, now)
+        return None if minute is None else minute + _CUT_TO_MINUTES_S
 
     def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
         last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ralph.errors import RalphError
 from ralph.judge import Verification
 from ralph.process import Bounds, Care, Files, How, Program, follow
 from ralph.words import duration
@@ -42,7 +43,10 @@ def verify(
     began = time.monotonic()
     bounds = Bounds(whole_s=timeout_s, output_bytes=_OUTPUT_BYTES)
     argv = ["sh", "-c", f"exec 2>&1\n{command}"]
-    ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(), care)
+    try:
+        ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(), care)
+    except OSError as error:
+        raise RalphError(f"the verify command cannot be run: {error.strerror}", 1) from error
     took_s = time.monotonic() - began
     if ended.how is How.INTERRUPTED:
         return None

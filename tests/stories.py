@@ -38,9 +38,15 @@ def tool(name: str, *, parent: str | None = None, tool_id: str = "t1", **argumen
     return message("assistant", block, parent)
 
 
-def tool_result(text: str, *, parent: str | None = None, is_error: bool = False) -> Act:
-    block = {"type": "tool_result", "tool_use_id": "t1", "content": text, "is_error": is_error}
+def tool_result(text: str, *, parent: str | None = None, tool_id: str = "t1", is_error: bool = False) -> Act:
+    block = {"type": "tool_result", "tool_use_id": tool_id, "content": text, "is_error": is_error}
     return message("user", block, parent)
+
+
+def weighs(tokens: int, event: Act) -> Act:
+    """The same message of the model, which says that so many tokens of its context are used."""
+    usage = {"input_tokens": 4, "cache_read_input_tokens": tokens - 1004, "cache_creation_input_tokens": 1000}
+    return {**event, "message": {**event["message"], "usage": {**usage, "output_tokens": 1}}}
 
 
 def message(role: str, block: Act, parent: str | None) -> Act:
@@ -79,9 +85,11 @@ def api_error(text: str, error: str, *, status: int | None = None) -> list[Act]:
     return [says(text, error=error), result(text, ok=False, cost_usd=0, api_error_status=status)]
 
 
-def usage_limit(*, resets_in_s: float | None = 3600) -> list[Act]:
+LIMIT = "You've hit your session limit · resets 10:24am (UTC)"
+
+
+def usage_limit(*, resets_in_s: float | None = 3600, text: str = LIMIT) -> list[Act]:
     resets_at = None if resets_in_s is None else time.time() + resets_in_s
-    text = "You've hit your session limit · resets 10:24am (UTC)"
     return [rate_limit(resets_at=resets_at), *api_error(text, "rate_limit", status=429)]
 
 
@@ -190,6 +198,16 @@ def raw(*acts: Act, exit_code: int = 0) -> Act:
 def fails(text: str = "It went wrong.", *, exit_code: int = 1) -> Act:
     """An invocation that ends badly for no reason that is known."""
     return raw(init(), says(text), result(text, ok=False), exit_code=exit_code)
+
+
+def at_limit(*acts: Act, resets_in_s: float | None = 3600, text: str = LIMIT) -> Act:
+    """An invocation that ends, after the acts, because the account's limit is reached."""
+    return raw(init(), *acts, *usage_limit(resets_in_s=resets_in_s, text=text), exit_code=1)
+
+
+def refused(text: str, error: str, *, status: int | None = None) -> Act:
+    """An invocation that ends with an API error of that class."""
+    return raw(init(), *api_error(text, error, status=status), exit_code=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,192 @@
+"""What a start may take of iterations, time and money (design section 3), each alone and together."""
+
+import re
+
+import pytest
+from leaps import leaping
+from ralph_driver import Project, progress_text
+from stories import (
+    Act,
+    Agent,
+    commits,
+    edits,
+    error_result,
+    hangs,
+    init,
+    marks,
+    raw,
+    says,
+    starts,
+    step,
+    ticks,
+)
+
+FINISHES = step(ticks="all", writes_done=True)
+
+
+def spends(cost_usd: float, *acts: Act) -> Act:
+    """A good iteration that changes something, for this money."""
+    return step(*acts, file="work", cost_usd=cost_usd)
+
+
+def budgets(agent: Agent) -> list[str | None]:
+    """What each call was told that it may cost."""
+    flag = "--max-budget-usd"
+    return [call.argv[call.argv.index(flag) + 1] if flag in call.argv else None for call in agent.calls]
+
+
+def spent(project: Project) -> list[str]:
+    return re.findall(r"^Spent: (.*)$", project.progress_text, re.MULTILINE)
+
+
+def journal(project: Project, event: str, name: str) -> list[object]:
+    return [line[name] for line in project.journal() if line["event"] == event]
+
+
+def has_spent(project: Project, usd: str, *tasks: str) -> None:
+    text = progress_text(*tasks)
+    project.progress.write_text(text.replace("\n\n## Status", f"\nSpent: ${usd}\n\n## Status"))
+
+
+def test_no_iteration_begins_when_the_time_is_over(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(), repeat=True)
+    run = project.build("--duration", "1h", "--delay", "40m", command=leaping())
+    assert (run.code, len(agent.calls)) == (3, 2), run.text
+    assert "max-time is 1h00m" in run.stdout
+    (took_s,) = journal(project, "run", "duration_s")
+    assert took_s == pytest.approx(3600, abs=60), "nor does ralph stay for the rest of the pause"
+
+
+def test_a_running_iteration_is_ended_when_the_time_is_over(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    server = starts("sleep 1000", tool=True)
+    agent.story(raw(init(), ticks("one"), commits("one"), server, says("On it."), marks("later"), hangs()), FINISHES)
+    run = project.build("--max-time", "4h", command=leaping(running_s=4 * 3600, when=agent.folder / "mark-later"))
+    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    assert agent.was_interrupted()
+    assert "max-time is 4h00m" in run.stdout
+    assert re.search(r"^#1 · 1/2 tasks \(\+1\) · 1 commit .* · \$0\.02 · out of time", run.stdout, re.MULTILINE)
+    assert (project.progress_text, project.git("log", "-1", "--format=%s")) == (progress_text("x one", "two"), "one\n")
+    assert project.build().code == 0, "the next start goes on"
+
+
+def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent: Agent) -> None:
+    has_spent(project, "1.10", "one")
+    agent.story(spends(0.3), spends(0.35), spends(0.25), FINISHES)
+    limits = ("--max-iteration-cost", "0.50", "--max-cost", "$0.95", "--max-total-cost", "2")
+    run = project.build(*limits)
+    assert run.code == 3, run.text
+    assert budgets(agent) == ["0.500000", "0.500000", "0.250000"], "the iteration's, then the plan's"
+    assert spent(project) == ["$2.0000"]
+    assert "max-total-cost is $2.00" in run.stdout
+
+    again = project.build(*limits)
+    assert (again.code, again.text, len(agent.calls)) == (3, "", 3), "no agent, no word"
+
+    assert project.build("--max-cost", "0.75", "--max-total-cost", "9").code == 0
+    assert budgets(agent)[-1] == "0.750000", "each start has its own money"
+    assert spent(project) == ["$2.0100"]
+
+
+def test_the_money_of_a_start_is_used_up(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(spends(0.123456), spends(0.9), FINISHES)
+    run = project.build("--max-cost", "1")
+    assert (run.code, budgets(agent)) == (3, ["1.000000", "0.876544"]), run.text
+    assert "max-cost is $1.00, and this start cost $1.02" in run.stdout
+    assert spent(project) == [], "the plan has no account where nobody asks for it"
+
+
+SPENT = "Spent: $5.0000\n"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(spends(1, edits(SPENT, "")), id="deletes it"),
+        pytest.param(spends(1, edits(SPENT, "Spent: $0.01\n")), id="lowers it"),
+        pytest.param(spends(1, edits(SPENT, ""), edits("## Notes\n", f"## Notes\n{SPENT}")), id="moves it"),
+        pytest.param(spends(1, edits(SPENT, f"Spent: $0.01\n{SPENT}")), id="writes another"),
+    ],
+)
+def test_the_account_of_the_plan_is_not_the_agents(project: Project, agent: Agent, work: Act) -> None:
+    has_spent(project, "5.0000", "one")
+    agent.story(work)
+    run = project.build("--max-total-cost", "6")
+    assert (run.code, len(agent.calls), spent(project)[0]) == (3, 1, "$6.0000"), run.text
+
+
+def test_it_stays_when_nobody_knows_what_an_iteration_cost(project: Project, agent: Agent) -> None:
+    has_spent(project, "5.0000", "one")
+    agent.story(raw(init(), edits(SPENT, ""), exit_code=-9))
+    assert project.build("1", "--max-total-cost", "6").code == 3
+    assert spent(project) == ["$5.0000"]
+
+
+def test_a_person_may_change_it(project: Project, agent: Agent) -> None:
+    has_spent(project, "5.0000", "one")
+    agent.story(spends(1), FINISHES)
+    assert project.build("--max-total-cost", "6").code == 3
+    project.progress.write_text(project.progress_text.replace("$6.0000", "2"))
+    assert project.build("--max-total-cost", "6").code == 0
+    assert (budgets(agent), spent(project)) == (["1.000000", "4.000000"], ["$2.0100"])
+
+
+OVER_BUDGET = error_result("error_max_budget_usd", "Reached maximum budget ($1)", cost_usd=1.02)
+TICKED = raw(init(), ticks("first"), OVER_BUDGET, exit_code=1)
+NOTHING_DONE = raw(init(), OVER_BUDGET, exit_code=1)
+
+
+@pytest.mark.parametrize("bound", ["--max-cost", "--max-total-cost"])
+def test_an_agent_that_reached_the_last_of_the_money_has_not_failed(project: Project, agent: Agent, bound: str) -> None:
+    project.has_tasks("one")
+    agent.story(NOTHING_DONE)
+    run = project.build(bound, "1", "--max-failures", "1")
+    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    assert "RALPH_BLOCKED" not in project.progress_text
+
+
+def test_an_iteration_that_used_its_money_up_for_nothing_has(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(TICKED, NOTHING_DONE, FINISHES)
+    run = project.build("--max-iteration-cost", "1", "--max-cost", "9", "--max-failures", "1")
+    assert (run.code, len(agent.calls)) == (1, 2), run.text
+    assert journal(project, "iteration", "success") == [True, False]
+    assert "this iteration cost $1.02; max-iteration-cost is $1.00" in run.stderr
+
+
+def test_done_with_the_last_cent_in_the_last_iteration_is_done(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(FINISHES)
+    bounds = ("--max-iteration-cost", "0.01", "--max-cost", "0.01", "--max-total-cost", "0.01")
+    run = project.build("1", *bounds, "--max-time", "1h", "--max-failures", "1", "--max-stalls", "1")
+    assert run.code == 0, run.text
+    assert spent(project) == ["$0.0100"]
+
+
+def test_nobody_knows_what_another_agent_costs(project: Project, agent: Agent) -> None:
+    agent.install(project.root / "mine")
+    costs = ["--max-cost", "--max-iteration-cost", "--max-total-cost"]
+    run = project.build("--agent", "./mine", *(word for cost in costs for word in (cost, "5")))
+    assert (run.code, agent.calls) == (2, []), run.text
+    assert f"{', '.join(costs)}: only claude understands this, and the agent is ./mine" in run.stderr
+    assert not project.progress.exists()
+
+
+def test_what_is_no_bound_is_refused_with_what_is_allowed(project: Project, agent: Agent) -> None:
+    malformed = {
+        "--max-cost": ("0", "such as 5 or 2.50"),
+        "--max-iteration-cost": ("abc", "such as 5 or 2.50"),
+        "--max-total-cost": ("-1", "such as 5 or 2.50"),
+        "--max-time": ("0", "90m, 4h or 1h30m"),
+        "--max-iterations": ("0", "unlimited"),
+        "--max-context": ("200%", "such as 60%"),
+        "--wait": ("maybe", "true or false"),
+    }
+    run = project.build(*(word for name, (value, _) in malformed.items() for word in (name, value)))
+    assert (run.code, agent.calls) == (2, []), run.text
+    for name, (value, allowed) in malformed.items():
+        (line,) = re.findall(rf'^ralph: {name}: "{value}".*', run.stderr, re.MULTILINE)
+        assert allowed in line
+    assert not project.progress.exists()

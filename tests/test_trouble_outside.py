@@ -1,0 +1,97 @@
+"""Trouble of the network and the server, which passes, and what no waiting mends (design section 6)."""
+
+import re
+
+import pytest
+from away import Mailbox
+from leaps import leaping
+from ralph_driver import Project, progress_text
+from stories import Act, Agent, refused, step
+
+OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
+BROKEN = refused("Bad gateway", "unknown", status=502)
+CUT_OFF = refused("API Error: terminated", "server_error")
+UNREACHABLE = refused("API Error: Unable to connect to API (ConnectionRefused)", "server_error")
+NO_ANSWER = refused("Request timed out", "unknown")
+AT_CAPACITY = refused("API Error: Repeated 529 Overloaded errors. The API is at capacity", "unknown")
+FINISHES = step(ticks="all", writes_done=True)
+AN_HOUR_ASLEEP = leaping(times=1800)
+"""Each look at the clock finds it another hour on."""
+
+
+def journal(project: Project, event: str, name: str) -> list[object]:
+    return [line[name] for line in project.journal() if line["event"] == event]
+
+
+def test_it_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    mailbox = Mailbox(project)
+    agent.story(OVERLOADED, BROKEN, CUT_OFF, UNREACHABLE, NO_ANSWER, AT_CAPACITY, FINISHES)
+    run = project.build("1", "--max-failures", "1", "--max-stalls", "1", command=leaping())
+    assert run.code == 0, run.text
+    assert journal(project, "iteration", "iteration") == [1] * 7
+    assert journal(project, "iteration", "counted") == [False] * 6 + [True]
+    assert journal(project, "iteration", "ended") == ["trouble"] * 6 + ["ok"]
+    assert journal(project, "wait", "planned_s") == [30, 60, 120, 240, 480, 900]
+    said = re.findall(r"waiting until \d\d:\d\d \((\w+)\): trouble outside: ", run.stdout)
+    assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s", "15m00s"]
+    assert len(re.findall(r"^#1 · 1/1 tasks", run.stdout, re.MULTILINE)) == 1
+    assert mailbox.titles == ["Ralph Started", "Ralph Progress", "Ralph Complete!"], "nobody needs to know"
+
+
+def test_three_hours_of_it_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(*[OVERLOADED] * 6, FINISHES)
+    run = project.build(command=AN_HOUR_ASLEEP)
+    assert run.code == 1, run.text
+    assert journal(project, "iteration", "iteration") == [1, 1, 2, 2, 3, 3]
+    assert journal(project, "iteration", "counted") == [False, True] * 3
+    assert "3 iterations failed in a row: trouble for an hour: API Error: 529" in run.stderr
+    assert project.progress_text == progress_text("one"), "no breaker is open"
+    assert project.build().code == 0
+
+
+def test_an_hour_of_it_is_one_failure_and_a_good_iteration_forgives_it(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    an_hour = [OVERLOADED] * 2
+    agent.story(*an_hour, step(adds="two"), *an_hour, FINISHES)
+    run = project.build("--max-failures", "2", command=AN_HOUR_ASLEEP)
+    assert run.code == 0, run.text
+    assert journal(project, "iteration", "counted") == [False, True, True, False, True, True]
+
+
+NOT_ALLOWED = refused("API Error: 403 Forbidden", "unknown", status=403)
+EXPIRED = refused("Failed to authenticate. API Error: 401 OAuth token has expired", "authentication_failed", status=401)
+UNPAID = refused("API Error: 402 Payment required", "unknown", status=402)
+SPENT = refused(
+    "You've hit your org's monthly spend limit · ask your admin to raise it at claude.ai/settings/usage",
+    "rate_limit",
+    status=429,
+)
+DISABLED = refused("Your usage allocation has been disabled by your admin", "rate_limit", status=429)
+FOR_CREDIT = refused(
+    "API Error: Usage credits required for 1M context · turn on usage credits at claude.ai/settings/usage",
+    "rate_limit",
+    status=429,
+)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "remedy"),
+    [
+        pytest.param(NOT_ALLOWED, "log in", id="it is forbidden"),
+        pytest.param(EXPIRED, "log in", id="the login is too old"),
+        pytest.param(UNPAID, "add credit", id="nobody paid"),
+        pytest.param(SPENT, "ask who pays", id="the organisation's money is spent, though it is called a limit"),
+        pytest.param(DISABLED, "ask who pays", id="the admin said no, though it is called a limit"),
+        pytest.param(FOR_CREDIT, "add credit", id="it takes credit, though it is called a limit"),
+    ],
+)
+def test_what_needs_a_person_is_not_waited_for(project: Project, agent: Agent, trouble: Act, remedy: str) -> None:
+    project.has_tasks("one")
+    agent.story(trouble)
+    run = project.build(command=leaping())
+    assert (run.code, len(agent.calls)) == (1, 1), run.text
+    assert remedy in run.stderr.rpartition("(")[2], run.stderr
+    assert "waiting until" not in run.text
+    assert project.progress_text == progress_text("one")

@@ -1,0 +1,262 @@
+"""Usage limits (design section 6): they are waited for, whatever happens meanwhile; and what is none."""
+
+import re
+import signal
+import time
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from away import Mailbox
+from leaps import leaping
+from ralph_driver import Project, Run, Running, eventually, paced, progress_text
+from stories import LIMIT, Act, Agent, api_error, at_limit, init, rate_limit, raw, result, says, step, tool_result
+
+HOUR_S = 3600.0
+SLACK_S = 90.0
+"""A reset in words names a minute, and a story is written a moment before it is played."""
+FINISHES = step(writes_done=True)
+STRICT = ("1", "--max-failures", "1", "--max-stalls", "1")
+"""Limits that forgive nothing: what counts as an iteration, a failure or a stall ends the run."""
+
+
+def happened(project: Project) -> list[str]:
+    """The journal in short: `#1 limit (not counted)`, `wait`, `#1 ok`, `done`."""
+    return [in_short(line) for line in project.journal()]
+
+
+def in_short(line: dict[str, Any]) -> str:
+    if line["event"] == "wait":
+        return "wait"
+    if line["event"] == "run":
+        return str(line["ended"])
+    return f"#{line['iteration']} {line['ended']}" + ("" if line["counted"] else " (not counted)")
+
+
+def numbers(agent: Agent) -> list[str]:
+    """The iteration that each prompt spoke of."""
+    return [found for prompt in agent.prompts for found in re.findall(r"Iteration: (\d+)", prompt)]
+
+
+def waits(project: Project) -> list[float]:
+    return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
+
+
+def test_a_limit_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
+    run = project.build(*STRICT, command=leaping(times=30))
+    assert run.code == 0, run.text
+    assert numbers(agent) == ["1", "1"]
+    assert happened(project) == ["#1 limit (not counted)", "wait", "#1 ok", "done"]
+    assert waits(project) == pytest.approx([5 * HOUR_S], abs=SLACK_S)
+    assert len(re.findall(r"^#1 · ", run.stdout, re.MULTILINE)) == 1
+    assert len(re.findall(r"waiting until \d\d:\d\d \((5h00m|4h59m)\)", run.stdout)) == 1
+    assert re.search(r"1 iteration · .*(5h00m|5h01m|4h59m) of it waiting", run.stdout)
+
+
+def test_it_is_waited_for_in_plan_mode_too(project: Project, agent: Agent) -> None:
+    agent.story(at_limit(resets_in_s=HOUR_S), step(adds="one"))
+    run = project.plan(command=leaping(times=30))
+    assert run.code == 0, run.text
+    assert happened(project) == ["#1 limit (not counted)", "wait", "#1 ok", "once"]
+
+
+def test_work_that_was_done_before_it_stays(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(at_limit({"act": "ticks", "which": "one"}), step(ticks="two", writes_done=True))
+    assert project.build(command=leaping(times=30)).code == 0
+    assert project.progress_text == progress_text("x one", "x two", status="RALPH_DONE")
+
+
+def told(mailbox: Mailbox) -> list[str]:
+    """The third line of each notice about a wait."""
+    return [notice.split("\n")[2] for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
+
+
+def test_several_in_a_row_are_told_once_and_asked_about_less_and_less(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    endless = at_limit(resets_in_s=None, text="You've hit your Opus limit")
+    agent.story(endless, endless, endless, FINISHES)
+    run = project.build(command=leaping(times=30))
+    assert run.code == 0, run.text
+    assert waits(project) == [300, 600, 1200]
+    assert len(re.findall(r"waiting until \d\d:\d\d ", run.stdout)) == 3
+    (notice,) = told(mailbox)
+    assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice)
+
+
+def test_one_that_ends_much_later_than_was_told_is_told_again(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    agent.story(at_limit(resets_in_s=HOUR_S), at_limit(resets_in_s=100 * HOUR_S), FINISHES)
+    assert project.build(command=leaping(times=1000)).code == 0
+    first, second = told(mailbox)
+    assert re.search(r"until \d\d:\d\d ", first)
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d ", second), "with its date"
+
+
+def spoken(form: str, in_hours: float, zone: str) -> str:
+    """That time as the real claude says it: `You've hit your session limit · resets 10:24am (UTC)`."""
+    at = datetime.fromtimestamp(time.time() + in_hours * HOUR_S, ZoneInfo(zone))
+    hour = f"{at:%I:%M%p}".lstrip("0").lower()
+    return form.format(date=f"{at:%b} {at.day}", time=hour, zone=zone)
+
+
+def test_the_time_in_words_will_do(project: Project, agent: Agent) -> None:
+    forms = [
+        spoken("You've hit your session limit · resets {time} ({zone})", 2, "UTC"),
+        spoken("You've hit your limit · resets {time} ({zone})", 5, "Asia/Tokyo"),
+        spoken("You've hit your weekly limit · resets {date}, {time} ({zone})", 75, "America/New_York"),
+        spoken("Claude usage limit reached. Your limit will reset at {date}, {time} ({zone}).", 100, "UTC"),
+    ]
+    agent.story(*(at_limit(resets_in_s=None, text=text) for text in forms), FINISHES)
+    assert project.build(command=leaping(times=50)).code == 0
+    ends = [sum(waits(project)[: n + 1]) / HOUR_S for n in range(4)]
+    assert ends == pytest.approx([2, 5, 75, 100], abs=0.4), waits(project)
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "running_s", "waited_s"),
+    [
+        pytest.param(6 * HOUR_S, 6 * HOUR_S, 6 * HOUR_S, id="the machine slept"),
+        pytest.param(6 * HOUR_S, 0, 0, id="the clock was set forward"),
+        pytest.param(-6 * HOUR_S, 0, 5 * HOUR_S, id="the clock was set back"),
+    ],
+)
+def test_a_wait_is_never_longer_than_was_said(
+    project: Project, agent: Agent, wall_s: float, running_s: float, waited_s: float
+) -> None:
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
+    run = project.build(command=leaping(times=30, wall_s=wall_s, running_s=running_s))
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert len(waits(project)) == 1
+    assert project.journal()[-1]["waited_s"] == pytest.approx(waited_s, abs=SLACK_S)
+
+
+@pytest.mark.parametrize(
+    ("command", "max_time", "waited"),
+    [
+        pytest.param(leaping(), "4h", 0, id="which is seen at once, and nothing is waited for"),
+        pytest.param(leaping(running_s=9 * HOUR_S, wall_s=-HOUR_S), "8h", 1, id="since the machine slept"),
+    ],
+)
+def test_the_time_of_the_start_may_be_over_sooner(
+    project: Project, agent: Agent, command: tuple[str, ...], max_time: str, waited: int
+) -> None:
+    project.has_tasks("one")
+    agent.story(at_limit(resets_in_s=5 * HOUR_S))
+    run = project.build("--max-time", max_time, command=command)
+    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    assert f"max-time is {max_time}00m" in run.stdout
+    assert len(waits(project)) == waited
+    assert project.progress_text == progress_text("one")
+
+
+def waiting(project: Project, agent: Agent, speed: float) -> Running:
+    """A ralph that waits for the end of a limit."""
+    project.has_tasks("one")
+    agent.story(at_limit(resets_in_s=24 * HOUR_S))
+    running = project.start("feature.md", command=paced(speed=speed))
+    eventually(lambda: "waiting until" in running.stdout)
+    return running
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl+C", "SIGTERM"])
+def test_a_signal_ends_the_wait_at_once(project: Project, agent: Agent, which: signal.Signals) -> None:
+    running = waiting(project, agent, speed=0.1)  # it would look up after 20 s
+    running.signal(which)
+    began = time.monotonic()
+    assert running.wait().code == -which
+    assert time.monotonic() - began < 5
+    assert project.progress_text == progress_text("one")
+    assert happened(project)[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        pytest.param("RALPH_STOP", 3, id="stop"),
+        pytest.param("RALPH_BLOCKED: which one?", 4, id="blocked"),
+        pytest.param("RALPH_DONE", 0, id="done"),
+    ],
+)
+def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: str, code: int) -> None:
+    running = waiting(project, agent, speed=20)
+    text = progress_text("one", status=word)
+    project.progress.write_text(text)
+    run = running.wait()
+    assert (run.code, len(agent.calls)) == (code, 1), run.text
+    assert project.progress_text == text
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [
+        pytest.param(["--no-wait"], {}, id="the option"),
+        pytest.param([], {"RALPH_WAIT": "false"}, id="the setting"),
+    ],
+)
+def test_who_does_not_want_to_wait_comes_back_later(
+    project: Project, agent: Agent, args: list[str], env: dict[str, str]
+) -> None:
+    project.has_tasks("one")
+    agent.story(at_limit(), step(ticks="all", writes_done=True))
+    run = project.build(*args, env=env)
+    assert run.code == 3, run.text
+    (until,) = re.findall(r"until (\d{4}-\d\d-\d\d \d\d:\d\d)", run.stdout)
+    assert time.mktime(time.strptime(until, "%Y-%m-%d %H:%M")) == pytest.approx(time.time() + HOUR_S, abs=SLACK_S)
+    assert project.progress_text == progress_text("one")
+    assert project.build(*args, env=env).code == 0
+
+
+REJECTED = rate_limit(resets_at=time.time() + HOUR_S)
+ON_OVERAGE = rate_limit(resets_at=time.time() + HOUR_S, overage=True)
+NO_LIMITS = [
+    step(tool_result(LIMIT)),
+    step(tool_result(f"cat notes.md\n{LIMIT}\nAPI Error: 529 Overloaded", is_error=True)),
+    step(says(LIMIT)),
+    raw(init(), result(LIMIT)),
+    step(ON_OVERAGE),
+    step(REJECTED),
+]
+
+
+def test_the_words_of_a_limit_alone_are_none(project: Project, agent: Agent) -> None:
+    agent.story(*NO_LIMITS)
+    run = project.build(str(len(NO_LIMITS)), "--max-stalls", "off", command=leaping())
+    assert (run.code, waits(project)) == (3, []), run.text
+    assert happened(project) == [*(f"#{number} ok" for number in range(1, len(NO_LIMITS) + 1)), "limit"]
+
+
+def test_what_failed_for_another_reason_is_no_limit(project: Project, agent: Agent) -> None:
+    wrong: list[Act] = [says(LIMIT), tool_result(LIMIT), REJECTED, result("It went wrong.", ok=False)]
+    broken = api_error("API Error: 500 Internal server error", "server_error", status=500)
+    agent.story(
+        raw(init(), *wrong, exit_code=1),
+        raw(init(), ON_OVERAGE, *broken, exit_code=1),
+        raw(init(), REJECTED, *broken, exit_code=1),
+        FINISHES,
+    )
+    assert project.build(command=leaping()).code == 0
+    trouble = "#2 trouble (not counted)"
+    assert happened(project) == ["#1 failed", trouble, "wait", trouble, "wait", "#2 ok", "done"]
+
+
+def says_in_text(project: Project, *lines: str) -> Run:
+    """A run of an agent that is not claude, prints this and exits with 1."""
+    script = project.root / "mine"
+    script.write_text("#!/bin/sh\ncat > /dev/null\n" + "".join(f'echo "{line}"\n' for line in lines) + "exit 1\n")
+    script.chmod(0o755)
+    return project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
+
+
+def test_a_limit_among_other_lines_of_another_agent_is_none(project: Project) -> None:
+    run = says_in_text(project, "Reading notes.md", LIMIT)
+    assert run.code == 1, run.text
+    assert happened(project) == ["#1 failed", "failures"]
+
+
+def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None:
+    run = says_in_text(project, LIMIT)
+    assert run.code == 3, run.text
+    assert happened(project) == ["#1 limit", "limit"]
