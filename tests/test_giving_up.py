@@ -1,0 +1,214 @@
+"""When ralph gives up (design sections 3 and 4): stalls, what counts as a change, and the one try after a block."""
+
+import re
+from pathlib import Path
+
+import pytest
+from away import Mailbox
+from ralph_driver import Project, paced
+from stories import Act, Agent, fails, hangs, init, raw, refused, runs, says, step, writes
+
+ONE_CHANCE = ("--max-stalls", "1", "--max-iterations", "1")
+MOVED, STALLED = 3, 4
+"""Exit codes of a run with one chance: its iterations are used up, or a person is needed."""
+NOTE = runs("echo 'Thought about it.' >> feature_PROGRESS.md")
+
+
+def take_block_out(project: Project) -> None:
+    """What a person does who has mended it."""
+    project.progress.write_text(re.sub(r"^RALPH_BLOCKED.*\n", "", project.progress_text, flags=re.MULTILINE))
+
+
+@pytest.fixture
+def tree(project: Project) -> Path:
+    """A repository in the middle of work: clean.py, edited.py changed, draft.txt untracked, *.log ignored."""
+    project.has_tasks("one", "x two")
+    for name, text in (("clean.py", "1\n"), ("edited.py", "1\n"), (".gitignore", "*.log\n")):
+        (project.root / name).write_text(text)
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "work")
+    (project.root / "edited.py").write_text("2\n")
+    (project.root / "draft.txt").write_text("1\n")
+    return project.root
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(step(ticks="one"), id="a tick"),
+        pytest.param(step(adds="three"), id="a new task"),
+        pytest.param(step(file="new.txt", commits="new"), id="a commit"),
+        pytest.param(step(commits="what was there"), id="a commit of what was changed before"),
+        pytest.param(step(runs("git add draft.txt")), id="a change staged and no more"),
+        pytest.param(step(runs("git commit -q -m half edited.py")), id="a commit of a part"),
+        pytest.param(step(writes("clean.py", "2\n")), id="an edit"),
+        pytest.param(step(writes("edited.py", "3\n")), id="another edit of an edited file"),
+        pytest.param(step(writes("edited.py", "1\n")), id="an edit taken back"),
+        pytest.param(step(writes("sub/new.txt", "")), id="an untracked file in a new folder"),
+        pytest.param(step(writes("draft.txt", "2\n")), id="another edit of an untracked file"),
+        pytest.param(step(runs("rm clean.py")), id="a file removed"),
+        pytest.param(step(runs("rm draft.txt")), id="an untracked file removed"),
+        pytest.param(step(runs("chmod +x clean.py")), id="a file made executable"),
+        pytest.param(step(writes("clean.py", "2\n"), ok=False), id="an edit, though the iteration failed"),
+    ],
+)
+def test_what_counts_as_a_change(project: Project, agent: Agent, deed: Act) -> None:
+    agent.story(deed)
+    run = project.build(*ONE_CHANCE)
+    assert run.code == MOVED, run.text
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(step(), id="nothing"),
+        pytest.param(step(NOTE), id="notes in the progress file"),
+        pytest.param(step(NOTE, runs("git add feature_PROGRESS.md")), id="the progress file staged"),
+        pytest.param(
+            step(NOTE, runs("git add feature_PROGRESS.md && git commit -q -m notes feature_PROGRESS.md")),
+            id="the progress file committed",
+        ),
+        pytest.param(step(runs("echo x > build.log; mkdir out; echo x > out/run.log")), id="ignored files"),
+        pytest.param(step(runs("echo 2 > clean.py; echo 1 > clean.py")), id="an edit put back at once"),
+        pytest.param(step(runs("mkdir empty")), id="an empty folder"),
+        pytest.param(step(runs("sed -i 's/x. two/ ] two/' feature_PROGRESS.md")), id="a tick taken back"),
+        pytest.param(step(NOTE, ok=False), id="a failure that leaves a note"),
+    ],
+)
+def test_what_does_not(project: Project, agent: Agent, deed: Act) -> None:
+    agent.story(deed)
+    run = project.build(*ONE_CHANCE)
+    assert run.code == STALLED, run.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("git -C within commit -q -a -m more", id="a commit"),
+        pytest.param("echo 3 > within/code.py", id="another edit of an edited file"),
+    ],
+)
+def test_a_repository_within_counts_as_well(project: Project, agent: Agent, command: str) -> None:
+    """git itself says of an untracked one only that it is there, of a submodule only that it is not as it was."""
+    project.has_tasks("one")
+    project.git("init", "-q", "within")
+    (project.root / "within" / "code.py").write_text("1\n")
+    project.git("-C", "within", "add", "code.py")
+    project.git("-C", "within", "commit", "-q", "-m", "work")
+    (project.root / "within" / "code.py").write_text("2\n")
+    agent.story(step(runs(command)))
+    run = project.build(*ONE_CHANCE)
+    assert run.code == MOVED, run.text
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        pytest.param("echo x > new.txt", MOVED, id="a new file"),
+        pytest.param("echo x >> there/there.txt", MOVED, id="a changed file in a folder"),
+        pytest.param("rm there/there.txt", MOVED, id="a file removed"),
+        pytest.param("true", STALLED, id="nothing"),
+        pytest.param("echo x >> feature_PROGRESS.md", STALLED, id="notes in the progress file"),
+    ],
+)
+def test_outside_of_a_repository(plain_project: Project, agent: Agent, command: str, code: int) -> None:
+    (plain_project.root / "there").mkdir()
+    (plain_project.root / "there" / "there.txt").write_text("x\n")
+    plain_project.has_tasks("one")
+    agent.story(step(runs(command)))
+    run = plain_project.build(*ONE_CHANCE)
+    assert run.code == code, run.text
+
+
+@pytest.mark.parametrize(
+    ("deed", "code"),
+    [
+        pytest.param(step(writes("../clean.py", "2\n")), MOVED, id="a file above counts"),
+        pytest.param(step(NOTE), STALLED, id="the progress file does not"),
+    ],
+)
+def test_in_a_folder_of_a_repository(project: Project, agent: Agent, tree: Path, deed: Act, code: int) -> None:
+    (tree / "sub").mkdir()
+    project.progress.rename(tree / "sub" / project.progress.name)
+    agent.story(deed)
+    run = project.ralph("../feature.md", *ONE_CHANCE, cwd=tree / "sub")
+    assert run.code == code, run.text
+
+
+def test_five_idle_iterations_need_a_person_who_is_told(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    project.has_tasks("one")
+    agent.story(step(), repeat=True)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (4, 5), run.text
+    assert re.search(r"^RALPH_BLOCKED: ralph: 5 iterations .*changed nothing", project.progress_text, re.MULTILINE)
+    assert "Ralph Blocked" in mailbox.titles[-1]
+    assert "changed nothing" in mailbox.notices[-1]
+    told = len(mailbox.notices)
+    again = project.build()
+    assert (again.code, again.text, len(agent.calls), len(mailbox.notices)) == (4, "", 5, told)
+
+
+def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(*[fails()] * 3, fails("Again."), step(ticks="one"), *[fails()] * 3)
+    assert (project.build().code, len(agent.calls)) == (1, 3)
+    assert (project.build().code, len(agent.calls)) == (4, 3), "the file keeps it from going on"
+    take_block_out(project)
+    assert (project.build().code, len(agent.calls)) == (1, 4), "one failure is enough"
+    assert re.search(r"^RALPH_BLOCKED: ralph: an iteration failed.*: Again\.$", project.progress_text, re.MULTILINE)
+    take_block_out(project)
+    assert (project.build().code, len(agent.calls)) == (1, 8), "a good one makes it three again"
+    assert "\nRALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
+
+
+def test_after_stalls_too_there_is_one_try(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(), repeat=True)
+    project.build("--max-stalls", "2")
+    take_block_out(project)
+    run = project.build("--max-stalls", "2")
+    assert (run.code, len(agent.calls)) == (4, 3), run.text
+
+
+def test_whoever_starts_ralph_from_a_terminal_is_there_to_mend_it(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(*[fails()] * 3, fails(), step(ticks="one", writes_done=True))
+    project.build()
+    for code, calls in ((1, 4), (0, 5)):
+        run = project.ralph_tty("feature.md", "--delay", "0")
+        assert (run.code, len(agent.calls)) == (code, calls), run.text
+        assert "took RALPH_BLOCKED out of feature_PROGRESS.md" in run.stdout
+    assert "RALPH_BLOCKED" not in project.progress_text
+
+
+def test_a_block_of_the_agents_own_stays_on_a_terminal_too(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", status="RALPH_BLOCKED: which database?")
+    run = project.ralph_tty("feature.md")
+    assert (run.code, agent.calls) == (4, [])
+    assert "which database?" in run.stdout
+
+
+def test_what_a_watchdog_ends_after_a_tick_or_a_commit_is_no_failure(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(
+        raw(init(), *step(ticks="one")["acts"][1:-1], hangs()),
+        raw(init(), writes("new.txt", ""), runs("git add new.txt"), says("."), runs("git commit -q -m new"), hangs()),
+        step(ticks="all", writes_done=True),
+    )
+    run = project.build("--max-failures", "1", "--idle-timeout", "1.5s")
+    assert (run.code, len(agent.calls)) == (0, 3), run.text
+    assert run.text.count("silent for longer than idle-timeout") == 2
+
+
+def test_trouble_outside_opens_no_breaker(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(refused("API Error: Repeated 529 Overloaded errors", "overloaded", status=529), repeat=True)
+    run = project.build("--max-failures", "1", command=paced(speed=20_000))
+    assert (run.code, "RALPH_BLOCKED" in project.progress_text) == (1, False), run.text
+    assert "trouble for an hour" in run.stderr
+    calls = len(agent.calls)
+    agent.story(fails(), step(ticks="all", writes_done=True))
+    assert (project.build().code, len(agent.calls)) == (0, calls + 2), "nor leaves it half open"

@@ -1,0 +1,230 @@
+"""What a run leaves behind and tells (design sections 9 and 10): journal, transcripts, the last notice, heartbeats."""
+
+import json
+import re
+import signal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from away import Mailbox
+from http_server import Answer, Bad, Server
+from leaps import leaping
+from ralph_driver import Project, eventually, paced
+from stories import Agent, at_limit, fails, init, raw, result, says, step, ticks, waits_for
+
+USED = {
+    "claude-sonnet-5": {"inputTokens": 10, "outputTokens": 20, "cacheReadInputTokens": 30, "costUSD": 0.1},
+    "claude-haiku-4-5": {"inputTokens": 1, "outputTokens": 2, "cacheCreationInputTokens": 3, "costUSD": 0.02},
+}
+HEAD = {"timestamp", "event", "run", "mode", "iteration", "success", "message"}
+LINES = {
+    "iteration": HEAD
+    | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays"}
+    | {"tasks", "commits", "changed", "transcript"},
+    "wait": HEAD | {"why", "until", "planned_s"},
+    "verify": HEAD | {"command", "duration_s", "output"},
+    "run": HEAD
+    | {"ended", "iterations", "duration_s", "waits", "waited_s", "cost_usd", "cost_at_least", "tasks", "commits"},
+}
+HOURS = leaping()
+
+
+def only(lines: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
+    return [line for line in lines if line["event"] == event]
+
+
+def journal_file(project: Project) -> Path:
+    (folder,) = project.state_folders
+    return folder / "journal.jsonl"
+
+
+@pytest.fixture
+def eventful(project: Project, agent: Agent) -> Project:
+    """A run with a wait, an iteration that costs and commits, a failure, a refused claim and a verified one."""
+    project.has_tasks("one", "two", "three")
+    paid = init(key_source="ANTHROPIC_API_KEY")
+    good = [ticks("one"), *step(file="made.txt", commits="made")["acts"][1:-1], says("One is ticked.")]
+    agent.story(
+        at_limit(),
+        raw(paid, *good, result("One is ticked.", cost_usd=0.12, modelUsage=USED)),
+        fails("The disk is on fire."),
+        step(writes_done=True),
+        step(ticks="all", writes_done=True),
+    )
+    run = project.build("--verify", "true", command=HOURS)
+    assert run.code == 0, run.text
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.text), "no colour, no control characters"
+    return project
+
+
+def test_the_journal_has_a_line_for_all_that_happened(eventful: Project) -> None:
+    lines = eventful.journal()
+    assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 3, "verify", "iteration", "run"]
+    assert all(line.keys() == LINES[line["event"]] for line in lines), lines
+    assert len({line["run"] for line in lines}) == 1
+    assert {line["mode"] for line in lines} == {"build"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["timestamp"]) for line in lines)
+    assert all(one["timestamp"] <= other["timestamp"] for one, other in pairwise(lines))
+    iterations = only(lines, "iteration")
+    assert [(line["iteration"], line["ended"], line["success"], line["counted"]) for line in iterations] == [
+        (1, "limit", False, False),
+        (1, "ok", True, True),
+        (2, "failed", False, True),
+        (3, "ok", False, True),
+        (4, "ok", True, True),
+    ]
+    assert "The disk is on fire." in iterations[2]["message"]
+    assert "2 tasks are not ticked" in iterations[3]["message"]
+
+
+def test_a_line_says_what_an_iteration_came_to(eventful: Project) -> None:
+    line = only(eventful.journal(), "iteration")[1]
+    assert line["tokens"] == {"input": 11, "output": 22, "cache_read": 30, "cache_write": 3}
+    assert (line["cost_usd"], line["cost_at_least"], line["model"]) == (0.12, False, "claude-sonnet-5")
+    assert (line["pays"], line["message"]) == ("ANTHROPIC_API_KEY", "One is ticked.")
+    assert line["tasks"] == {"done": 1, "total": 3, "ticked": 1, "new": 0}
+    added = sum(int(file.split()[0]) for file in eventful.git("show", "--numstat", "--format=").splitlines())
+    head = eventful.git("rev-parse", "HEAD").strip()
+    assert line["commits"] == {"count": 1, "added": added, "removed": 0, "head": head}
+    assert line["changed"] == 1
+    assert 0 < line["duration_s"] < 20
+    transcript = journal_file(eventful).with_name("transcripts") / line["transcript"]
+    assert "One is ticked." in transcript.read_text()
+
+
+def test_waits_checks_and_the_run_have_lines_of_their_own(eventful: Project) -> None:
+    lines = eventful.journal()
+    (wait,), (check,), (run,) = (only(lines, event) for event in ("wait", "verify", "run"))
+    assert (wait["why"], wait["iteration"], wait["success"]) == ("limit", 1, True)
+    assert 3000 < wait["planned_s"] < 3700
+    assert wait["until"] > wait["timestamp"]
+    assert (check["command"], check["success"], check["iteration"]) == ("true", True, 4)
+    assert (run["ended"], run["success"], run["iterations"], run["commits"]) == ("done", True, 4, 1)
+    assert (run["tasks"], run["waits"]) == ({"done": 3, "total": 3}, 1)
+    assert run["cost_usd"] == pytest.approx(0.12 + 3 * 0.01)
+    assert run["waited_s"] == pytest.approx(wait["planned_s"], abs=5)
+
+
+def test_the_last_notice_says_all_that_one_wants_to_know_in_the_morning(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    project.has_tasks("one", "two", "three")
+    paid = init(key_source="ANTHROPIC_API_KEY")
+    agent.story(
+        at_limit(),
+        raw(paid, ticks("one"), *step(file="made.txt", commits="made")["acts"][1:-1], result(cost_usd=1.5)),
+        *[step()] * 5,
+        step(blocks="which database?"),
+    )
+    assert project.build("--max-stalls", "off", command=HOURS).code == 4
+    title, *lines = mailbox.notices[-1].splitlines()
+    assert "Ralph Blocked" in title
+    told = dict(line.split(": ", 1) for line in lines if ": " in line)
+    assert (told["Plan"], told["Mode"], told["Repo"]) == ("feature", "build", "repo")
+    assert told["Reason"] == "which database?"
+    assert told["To go on"] == "mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
+    assert told["Tasks"] == "1 of 3 done, 2 left"
+    assert (told["Iterations"], told["Commits"]) == ("7", "1")
+    assert re.fullmatch(r"1h0\dm \(1 time\)", told["Waited"])
+    assert re.fullmatch(r"1h0\dm", told["Time"])
+    assert told["Cost"] == "$1.56, paid by the API key in ANTHROPIC_API_KEY"
+    last = [line for line in lines if line.startswith("#")]
+    assert [line.partition(" ")[0] for line in last] == ["#3", "#4", "#5", "#6", "#7"]
+    assert re.fullmatch(r"#7 · 1/3 tasks · \S+ · \$0\.01", last[-1])
+
+
+# What is not as it should be.
+
+
+def test_a_torn_line_does_not_spoil_the_next(project: Project, agent: Agent) -> None:
+    agent.story(step(), repeat=True)
+    project.build("1")
+    journal = journal_file(project)
+    with journal.open("a") as file:
+        file.write('{"timestamp": "2026-11-20T2')
+    assert project.build("1").code == 3
+    texts = journal.read_text().splitlines()
+    torn = [text for text in texts if text.startswith('{"timestamp": "2026-11-20T2') and not text.endswith("}")]
+    assert [json.loads(text)["event"] for text in texts if text not in torn] == ["iteration", "run"] * 2
+    assert len(torn) <= 1
+
+
+@pytest.mark.parametrize("broken", ["a folder", "a full disk"])
+def test_a_journal_that_cannot_be_written_is_said_once(project: Project, agent: Agent, broken: str) -> None:
+    project.has_tasks("one")
+    agent.story(step(), step(), step(ticks="all", writes_done=True))
+    project.build("1")
+    journal = journal_file(project)
+    journal.unlink()
+    if broken == "a folder":
+        journal.mkdir()
+    else:
+        journal.symlink_to("/dev/full")
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 3), run.text
+    assert run.stderr.count("journal.jsonl: cannot be written") == 1
+
+
+def test_no_transcript_is_overwritten_when_an_iteration_is_repeated(project: Project, agent: Agent) -> None:
+    agent.story(at_limit(says("First.")), at_limit(says("Second.")), step(says("Third."), writes_done=True))
+    assert project.build(command=HOURS).code == 0
+    files = {Path(name).name: data for name, data in project.transcripts().items()}
+    run = project.journal()[0]["run"]
+    for name, words in (("0001", b"First."), ("0001-2", b"Second."), ("0001-3", b"Third.")):
+        assert words in files[f"{run}-{name}.jsonl"]
+        assert b"feature.md" in files[f"{run}-{name}.prompt.md"]
+    written = [line["transcript"] for line in only(project.journal(), "iteration")]
+    assert written == [f"{run}-0001.jsonl", f"{run}-0001-2.jsonl", f"{run}-0001-3.jsonl"]
+
+
+def test_the_oldest_transcripts_go_first_and_what_was_kept_stays(project: Project, agent: Agent) -> None:
+    agent.story(step(says("x" * 2000)), repeat=True)
+    project.build("2", "--max-stalls", "off")
+    (folder,) = project.state_folders
+    (folder / "kept").mkdir()
+    (folder / "kept" / "mine").write_text("x" * 9000)
+    project.build("1", "--keep-transcripts", "6kB")
+    names = sorted(Path(name).name for name in project.transcripts() if name.endswith(".jsonl"))
+    first, last = project.journal()[0]["run"], project.journal()[-1]["run"]
+    assert names == sorted([f"{first}-0002.jsonl", f"{last}-0001.jsonl"])
+    assert (folder / "kept" / "mine").exists()
+    assert len(project.journal()) == 5, "the journal is no transcript"
+
+
+# A monitor.
+
+
+def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(project: Project, agent: Agent) -> None:
+    with Server() as server:
+        project.env["RALPH_HEARTBEAT_URL"] = server.url("/ping/s3cr3t")
+        unknown = at_limit(resets_in_s=None, text="You've hit your limit")
+        agent.story(step(), step(waits_for("go")), unknown, unknown, unknown, step(writes_done=True))
+        running = project.start("feature.md", "--delay", "0", command=paced(speed=4000))
+        server.wait_for(1)
+        eventually(lambda: len(agent.calls) == 2)
+        before = len(server.received)
+        agent.let("go")
+        run = running.wait()
+        assert run.code == 0, run.text
+        assert before == 1
+        beats = len(server.received) - before
+        assert 6 <= beats <= 9, "five turns of the agent, and four during waits of 5, 10 and 20 minutes"
+    assert {(one.method, one.path, one.body) for one in server.received} == {("GET", "/ping/s3cr3t", b"")}
+    assert "s3cr3t" not in run.text
+
+
+@pytest.mark.parametrize("answer", [Answer(status=404), Bad.HANG], ids=["gone", "hanging"])
+def test_a_monitor_that_does_not_answer_is_said_once_and_delays_nothing(
+    project: Project, agent: Agent, answer: Answer | Bad
+) -> None:
+    with Server(answer) as server:
+        project.env["RALPH_HEARTBEAT_URL"] = server.url("/ping/s3cr3t")
+        agent.story(step(), repeat=True)
+        running = project.start("feature.md", "3", "--delay", "0")
+        eventually(lambda: "limit reached" in running.stdout, 5)
+        running.signal(signal.SIGINT)
+        run = running.wait(3)
+        assert (run.code, len(agent.calls)) == (3, 3), run.text
+    assert run.stderr.count("heartbeat: not sent") == 1, run.text
+    assert "s3cr3t" not in run.text

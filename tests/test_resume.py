@@ -1,0 +1,171 @@
+"""The next start (design sections 4, 7 and 8): after a death it goes on; when there is nothing to do it is silent."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from away import Mailbox
+from leaps import leaping
+from offspring import Offspring
+from ralph_driver import Project, Running, alive, eventually, marked
+from stories import Act, Agent, at_limit, hangs, init, marks, raw, says, starts, step, waits_for, writes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
+
+BUILD = ("feature.md", "build", "--delay", "0")
+DONE = step(ticks="all", writes_done=True)
+LOCK = ".git/index.lock"
+
+
+def guardian_of(running: Running, mark: str) -> int:
+    """The pid of a run's guardian: it has ralph's command line, and is not ralph."""
+    command = Path(f"/proc/{running.pid}/cmdline").read_bytes()
+    others = [pid for pid in marked(mark) if pid != running.pid]
+    (guardian,) = [pid for pid in others if Path(f"/proc/{pid}/cmdline").read_bytes() == command]
+    return guardian
+
+
+def dies(running: Running, mark: str) -> None:
+    """kill -9 of ralph and of its guardian, as when memory runs out; nobody is left to end the agent."""
+    os.kill(guardian_of(running, mark), signal.SIGKILL)
+    running.signal(signal.SIGKILL)
+    running.wait()
+
+
+@pytest.fixture
+def orphaned(project: Project, agent: Agent, offspring: Offspring, mark: str) -> Iterator[Project]:
+    """A run that has died in its second iteration and has left an agent, its tool and git's lock."""
+    project.has_tasks("one", "two")
+    tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), writes(LOCK, "")]
+    agent.story(step(ticks="one"), raw(init(), *tools, marks("on"), hangs()), DONE)
+    running = project.start(*BUILD)
+    eventually(lambda: agent.reached("on") and len(offspring.alive()) == 2)
+    dies(running, mark)
+    yield project
+    for call in agent.calls:
+        if alive(call.pid):
+            os.kill(call.pid, signal.SIGKILL)
+
+
+def test_after_a_death_the_same_command_clears_up_and_goes_on(
+    orphaned: Project, agent: Agent, offspring: Offspring
+) -> None:
+    left = agent.calls[1].pid
+    assert (alive(left), offspring.alive()) == (True, ["hidden", "tool"]), "otherwise this test proves nothing"
+    died = orphaned.journal()[-1]["run"]
+    run = orphaned.build()
+    assert (run.code, alive(left), offspring.alive(), len(agent.calls)) == (0, False, [], 3), run.text
+    assert run.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
+    assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr
+    assert f"removed {orphaned.root / LOCK}, left behind by that iteration" in run.stderr
+    assert not (orphaned.root / LOCK).exists()
+    dead = [line for line in orphaned.journal() if line["ended"] == "died"]
+    assert [(line["run"], line["iteration"], line["success"]) for line in dead] == [(died, 2, False)]
+    again = orphaned.build()
+    assert (again.code, again.text) == (0, "")
+
+
+def test_the_record_of_the_last_try_is_named(project: Project, agent: Agent, mark: str) -> None:
+    agent.story(at_limit(), raw(init(), says("The second try."), marks("on"), waits_for("end")), DONE)
+    running = project.start(*BUILD, command=leaping())
+    eventually(lambda: agent.reached("on"))
+    dies(running, mark)
+    agent.let("end")
+    named = project.build("1").stderr.partition("its record is ")[2].splitlines()[0]
+    assert "The second try." in Path(named).read_text()
+
+
+@pytest.mark.parametrize(("word", "code"), [("RALPH_STOP", 3), ("RALPH_BLOCKED: a key is missing", 4)])
+def test_what_was_left_running_ends_also_when_there_is_nothing_to_do(
+    orphaned: Project, agent: Agent, offspring: Offspring, word: str, code: int
+) -> None:
+    orphaned.progress.write_text(orphaned.progress_text.replace("IN_PROGRESS", word))
+    run = orphaned.build()
+    assert (run.code, offspring.alive(), len(agent.calls)) == (code, [], 2), run.text
+    assert "ended what the run before left running" in run.stderr
+    again = orphaned.build()
+    assert (again.code, again.text) == (code, "")
+
+
+def test_another_plan_in_the_same_tree_ends_it_too(orphaned: Project, agent: Agent, offspring: Offspring) -> None:
+    (orphaned.root / "other.md").write_text("# Another feature\n")
+    agent.story(step(writes_done=True), progress="other_PROGRESS.md")
+    run = orphaned.ralph("other.md", "--delay", "0")
+    assert (run.code, offspring.alive()) == (0, []), run.text
+    assert "ended what the run before left running" in run.stderr
+
+
+def test_so_does_a_start_that_finds_no_agent(orphaned: Project, offspring: Offspring) -> None:
+    run = orphaned.build("--agent", "./missing")
+    assert (run.code, offspring.alive()) == (1, []), run.text
+
+
+def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent, mark: str) -> None:
+    project.has_tasks("one")
+    (project.root / LOCK).touch()
+    agent.story(raw(init(), marks("on"), waits_for("end")), DONE)
+    running = project.start(*BUILD)
+    eventually(lambda: agent.reached("on"))
+    dies(running, mark)
+    agent.let("end")
+    run = project.build()
+    assert (run.code, (project.root / LOCK).exists()) == (0, True), run.text
+
+
+@pytest.mark.parametrize(
+    ("story", "delay"),
+    [
+        pytest.param([step(ticks="one")], "10m", id="between two iterations"),
+        pytest.param([at_limit()], "0", id="in a wait for a limit"),
+    ],
+)
+def test_a_death_between_iterations_is_nobodys_failure(
+    project: Project, agent: Agent, mark: str, story: list[Act], delay: str
+) -> None:
+    project.has_tasks("one", "two")
+    agent.story(*story, DONE)
+    running = project.start("feature.md", "--delay", delay)
+    eventually(lambda: "waiting until" in running.stdout or "#1 ·" in running.stdout)
+    dies(running, mark)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "killed" not in run.text
+
+
+# Starts of cron that find nothing to do.
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("RALPH_DONE", 0), ("RALPH_BLOCKED: which database?", 4), ("RALPH_STOP", 3)]
+)
+def test_a_start_that_has_nothing_to_do_is_silent(project: Project, agent: Agent, status: str, code: int) -> None:
+    mailbox = Mailbox(project)
+    project.has_tasks("one", status=status)
+    before = project.progress.read_bytes()
+    run = project.ralph("feature.md")
+    assert (run.code, run.text, agent.calls, mailbox.notices) == (code, "", [], [])
+    assert project.progress.read_bytes() == before
+    assert not project.state_folders, "it leaves nothing"
+
+
+def test_a_start_that_finds_another_at_work_is_silent(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    agent.story(step(waits_for("go"), writes_done=True))
+    first = project.start(*BUILD)
+    eventually(lambda: agent.calls)
+    told = eventually(lambda: mailbox.notices)
+    run = project.ralph("feature.md")
+    assert (run.code, run.text, mailbox.notices) == (75, "", told)
+    agent.let("go")
+    assert first.wait().code == 0
+
+
+def test_a_path_without_claude_is_named(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    run = project.ralph("feature.md", env={"PATH": "/usr/bin:/bin"})
+    assert (run.code, agent.calls, mailbox.notices) == (1, [], []), run.text
+    assert "claude is not on the PATH, which is /usr/bin:/bin" in run.stderr
+    assert not project.progress.exists()

@@ -1,0 +1,348 @@
+"""The verify command (design section 5, under Done): real runs, what it prints, and who dies in the middle of it."""
+
+import re
+import shlex
+import signal
+
+import pytest
+from away import Mailbox
+from offspring import Offspring
+from ralph_driver import Project, Run, Running, eventually, paced
+from stories import Agent, edits, hangs, init, marks, raw, runs, step, writes
+
+from ralph import progress
+
+CLAIM = step(ticks="all", writes_done=True)
+FORGED = "Verified: 2026-11-20 22:14:03 0123456789"
+BUILD = ("feature.md", "build", "--delay", "0")
+
+
+class Check:
+    """A verify command that counts its runs and then does `command`."""
+
+    def __init__(self, project: Project, command: str = "true") -> None:
+        self._count = project.home / "count"
+        self._count.touch()
+        self._command = command
+
+    @property
+    def option(self) -> tuple[str, str]:
+        return ("--verify", f"echo run >> {shlex.quote(str(self._count))}; {self._command}")
+
+    @property
+    def runs(self) -> int:
+        return len(self._count.read_text().split())
+
+
+def verified(project: Project) -> bool:
+    return progress.parse(project.progress.read_bytes()).verified
+
+
+def verification(project: Project) -> str:
+    """The section that says why RALPH_DONE was taken back."""
+    return project.progress_text.partition("\n## Verification\n")[2]
+
+
+def once_free(project: Project, *args: str) -> Run:
+    """Another start, repeated while the guardian of the one before still has the lock."""
+
+    def try_it() -> Run | None:
+        run = project.build(*args)
+        return None if run.code == 75 else run
+
+    run = eventually(try_it)
+    assert run
+    return run
+
+
+# What passes, and what does not.
+
+
+def test_what_passes_is_done_and_the_next_start_believes_it(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    check = Check(project, f"test -e made.txt && {{ {offspring.hidden('server')} & }}")
+    project.has_tasks("one")
+    agent.story(step(ticks="all", file="made.txt", writes_done=True, commits="made"))
+    run = project.build(*check.option)
+    commit = project.git("rev-parse", "HEAD")[:10]
+    assert run.code == 0, run.text
+    assert re.search(
+        rf"^RALPH_DONE\nVerified: 2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d {commit}\n", project.progress_text, re.MULTILINE
+    )
+    assert offspring.alive() == []
+    again = project.build(*check.option)
+    assert (again.code, again.text, check.runs, len(agent.calls)) == (0, "", 1, 1)
+
+
+def test_what_is_not_committed_is_said_with_the_commit(project: Project, agent: Agent) -> None:
+    agent.story(step(file="made.txt", writes_done=True))
+    assert project.build("--verify", "touch build.out").code == 0
+    assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE)
+
+
+def test_what_the_command_leaves_is_not_the_agents_change(project: Project, agent: Agent) -> None:
+    agent.story(step(file="made.txt", writes_done=True, commits="made"))
+    assert project.build("--verify", "touch build.out").code == 0
+    assert "-dirty" not in project.progress_text
+
+
+def test_outside_of_a_repository_there_is_no_commit(plain_project: Project, agent: Agent) -> None:
+    agent.story(CLAIM if plain_project.progress.exists() else step(writes_done=True))
+    assert plain_project.build("--verify", "true").code == 0
+    assert re.search(r"^Verified: \S+ \S+$", plain_project.progress_text, re.MULTILINE)
+
+
+def test_what_fails_is_taken_back_and_the_next_iteration_can_read_why(project: Project, agent: Agent) -> None:
+    check = Check(project, "echo 'FAIL: expected 3, got 4'; test -e mended.txt || exit 7")
+    project.has_tasks("one", notes="\nMine.\n")
+    agent.story(
+        CLAIM, step(runs("cp feature_PROGRESS.md seen.md"), writes("mended.txt", ""), writes_done=True, commits="m")
+    )
+    run = project.build(*check.option)
+    assert (run.code, check.runs, len(agent.calls)) == (0, 2, 2), run.text
+    seen = (project.root / "seen.md").read_text()
+    assert "\nIN_PROGRESS\n" in seen
+    section = seen.partition("\n## Verification\n")[2]
+    assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
+    assert "\n> FAIL: expected 3, got 4\n" in section
+    assert "RALPH_DONE refused" in run.stderr
+    assert "## Verification" not in project.progress_text
+    assert project.progress_text.endswith("## Notes\n\nMine.\n")
+
+
+def test_what_fails_again_and_again_needs_a_person(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    check = Check(project, "exit 1")
+    project.has_tasks("one")
+    agent.story(CLAIM, repeat=True)
+    run = project.build(*check.option)
+    assert (run.code, check.runs, len(agent.calls)) == (4, 3, 3), run.text
+    assert "\nRALPH_BLOCKED: ralph: " in project.progress_text
+    assert "exited with 1" in mailbox.notices[-1]
+    again = project.build(*check.option)
+    assert (again.code, again.text, check.runs) == (4, "", 3)
+
+
+def test_a_command_that_does_not_exist_is_named(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    run = project.build("1", "--verify", "mkae test")
+    assert run.code == 3, run.text
+    assert "the verify command `mkae test` exited with 127" in run.stderr
+    assert re.search(r"^> .*mkae.*not found", verification(project), re.MULTILINE)
+
+
+def test_unticked_tasks_are_refused_before_it_runs(project: Project, agent: Agent) -> None:
+    check = Check(project)
+    project.has_tasks("one", "two")
+    agent.story(step(ticks="one", writes_done=True))
+    run = project.build("1", *check.option)
+    assert (run.code, check.runs) == (3, 0), run.text
+    assert "two" in verification(project)
+
+
+# Whoever wrote RALPH_DONE.
+
+
+@pytest.mark.parametrize("note", ["", FORGED + "\n"], ids=["", "which was verified once before"])
+def test_a_persons_done_is_verified_when_it_was_not(project: Project, agent: Agent, note: str) -> None:
+    mailbox, check = Mailbox(project), Check(project)
+    project.has_tasks("one", status="RALPH_DONE\n" + note)
+    run = project.build(*check.option)
+    assert (run.code, check.runs, agent.calls) == (0, 0 if note else 1, []), run.text
+    assert (verified(project), mailbox.notices) == (True, [])
+
+
+def test_a_persons_done_that_fails_is_built_on(project: Project, agent: Agent) -> None:
+    check = Check(project, "test -e made.txt")
+    project.has_tasks("x one", status="RALPH_DONE")
+    agent.story(step(file="made.txt", writes_done=True))
+    run = project.build(*check.option)
+    assert (run.code, check.runs, len(agent.calls), verified(project)) == (0, 2, 1, True), run.text
+
+
+def test_the_command_may_stand_in_the_plan(project: Project, agent: Agent) -> None:
+    (project.root / "feature.md").write_text("# A feature\n\nRALPH_VERIFY: test -e made.txt\n")
+    agent.story(step(writes_done=True), step(file="made.txt", writes_done=True))
+    run = project.build()
+    assert (run.code, len(agent.calls), verified(project)) == (0, 2, True), run.text
+
+
+def test_an_agent_that_writes_verified_itself_is_verified_all_the_same(project: Project, agent: Agent) -> None:
+    check = Check(project, "exit 1")
+    project.has_tasks("one")
+    agent.story(step(edits("IN_PROGRESS", f"RALPH_DONE\n\n{FORGED}"), ticks="all"))
+    run = project.build("1", *check.option)
+    assert (run.code, check.runs) == (3, 1), run.text
+    assert FORGED not in project.progress_text
+
+
+@pytest.mark.parametrize("word", ["RALPH_BLOCKED: a key is missing", "RALPH_STOP"])
+def test_nor_does_it_help_to_write_another_word_as_well(project: Project, agent: Agent, word: str) -> None:
+    check = Check(project, "exit 1")
+    project.has_tasks("one")
+    agent.story(step(edits("IN_PROGRESS", f"{word}\nRALPH_DONE\n{FORGED}"), ticks="all"), step())
+    project.build(*check.option)
+    project.progress.write_text(project.progress_text.replace(word + "\n", ""))
+    run = project.build("1", *check.option)
+    assert (run.code, len(agent.calls), verified(project)) == (3, 2, False), run.text
+
+
+def test_nor_that_nothing_was_to_be_verified_at_that_time(project: Project, agent: Agent) -> None:
+    check = Check(project)
+    agent.story(step(edits("IN_PROGRESS", f"RALPH_DONE\n{FORGED}")))
+    assert project.build().code == 0
+    assert project.build(*check.option).code == 0
+    assert (check.runs, len(agent.calls)) == (1, 1)
+
+
+# Its time, and its end.
+
+
+def test_it_is_ended_with_all_it_started_when_its_time_is_over(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    tree = f"{offspring.stubborn('stubborn')} & {offspring.hidden('hidden')} & {offspring.daemon('daemon')}; sleep 600"
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    bounds = ("--verify-timeout", "1s", "--verify", f"echo begun; touch .git/index.lock; {tree}")
+    run = project.build("1", *bounds, command=paced(interrupt_s=0.5, terminate_s=0.5))
+    assert (run.code, offspring.alive()) == (3, []), run.text
+    assert all(offspring.pid(name) for name in ("stubborn", "hidden", "daemon")), "otherwise this test proves nothing"
+    assert "had not ended after 1s" in verification(project)
+    assert "\n> begun\n" in verification(project)
+    assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
+
+
+def until_it_verifies(project: Project, agent: Agent, offspring: Offspring) -> Running:
+    """A run whose verify command has begun, and never ends."""
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
+    running = project.start(*BUILD, "--verify", command, command=paced(interrupt_s=0.5))
+    eventually(lambda: offspring.alive() == ["check", "hidden"])
+    return running
+
+
+def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    running = until_it_verifies(project, agent, offspring)
+    running.signal(signal.SIGINT)
+    run = running.wait()
+    assert (run.code, offspring.alive()) == (-signal.SIGINT, []), run.text
+    assert ("RALPH_DONE" in project.progress_text, verified(project)) == (True, False)
+    check = Check(project)
+    assert (project.build(*check.option).code, check.runs, len(agent.calls)) == (0, 1, 1)
+    assert verified(project)
+
+
+def test_a_ralph_that_is_killed_in_the_middle_leaves_nothing_running(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    running = until_it_verifies(project, agent, offspring)
+    running.signal(signal.SIGKILL)
+    running.wait()
+    eventually(lambda: not offspring.alive())
+    check = Check(project)
+    run = once_free(project, *check.option)
+    assert (run.code, check.runs, len(agent.calls), verified(project)) == (0, 1, 1, True), run.text
+
+
+def test_a_ralph_that_is_killed_between_claim_and_verdict_does_not_believe_it_later(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one")
+    agent.story(
+        raw(init(), *step(ticks="all")["acts"], edits("IN_PROGRESS", f"RALPH_DONE\n{FORGED}"), marks("on"), hangs())
+    )
+    check = Check(project, "echo no; exit 1")
+    running = project.start(*BUILD, *check.option)
+    eventually(lambda: agent.reached("on"))
+    running.signal(signal.SIGKILL)
+    running.wait()
+    agent.story(step())
+    run = once_free(project, "1", *check.option)
+    assert (run.code, check.runs) == (3, 1), run.text
+    assert (FORGED in project.progress_text, "\n> no\n" in verification(project)) == (False, True)
+
+
+# What it prints, and what it does to the file.
+
+NASTY = rb"""
+printf '\033]0;title\007\033[31mred\033[0m\000\377\n'
+printf '```\n# Heading\nRALPH_DONE\nRALPH_BLOCKED: no\n- [ ] no task\n- [x] none\n## Verification\n> ```\n'
+"""
+
+
+def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent: Agent) -> None:
+    script = project.home / "check.sh"
+    script.write_bytes(b"yes 'a line of it' | head -c 5200000\n" + NASTY + b"exit 3\n")
+    project.has_tasks("one", notes="\n```\nan open fence\n")
+    agent.story(CLAIM)
+    run = project.build("1", "--verify", f"sh {script}")
+    assert run.code == 3, run.text
+    now = progress.parse(project.progress.read_bytes())
+    assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, ())
+    assert "\n> red\N{REPLACEMENT CHARACTER}\n" in verification(project)
+    assert not set(project.progress_text) & set("\x1b\0\x07")
+    assert project.progress.stat().st_size < 10_000
+    agent.story(step(writes_done=True))
+    assert project.build("--verify", "true").code == 0
+    assert project.progress_text.endswith("\n```\nan open fence\n")
+    (log,) = [data for name, data in project.transcripts().items() if name.endswith("0001.verify.log") and data]
+    assert len(log) > 5_000_000, "all of it is there for a person"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "kept"),
+    [
+        pytest.param("echo mine >> feature_PROGRESS.md", 0, "mine", id="a note, and it passes"),
+        pytest.param("echo mine >> feature_PROGRESS.md; exit 1", 3, "mine", id="a note, and it fails"),
+        pytest.param("sed -i 's/RALPH_DONE/&\\nVerified: x/' feature_PROGRESS.md; exit 1", 3, "one", id="it forges"),
+        pytest.param("sed -i s/RALPH_DONE/IN_PROGRESS/ feature_PROGRESS.md", 3, "one", id="it takes done back"),
+        pytest.param("rm feature_PROGRESS.md", 0, "one", id="it removes the file, and passes"),
+        pytest.param("rm feature_PROGRESS.md; exit 1", 3, "one", id="it removes the file, and fails"),
+    ],
+)
+def test_a_command_that_edits_the_progress_file(
+    project: Project, agent: Agent, command: str, code: int, kept: str
+) -> None:
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    run = project.build("1", "--verify", command)
+    assert (run.code, kept in project.progress_text) == (code, True), run.text
+    assert verified(project) == (code == 0)
+    assert "\nVerified: x\n" not in project.progress_text
+
+
+def test_it_knows_no_secrets_and_reads_nothing(project: Project, agent: Agent) -> None:
+    project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
+    agent.story(step(writes_done=True))
+    run = project.build("--verify", "env > env.txt; cat > stdin.txt")
+    assert run.code == 0, run.text
+    assert "s3cr3t" not in (project.root / "env.txt").read_text()
+    assert (project.root / "stdin.txt").read_bytes() == b""
+
+
+def test_what_it_leaves_is_no_progress_of_an_agent_that_does_nothing(project: Project, agent: Agent) -> None:
+    """It claims and does nothing in turns, while each check leaves a new file behind."""
+    project.has_tasks("x one")
+    agent.story(*[step(writes_done=True), step()] * 4)
+    run = project.build("--max-stalls", "3", "--verify", "date +%N >> check.out; exit 1")
+    assert (run.code, len(agent.calls)) == (4, 3), run.text
+
+
+def test_of_two_checks_in_one_iteration_both_are_recorded(project: Project, agent: Agent) -> None:
+    """The second is a person's, who writes RALPH_DONE during the pause."""
+    project.has_tasks("one")
+    agent.story(CLAIM, step())
+    running = project.start("feature.md", "build", "--delay", "1m", "--verify", "test -e ok || { echo first; exit 1; }")
+    eventually(lambda: "RALPH_DONE refused" in running.stderr)
+    eventually(lambda: "#1 ·" in running.stdout)
+    (project.root / "ok").touch()
+    project.progress.write_text(project.progress_text.replace("IN_PROGRESS", "RALPH_DONE", 1))
+    assert running.wait().code == 0
+    logs = [data for name, data in project.transcripts().items() if "verify" in name and name.endswith(".log")]
+    assert sorted(logs) == [b"", b"first\n"]

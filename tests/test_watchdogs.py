@@ -1,0 +1,224 @@
+"""Agents that hang, take too long, print too much or fill their context (design section 6): how they are ended."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import pytest
+from offspring import Offspring
+from ralph_driver import Project, paced
+from stories import (
+    Act,
+    Agent,
+    hangs,
+    init,
+    marks,
+    prints,
+    raw,
+    result,
+    says,
+    sleeps,
+    starts,
+    step,
+    ticks,
+    tool,
+    tool_result,
+    weighs,
+)
+
+from ralph import agent as agents
+from ralph.settings import Settings
+
+ONE_FAILURE = ("--max-failures", "1")
+DONE = step(ticks="all", writes_done=True)
+
+
+def again_and_again(act: Act) -> list[Act]:
+    """For two seconds, with never more than a third of a second of silence."""
+    return [sleeps(0.3), act] * 6
+
+
+# Silence.
+
+
+def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    project.has_tasks("one")
+    tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), marks("on")]
+    agent.story(raw(init(), says("Let me see."), *tools, hangs()))
+    run = project.build(*ONE_FAILURE, "--idle-timeout", "1.5s")
+    assert (run.code, offspring.alive(), agent.reached("on")) == (1, [], True), run.text
+    assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
+    assert "$0.02 · hung: it was silent for longer than idle-timeout" in run.stdout
+    assert "it was silent for longer than idle-timeout, and nothing was ticked, added or committed" in run.stderr
+    (line, _) = project.journal()
+    assert (line["ended"], line["success"], line["cost_usd"]) == ("hung", False, 0.02)
+
+
+@pytest.mark.parametrize(
+    "life",
+    [
+        pytest.param(says("Still at it."), id="words"),
+        pytest.param(prints("."), id="dots without a line end"),
+        pytest.param(prints("warning\n", stderr=True), id="standard error"),
+        pytest.param(tool("Bash", parent="t1", command="make"), id="a sub-agent"),
+        pytest.param({"type": "system", "subtype": "status", "status": "requesting"}, id="an event that is not shown"),
+    ],
+)
+def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent, life: Act) -> None:
+    agent.story(raw(init(), *again_and_again(life), prints("\n"), *DONE["acts"]))
+    run = project.build(*ONE_FAILURE, "--idle-timeout", "1.5s")
+    assert (run.code, len(agent.calls)) == (0, 1), run.text
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "silence_s"),
+    [
+        pytest.param({}, {}, 1800, id="half an hour"),
+        pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "600000"}, 1800, id="longer than any tool may take"),
+        pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 7500, id="more, where a tool may take two hours"),
+        pytest.param({}, {"BASH_DEFAULT_TIMEOUT_MS": "7200000"}, 7500, id="and where that is what tools take"),
+        pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "2h"}, 1800, id="what is no number says nothing"),
+        pytest.param({"idle_timeout": 60.0}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 60, id="what a person says counts"),
+        pytest.param({"idle_timeout": 1800.0}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 1800, id="also the default, said"),
+        pytest.param({"idle_timeout": None}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, None, id="off is off"),
+    ],
+)
+def test_how_long_an_agent_may_be_silent(
+    said: Mapping[str, float | None], env: Mapping[str, str], silence_s: float | None
+) -> None:
+    settings = Settings(**said, said=dict.fromkeys(said, "--idle-timeout"))  # type: ignore[arg-type]
+    assert agents.silence_s(settings, env) == silence_s
+
+
+# Time, and a result that is there.
+
+
+def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), *again_and_again(says("Still at it.")) * 9), DONE)
+    run = project.build("--iteration-timeout", "1.5s", "--idle-timeout", "1.5s")
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "timed out: it took longer than iteration-timeout" in run.stdout
+    assert [line["success"] for line in project.journal()] == [False, True, True]
+
+
+def test_a_finished_iteration_that_lingers_is_no_hang(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True, after=[hangs()]))
+    bounds = ("--idle-timeout", "1.5s", "--iteration-timeout", "1.5s")
+    run = project.build(*ONE_FAILURE, *bounds, command=paced(after_result_s=2))
+    assert (run.code, len(agent.calls)) == (0, 1), run.text
+    assert agent.was_interrupted(), "otherwise this test proves nothing"
+
+
+def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), result(), says("The job in the background is done."), hangs()), DONE)
+    run = project.build("--idle-timeout", "1.5s", command=paced(after_result_s=60))
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "hung" in run.stdout
+
+
+# Too much to record.
+
+
+LITTLE = "from ralph.cli import main; from ralph.clock import Pace; main(Pace(transcript_bytes=100_000))"
+
+
+@pytest.mark.parametrize("stderr", [False, True], ids=["on standard output", "on standard error"])
+def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agent, stderr: bool) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), prints("x" * 1000 + "\n", times=101, stderr=stderr), hangs()), DONE)
+    run = project.build(command=(sys.executable, "-P", "-c", LITTLE))
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "said too much: it printed more than ralph records of one iteration" in run.stdout
+    assert project.journal()[0]["ended"] == "too_long"
+
+
+# The context.
+
+
+def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Sequence[Act] = (hangs(),)) -> Act:
+    """An invocation whose model says how full its context is, uses a tool, and would go on."""
+    call = weighs(tokens, tool("Bash", command="make test"))
+    return raw(init(model=model), call, *during, marks("tool ended"), tool_result("42 passed"), *then)
+
+
+MOST = ("--max-context", "60%", *ONE_FAILURE, "--idle-timeout", "8s")
+
+
+def test_a_full_context_ends_the_iteration_after_the_tool_that_runs(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(fills(121_000, ticks("one"), sleeps(0.7)), DONE)
+    run = project.build(*MOST)
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert agent.reached("tool ended")
+    assert agent.was_interrupted()
+    assert "context full: it used more of its context than max-context" in run.stdout
+    first, *_ = project.journal()
+    assert (first["ended"], first["success"], first["context"]) == ("context_full", True, 0.605)
+
+
+def test_of_several_tools_the_last_one_is_waited_for(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
+    agent.story(fills(121_000, *second, ticks("one")), DONE)
+    run = project.build(*MOST)
+    assert (run.code, len(agent.calls), agent.reached("tool ended")) == (0, 2, True), run.text
+
+
+def test_a_full_context_for_nothing_is_a_failure(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(fills(121_000))
+    run = project.build(*MOST)
+    assert run.code == 1, run.text
+    assert "more of its context than max-context, and nothing was ticked" in run.stderr
+
+
+ON = [sleeps(0.4), *DONE["acts"]]
+"""What the agent does when it is left alone: thinks for a moment, and finishes."""
+LEARNT = {"claude-sonnet-5": {"inputTokens": 1, "contextWindow": 1_000_000}}
+
+
+@pytest.mark.parametrize(
+    ("story", "calls"),
+    [
+        pytest.param([fills(119_000, then=ON)], 1, id="less than that"),
+        pytest.param([fills(300_000, model="claude-opus-4-8[1m]", then=ON)], 1, id="a model with a million"),
+        pytest.param(
+            [raw(init(), ticks("one"), result(modelUsage=LEARNT)), fills(300_000, then=ON)],
+            2,
+            id="a model that has told of a million before",
+        ),
+        pytest.param(
+            [
+                raw(
+                    init(),
+                    weighs(5000, tool("Agent", description="Look around")),
+                    weighs(190_000, tool("Read", parent="t1", tool_id="t2")),
+                    tool_result("text", parent="t1", tool_id="t2"),
+                    tool_result("It is all there."),
+                    *ON,
+                )
+            ],
+            1,
+            id="a sub-agent's own",
+        ),
+        pytest.param([raw(init(), weighs(190_000, says("So this is done.")), *ON)], 1, id="last words"),
+    ],
+)
+def test_a_context_that_is_not_too_full_is_left_alone(
+    project: Project, agent: Agent, story: list[Act], calls: int
+) -> None:
+    project.has_tasks("one")
+    agent.story(*story)
+    run = project.build(*MOST)
+    assert (run.code, len(agent.calls), agent.was_interrupted()) == (0, calls, False), run.text
+    assert {line["ended"] for line in project.journal()} <= {"ok", "done"}, run.text
+
+
+def test_by_default_the_context_is_the_agents_own_affair(project: Project, agent: Agent) -> None:
+    agent.story(fills(199_000, then=ON))
+    run = project.build(*ONE_FAILURE)
+    assert (run.code, len(agent.calls)) == (0, 1), run.text
