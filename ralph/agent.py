@@ -5,6 +5,7 @@ How the real one behaves was measured, with claude 2.1.197; tests/test_real_clau
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,7 +82,8 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
     env[MARK] = f"{outer}:{run}" if outer else run
     env["TMUX_TMPDIR"] = str(tmux)
     env["PWD"] = os.getcwd()  # noqa: PTH109 - a string is what is wanted
-    count = int(env.get("GIT_CONFIG_COUNT") or 0)
+    said = env.get("GIT_CONFIG_COUNT", "")
+    count = int(said) if re.fullmatch("[0-9]{1,3}", said) else 0
     for key in ("gc.autoDetach", "maintenance.autoDetach"):
         env[f"GIT_CONFIG_KEY_{count}"], env[f"GIT_CONFIG_VALUE_{count}"] = key, "false"
         count += 1
@@ -98,7 +100,7 @@ def silence_s(settings: Settings, env: Mapping[str, str]) -> float | None:
     if "idle_timeout" in settings.said or settings.idle_timeout is None:
         return settings.idle_timeout
     allowed = [env.get(name, "") for name in ("BASH_MAX_TIMEOUT_MS", "BASH_DEFAULT_TIMEOUT_MS")]
-    longest_ms = max((int(text) for text in allowed if text.isdigit()), default=0)
+    longest_ms = max((int(text) for text in allowed if re.fullmatch("[0-9]{1,9}", text)), default=0)
     return max(settings.idle_timeout, longest_ms / 1000 + _MARGIN_S)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import directives, git
+from ralph.files import state_home
 from ralph.lock import working_tree
 from ralph.settings import Given
 from ralph.turn import Commits
@@ -18,30 +19,38 @@ class Changes:
         self._tree = working_tree(top)
         real = os.path.realpath(self._tree)
         self._ignored = {os.path.relpath(path, real) for path in (progress_file.absolute(), progress_file.resolve())}
+        self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._index_lock = git.index_lock()
-        self._locked: object = None
+        self._locked: dict[Path, object] = {}
         self._seen = git.tree(self._tree)
 
     def begin(self, *, anew: bool) -> None:
         """An iteration begins; `anew`, what changed since the last look is not its doing."""
         if anew:
-            self._seen = git.tree(self._tree)
-        self._locked = git.identity(self._index_lock)
+            self._seen = git.tree(self._tree) or self._seen
+        self._locked = {lock: git.identity(lock) for lock in git.locks(self._index_lock)}
 
     def look(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
-        before, self._seen = self._seen, git.tree(self._tree)
-        changed = git.changed(before, self._seen, self._tree)
-        files = tuple(name for name in changed if name not in self._ignored)
-        return git.commits(before.head, self._seen.head), files
+        before, now = self._seen, git.tree(self._tree)
+        self._seen = now or before
+        if before is None or now is None:
+            return Commits(), ()
+        changed = git.changed(before, now, self._tree)
+        files = tuple(name for name in changed if name not in self._ignored and not name.startswith(self._own))
+        return git.commits(before.head, now.head), files
 
     def remove_orphaned_lock(self) -> Path | None:
         """Removes the lock that a git of this iteration left behind; its path if there was one."""
-        return self._index_lock if git.remove_orphaned_lock(self._index_lock, self._locked) else None
+        removed = None
+        for lock in git.locks(self._index_lock):
+            if git.remove_orphaned_lock(lock, self._locked.get(lock), self._tree):
+                removed = lock
+        return removed
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""
-        if not self._seen.head:
+        if self._seen is None or not self._seen.head:
             return ""
         return self._seen.head[:10] + ("-dirty" if self._seen.files.keys() - self._ignored else "")
 

@@ -62,7 +62,7 @@ class Context:
     def _weigh(self, message: Event) -> None:
         usage = message.get("usage") or {}
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        used = sum(usage.get(name) or 0 for name in names)
+        used = sum(count for name in names if isinstance(count := usage.get(name), int))
         self.used = used / self._window() if used else self.used
 
     def _window(self) -> int:

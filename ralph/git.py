@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralph.lock import working_tree
 from ralph.process import call, somebody_runs
 from ralph.turn import Commits
 
@@ -60,9 +61,14 @@ class Tree:
     files: dict[str, tuple[object, ...]]
 
 
-def tree(top: Path) -> Tree:
-    """What the working tree looks like now, ignored files left out; without a repository, every file in it."""
+def tree(top: Path) -> Tree | None:
+    """What the working tree looks like now, ignored files left out; without a repository, every file in it.
+
+    None when there is a repository and git fails to tell.
+    """
     status = _git(*_STATUS.split(), cwd=top) if _may_be_in_repository(top) else None
+    if status is None and _may_be_in_repository(top) and _git("rev-parse", "--git-dir", cwd=top) is not None:
+        return None
     if status is None:
         return Tree(
             head="", files={name: _version(top, name) for name in itertools.islice(_walked(top), _FILES_AT_MOST)}
@@ -96,7 +102,7 @@ def _version(top: Path, name: str) -> tuple[object, ...]:
         return ()
     if stat.S_ISDIR(found.st_mode) and (top / name / ".git").exists():  # a repository within, such as a submodule
         within = tree(top / name)
-        return (within.head, *sorted(within.files.items()))
+        return (within.head, *sorted(within.files.items())) if within else ()
     return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
 
 
@@ -124,9 +130,25 @@ def identity(path: Path | None) -> object:
     return (found.st_ino, found.st_mtime_ns) if found else None
 
 
-def remove_orphaned_lock(lock: Path | None, before: object) -> bool:
+def locks(index: Path | None) -> list[Path]:
+    """Every lock that a commit takes, beside the one of the index; none without a repository."""
+    if index is None:
+        return []
+    folder = index.parent
+    common = folder / _text(folder / "commondir")
+    branch = _text(folder / "HEAD").removeprefix("ref: ")
+    return [index, folder / "HEAD.lock", common / f"{branch}.lock", common / "packed-refs.lock"]
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return os.fsdecode(path.read_bytes().strip())
+    return ""
+
+
+def remove_orphaned_lock(lock: Path, before: object, tree: Path) -> bool:
     """Removes a lock that appeared since `before` and that no git is left to own; an old one, or a person's, stays."""
-    if lock is None or identity(lock) in (None, before) or somebody_runs("git", lock.parent.parent):
+    if identity(lock) in (None, before) or somebody_runs("git", tree):
         return False
     with contextlib.suppress(OSError):
         lock.unlink()
@@ -136,8 +158,9 @@ def remove_orphaned_lock(lock: Path | None, before: object) -> bool:
 
 def remove_lock_since(began: float) -> Path | None:
     """Removes a lock that is not older than this time since 1970 and that no git is left to own; its path."""
-    lock = index_lock()
-    with contextlib.suppress(OSError):
-        if lock and lock.lstat().st_mtime >= began and remove_orphaned_lock(lock, None):
-            return lock
-    return None
+    removed = None
+    for lock in locks(index_lock()):
+        with contextlib.suppress(OSError):
+            if lock.lstat().st_mtime >= began and remove_orphaned_lock(lock, None, working_tree(Path.cwd())):
+                removed = lock
+    return removed

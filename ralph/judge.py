@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ralph.progress import Progress, Task, vanished
 from ralph.turn import Commits, Outcome, Turn
 from ralph.verdict import Limits, Reason, Stop, Tallies, rest_usd
-from ralph.waiting import TROUBLE_IS_FAILURE_S
+from ralph.waiting import TROUBLE_IS_FAILURE_S, paused_s
 from ralph.words import moment, usd
 
 
@@ -71,8 +71,8 @@ def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     """What an iteration came to, before anything is verified."""
     turn, after = iteration.turn, iteration.after
     missing = vanished(iteration.before, after)
-    judged = Judgement(missing=missing, moved=iteration.listed or bool(iteration.changed))
-    if turn.outcome is Outcome.TROUBLE and not judged.moved and _trouble_s(iteration, tallies) >= TROUBLE_IS_FAILURE_S:
+    judged = Judgement(missing=missing, moved=_moved(iteration))
+    if turn.outcome is Outcome.TROUBLE and _trouble_s(iteration, tallies) >= TROUBLE_IS_FAILURE_S:
         judged = replace(judged, failed=f"trouble for an hour: {turn.why}", outside=True)
     elif turn.outcome is Outcome.TROUBLE or (turn.outcome is Outcome.LIMIT and limits.wait):
         judged = replace(judged, again=True)
@@ -81,6 +81,8 @@ def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     if limits.once:
         again = judged.again and not iteration.changed
         return replace(judged, again=again, ended=None if again else _once(iteration))
+    if turn.outcome is Outcome.OUT_OF_BUDGET and _bound_by_rest(iteration, tallies, limits):
+        judged = replace(judged, ended=Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}"))
     if turn.outcome in _ENDS:
         judged = judged if judged.again else replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
     return replace(judged, refused=refusal(after, missing, turn)) if after.done else judged
@@ -91,8 +93,15 @@ def _why(turn: Turn) -> str:
 
 
 def _trouble_s(iteration: Iteration, tallies: Tallies) -> float:
-    since = tallies.trouble_since_s
-    return 0.0 if since is None else iteration.ended_s - since
+    """How long trouble has lasted: since it began or since something was done, and no less than what was waited."""
+    if tallies.waits_for is not Outcome.TROUBLE:
+        return 0.0
+    waited_s, since = paused_s(tallies.waits), tallies.trouble_since_s
+    return waited_s if since is None or _moved(iteration) else max(waited_s, iteration.ended_s - since)
+
+
+def _moved(iteration: Iteration) -> bool:
+    return iteration.listed or bool(iteration.changed)
 
 
 def _failure(iteration: Iteration, tallies: Tallies, limits: Limits) -> str:
@@ -103,7 +112,7 @@ def _failure(iteration: Iteration, tallies: Tallies, limits: Limits) -> str:
         return ""
     if turn.outcome is Outcome.OUT_OF_BUDGET and _bound_by_rest(iteration, tallies, limits):
         return ""  # the verdict will say so
-    return f"{turn.why}, and nothing was ticked, added or {'committed' if limits.commits else 'changed'}"
+    return f"{turn.why}, and nothing was ticked, added or {'committed' if _lasting_only(turn, limits) else 'changed'}"
 
 
 def _bound_by_rest(iteration: Iteration, tallies: Tallies, limits: Limits) -> bool:
@@ -113,8 +122,15 @@ def _bound_by_rest(iteration: Iteration, tallies: Tallies, limits: Limits) -> bo
 
 
 def _accomplished(iteration: Iteration, limits: Limits) -> bool:
-    """Whether an iteration that was cut short did something that lasts; half a change is not it."""
-    return iteration.listed or iteration.commits.count > 0 or (bool(iteration.changed) and not limits.commits)
+    """Whether an iteration that was cut short did something."""
+    if iteration.listed or iteration.commits.count > 0:
+        return True
+    return bool(iteration.changed) and not _lasting_only(iteration.turn, limits)
+
+
+def _lasting_only(turn: Turn, limits: Limits) -> bool:
+    """Whether changed files alone are nothing: an agent that hangs each time edits a little each time, too."""
+    return limits.commits and turn.outcome in _WATCHDOG
 
 
 def refusal(after: Progress, missing: tuple[Task, ...], turn: Turn) -> tuple[str, ...]:
@@ -160,14 +176,8 @@ _ENDS = {
 }
 """Outcomes after which another iteration would only cost; a limit only when it is not waited for."""
 _ENDS_ONCE = {**_ENDS, Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
-_CUT_SHORT = (
-    Outcome.OUT_OF_TURNS,
-    Outcome.OUT_OF_BUDGET,
-    Outcome.CONTEXT_FULL,
-    Outcome.HUNG,
-    Outcome.TIMED_OUT,
-    Outcome.TOO_LONG,
-)
+_WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
+_CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.CONTEXT_FULL)
 """Outcomes that are no failure when something was done before."""
 
 
@@ -186,7 +196,7 @@ def tally(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Tallies:
 
 
 def _waiting(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Tallies:
-    anew = judged.moved or tallies.waits_for is not iteration.turn.outcome
+    anew = tallies.waits_for is not iteration.turn.outcome
     known = None if judged.moved else tallies.trouble_since_s
     since = iteration.ended_s if known is None else known
     return replace(

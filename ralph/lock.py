@@ -29,6 +29,10 @@ class Lock:
             return _note(self.tree, "run").read_bytes().decode(errors="replace").strip()
         return ""
 
+    def dead_since(self) -> float:
+        """When that run began, in seconds since 1970."""
+        return _note(self.tree, "run").stat().st_mtime
+
     def begin(self, run: str) -> None:
         """Notes the mark that the processes of this run carry; empty when none is left."""
         with contextlib.suppress(OSError):

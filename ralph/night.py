@@ -35,17 +35,19 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
 
     An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
     """
-    screen = Screen()
-    for line in start.warnings():
-        screen.complain(f"ralph: {line}")
+    screen, pace = Screen(), pace or Pace()
     file.say = lambda line: screen.complain(f"ralph: {line}")
     told = _told(start, state, screen)
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-    pace = pace or Pace()
-    recovery.after_death(held, state, told, pace.patience, mode=start.mode)
-    agent.check_there(agent.argv(start.settings, start.agent_arguments))
-    prompt = start.prompt()
-    _prepare(start, file, state, screen)
+    try:
+        recovery.after_death(held, state, told, pace.patience)
+        agent.check_there(agent.argv(start.settings, start.agent_arguments))
+        prompt = start.prompt()
+        _prepare(start, file, state, screen)
+    except RalphError:
+        screen.open()  # what was done until here is said all the same
+        screen.close()
+        raise
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
     env = agent.environment(os.environ, run=run_id, tmux=litter)
     job = Job(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
@@ -79,9 +81,11 @@ def _told(start: Start, state: State, screen: Screen) -> Told:
 
 def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
+    for line in start.warnings():
+        screen.complain(f"ralph: {line}")
     state.rotate(start.settings.keep_transcripts)
     state.check_room()
-    if not file.exists():
+    if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
         state.close_breaker()
@@ -90,7 +94,7 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
     if now.blocked_by_ralph and attended():
         screen.complain(f"ralph: took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
-    if now.done and not start.settings.once and state.died():
+    if now.done and state.died():
         _judge_claim(start, file, now, screen)
     state.end()
 

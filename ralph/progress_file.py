@@ -26,8 +26,9 @@ class ProgressFile:
     def __init__(self, path: Path, state: "State") -> None:
         self.path = path
         self._keep = state.keep
+        self._probe = f".{path.name[:80]}.{os.getpid()}.ralph"
         self.say: Callable[[str], None] = print
-        self._last = b""
+        self._last = state.before_death()
         self._mode: int | None = None
         self._parsed = progress.parse(b"")
         self._created: bytes | None = None
@@ -102,8 +103,11 @@ class ProgressFile:
         try:
             self._write(lambda: files.replace(self.path, self._last, mode=self._mode))
         except RalphError as error:
-            kept = self._keep(self.path.name, self._last)
-            raise RalphError(f"{error.message}; what it said before is in {kept}", 1) from error
+            try:
+                where = f"is in {self._keep(self.path.name, self._last)}"
+            except OSError:
+                where = "comes back with the next start that can write"
+            raise RalphError(f"{error.message}; what it said before {where}", 1) from error
         self.say(f"{self.path.name} {what}: put back as it was before the iteration")
         return self._last
 
@@ -140,8 +144,7 @@ class ProgressFile:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
-        target = Path(os.path.realpath(self.path))
-        probe = target.with_name(f".{target.name[:80]}.{os.getpid()}.ralph")
+        probe = Path(os.path.realpath(self.path)).with_name(self._probe)
         self._write(lambda: files.probe(probe, len(self._last) + 4096))
 
     def _write(self, write: Callable[[], bool | None]) -> bool:

@@ -37,7 +37,8 @@ def _stamp(at: float) -> str:
 def of_iteration(by: Identity, iteration: Iteration, judged: Judgement, files: Files | None) -> Record:
     """An iteration: `ended` says how, `counted` is false for one that was due again, and `message` says why or what."""
     turn, after = iteration.turn, iteration.after
-    good = not (judged.failed or judged.refused or judged.again)
+    ended_badly = judged.ended is not None and judged.ended.reason.code != 0
+    good = not (judged.failed or judged.refused or judged.again or ended_badly)
     return by.line(
         "iteration",
         success=good,

@@ -114,7 +114,7 @@ def _whole(none: str | None = None) -> Callable[[str], int | None]:
 
 
 def _duration(text: str) -> float:
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text)
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s?)?", text, re.ASCII)
     if not text or found is None:
         raise ValueError("is no duration; write 2s, 90m, 4h or 1h30m")
     hours, minutes, seconds = found.groups(default="0")

@@ -199,6 +199,8 @@ class _Early:
             return f"{self.start.name} is done{left}; take RALPH_DONE out of {path} to go on"
         if self.stop.reason is Reason.BLOCKED:
             return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"
+        if self.stop.reason is Reason.LIMIT:
+            return f"{self.start.name} goes no further: {self.stop.why}; allow it more to go on"
         return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"
 
 

@@ -26,11 +26,10 @@ class Death:
     """The iteration in which ralph or the machine died."""
 
     run: str
+    mode: str
     iteration: int
     record: Path
     """What the agent said."""
-    began: float
-    """Seconds since 1970."""
 
 
 class State:
@@ -60,8 +59,7 @@ class State:
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
         from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
 
-        folder = self._sub("transcripts")
-        output = _free(folder / f"{run}-{iteration:04d}", ".jsonl")
+        output = _free(self._sub("transcripts") / run, f".{iteration:04d}", ".jsonl")
         made = Files(prompt=output.with_suffix(".prompt.md"), output=output, errors=output.with_suffix(".err"))
         try:
             made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
@@ -88,7 +86,7 @@ class State:
         """The same for a verify command, which gets no prompt and whose output is one file."""
         from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
 
-        output = _free(self._sub("transcripts") / f"{run}-{iteration:04d}", ".verify.log")
+        output = _free(self._sub("transcripts") / run, f".{iteration:04d}", ".verify.log")
         return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
 
     @property
@@ -96,9 +94,23 @@ class State:
         """The record of what happened."""
         return self.folder / "journal.jsonl"
 
-    def begin(self, run: str, iteration: int, record: Path) -> None:
-        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`."""
-        self._note("iteration", f"{run} {iteration} {record.name}")
+    def begin(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
+        """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`.
+
+        With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
+        """
+        folder = self._sub("running")
+        with contextlib.suppress(OSError):
+            (folder / "progress").unlink(missing_ok=True)
+            (folder / "progress.new").write_bytes(before)
+            (folder / "progress.new").rename(folder / "progress")
+        self._note("iteration", f"{run} {iteration} {record.name} {mode}")
+
+    def before_death(self) -> bytes:
+        """What the progress file said before the iteration in which ralph died; empty after a good end."""
+        with contextlib.suppress(OSError):
+            return (self.folder / "running" / "progress").read_bytes() if self.died() else b""
+        return b""
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
@@ -106,12 +118,11 @@ class State:
 
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        run, number, record = [*self._noted("iteration").split(), "", "", ""][:3]
+        run, number, record, mode = [*self._noted("iteration").split(maxsplit=3), "", "", "", ""][:4]
         if not run:
             return None
-        began = (self.folder / "running" / "iteration").stat().st_mtime
-        iteration = int(number) if number.isdigit() else 0
-        return Death(run=run, iteration=iteration, record=self.folder / "transcripts" / record, began=began)
+        iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
+        return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
 
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
@@ -147,7 +158,10 @@ class State:
                 path.unlink()
 
 
-def _free(stem: Path, suffix: str) -> Path:
-    """A name of its own also for an iteration that is repeated, or verified twice."""
-    names = (stem.name + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
-    return next(path for name in names if not (path := stem.with_name(name)).exists())
+def _free(run: Path, number: str, suffix: str) -> Path:
+    """A name of its own also for an iteration that is repeated, or verified twice.
+
+    By `with_suffix`, since `/` enters each name into a table of Python's, which grows by a megabyte in 2000 iterations.
+    """
+    suffixes = (number + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
+    return next(path for one in suffixes if not (path := run.with_suffix(one)).exists())

@@ -19,6 +19,8 @@ Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
 _LAST_WORDS = 2000
+_REFUSAL_LINES = 3
+"""The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
 _CUT_TO_MINUTES_S = 59
 """The agent's words leave the seconds out; asked too early it would name a time that is past."""
 
@@ -96,7 +98,11 @@ class Stream:
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in self._errors.cut(data):
-            self._tell(_text(line))
+            self._complaint(line)
+
+    def _complaint(self, line: bytes) -> None:
+        self._texts += bool(line.strip())
+        self._tell(_text(line))
 
     def has_result(self) -> bool:
         """Whether its result is there and nothing has woken it since."""
@@ -143,7 +149,8 @@ class Stream:
 
     def _note_result(self, event: Event) -> None:
         cost = event.get("total_cost_usd")
-        self._cost = float(cost) if isinstance(cost, int | float) else self._cost
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf"):
+            self._cost = float(cost)
         self._result, self._waits = self._result if self._over else event, True
         self._reported = True
         models: dict[str, Event] = event.get("modelUsage") or {}
@@ -162,7 +169,7 @@ class Stream:
         for line in self._output.last():
             self._line(line)
         for line in self._errors.last():
-            self._tell(_text(line))
+            self._complaint(line)
         outcome, why = self._judged(ended)
         said = self._result.get("result") if self._result else None
         return Turn(
@@ -183,8 +190,8 @@ class Stream:
     def _judged(self, ended: Ended) -> tuple[Outcome, str]:
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
-        if ended.how in _CUT_SHORT:
-            return _CUT_SHORT[ended.how]
+        if ended.how in _ENDED_BY_RALPH:
+            return _ENDED_BY_RALPH[ended.how]
         if self._result is not None and self._result.get("is_error"):
             return self._result_error(self._result)
         if ended.shrunk:
@@ -199,8 +206,8 @@ class Stream:
         """An error the agent reported itself; `subtype` may well say success."""
         said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
         status = result.get("api_error_status")
-        if result.get("subtype") in _BOUNDS:
-            return _BOUNDS[str(result.get("subtype"))], said
+        if (subtype := str(result.get("subtype"))) in _BOUNDS:
+            return _BOUNDS[subtype], said
         for kinds, codes, remedy in _HOPELESS:
             if self._error in kinds or status in codes:
                 return Outcome.HOPELESS, f"{said} ({remedy})"
@@ -226,12 +233,14 @@ class Stream:
             return Outcome.FAILED, said + " after its result"
         if self._started:
             return Outcome.FAILED, said + ("" if last else " without a result")
-        for pattern, remedy in _REFUSALS:
+        for pattern, remedy in _REFUSALS if self._texts <= _REFUSAL_LINES else ():
             if re.search(pattern, errors):
                 return Outcome.HOPELESS, f"{said} ({remedy})"
         if code in (126, 127) and not self._last_text:
             return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
-        if self._texts <= 1 and (known := _known(last)):  # in text mode an error is all the real one prints
+        if self._texts <= 1 and (
+            known := _known(last)
+        ):  # where there is no stream, an error is all the real one prints
             return known
         return Outcome.FAILED, said
 
@@ -245,7 +254,7 @@ def _known(said: str, *, sure: bool = False) -> tuple[Outcome, str] | None:
     return (Outcome.LIMIT, said) if sure or resets.is_limit(said) else None
 
 
-_CUT_SHORT = {
+_ENDED_BY_RALPH = {
     How.INTERRUPTED: (Outcome.INTERRUPTED, "it was interrupted"),
     How.SILENT: (Outcome.HUNG, "it was silent for longer than idle-timeout"),
     How.TOO_SLOW: (Outcome.TIMED_OUT, "it took longer than iteration-timeout"),

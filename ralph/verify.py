@@ -1,5 +1,6 @@
 """The verify command: what must pass before done counts."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +63,7 @@ def verify(
 
 
 def _tail(path: Path) -> str:
-    with path.open("rb") as file:
+    with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         return file.read().decode(errors="replace")
+    return ""

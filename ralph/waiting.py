@@ -46,6 +46,11 @@ def after(turn: Turn, *, repeats: int, now: float) -> Wait:
     return Wait(turn=turn, seconds=seconds, until=now + seconds)
 
 
+def paused_s(times: int) -> float:
+    """How long so many pauses for trouble in a row are together."""
+    return sum(_growing(_TROUBLE_S, before) for before in range(min(times, 100)))
+
+
 def _growing(bounds: tuple[float, float], repeats: int) -> float:
     first, most = bounds
     return float(min(first * 2 ** min(repeats, 30), most))

@@ -28,8 +28,6 @@ from ralph.waiting import Wait
 from ralph.words import counted, duration
 
 _LARGE_BYTES = 50_000
-_ROTATE_EVERY = 50
-"""Iterations; looking through the transcripts takes longer the more there are."""
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
@@ -76,6 +74,7 @@ class RealWorld:
         self._said: set[str] = set()
         self._text_before = b""
         self._verified = False
+        self._unrotated = 0
         self._files: Files | None = None
         self._waited_until: float | None = None
         self.run = notices.Run(
@@ -121,8 +120,7 @@ class RealWorld:
     def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
-        if number % _ROTATE_EVERY == 0:
-            self._state.rotate(self._settings.keep_transcripts)
+        self._rotate()
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
@@ -142,13 +140,20 @@ class RealWorld:
             ended_s=self.elapsed_s(),
         )
 
+    def _rotate(self) -> None:
+        """Now and then: looking through the transcripts takes longer the more there are."""
+        self._unrotated += 1 if self._files is None else self._files.size()
+        if self._unrotated > self._settings.keep_transcripts // 10:
+            self._unrotated = 0
+            self._state.rotate(self._settings.keep_transcripts)
+
     def _remove_orphaned_lock(self, of: str) -> None:
         if lock := self._changes.remove_orphaned_lock():
             self._complain(f"removed {lock}, left behind by {of}")
 
     def _begin(self, number: int, before: Progress, record: Path) -> None:
         self._text_before = self._file.text
-        self._state.begin(self._job.run_id, number, record)
+        self._state.begin(self._job.run_id, self._job.start.mode, number, record, self._text_before)
         self._changes.begin(anew=self._settings.once or self._verified)
         self._verified = False
         if self.run.began:
@@ -161,7 +166,7 @@ class RealWorld:
     def _check_place(self) -> None:
         """Raises RalphError before money is spent on an iteration that cannot come to anything."""
         plan = self._job.start.plan
-        if not self._top.is_dir():
+        if not self._top.is_dir() or not self._top.samefile("."):
             raise RalphError(f"{self._top}: the working directory is gone", 1)
         if not plan.is_file():
             raise RalphError(f"{plan}: the plan is gone", 1)

@@ -238,7 +238,8 @@ class Family:
         names = {pid: command(pid) for pid in left}
         if not _gone(self._asked_to_end, patience.terminate_s, signals.impatient):
             deadline = time.monotonic() + patience.kill_s
-            while (left := self.members()) and time.monotonic() < deadline:  # a process may fork while it is killed
+            # twice: a process may fork while it is killed, and what is born in one look shows in the next
+            while (left := self.members() or self.members()) and time.monotonic() < deadline:
                 _signal_all(left, signal.SIGKILL)
                 signals.wait(0.02)
         self._seen.clear()
@@ -319,7 +320,7 @@ def _signal_all(processes: Iterable[int], number: int) -> None:
 
 def _gone(members: Callable[[], dict[int, Process]], within_s: float, hurry: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + within_s
-    while members():
+    while members() or members():  # what is born in one look shows in the next
         if time.monotonic() > deadline or hurry():
             return False
         signals.wait(0.05)

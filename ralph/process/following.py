@@ -89,6 +89,10 @@ class Files:
     output: Path
     errors: Path
 
+    def size(self) -> int:
+        """Their bytes together."""
+        return sum(path.stat().st_size for path in (self.prompt, self.output, self.errors) if path.is_file())
+
 
 class Listener(Protocol):
     """Who hears what the agent prints."""
@@ -112,7 +116,7 @@ class Listener(Protocol):
         """Somebody asked ralph to stop, and it is being ended."""
 
     def quiet(self) -> None:
-        """Called some ten times a second while nothing comes."""
+        """Called some times a second while nothing comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +206,7 @@ class _Output:
 
 def _watch(child: "subprocess.Popen[bytes]", output: _Output, listener: Listener, care: Care, bounds: Bounds) -> How:
     began = heard_at = time.monotonic()
+    result_at: float | None = None
     while child.poll() is None:
         data = output.tail.read()
         if data:
@@ -211,8 +216,9 @@ def _watch(child: "subprocess.Popen[bytes]", output: _Output, listener: Listener
             listener.ending()
             return How.INTERRUPTED
         now = time.monotonic()
-        if listener.has_result():
-            if now - heard_at > care.patience.after_result_s:
+        result_at = (result_at or now) if listener.has_result() else None
+        if result_at is not None:
+            if now - result_at > care.patience.after_result_s:
                 return How.ENDED_AFTER_RESULT
         elif how := _beyond(bounds, listener, now - heard_at, now - began, output.size()):
             return how

@@ -1,0 +1,93 @@
+"""Nobody at the other end: a webhook that takes everything and says nothing, and a tmux that was closed."""
+
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from offspring import Offspring
+from ralph_driver import Project, Running, alive, eventually
+from stories import Agent, hangs, init, marks, raw, starts, step, ticks
+from test_signals import goes_on
+from test_terminal import RALPH, Tmux, parent_of
+
+BUILD = ("feature.md", "build", "--delay", "0")
+IN_A_HURRY = """
+from ralph import night
+night._SEND_S = 1.0
+from ralph.__main__ import main
+main()
+"""
+"""Starts a ralph whose end waits for notices for one second and not for ten."""
+
+
+@pytest.fixture
+def silence() -> Iterator[str]:
+    """The address of somebody who accepts, and never reads or says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+def start(project: Project, silence: str) -> Running:
+    """A run that tells the silence of everything."""
+    told = dict.fromkeys(("RALPH_WEBHOOK_URL", "RALPH_SLACK_WEBHOOK_URL", "RALPH_HEARTBEAT_URL"), silence)
+    command = (sys.executable, "-P", "-c", IN_A_HURRY)
+    return project.start(*BUILD, "--notify-frequency", "1", env=told, command=command)
+
+
+def test_a_webhook_that_hangs_delays_no_iteration_and_the_end_by_a_moment(
+    project: Project, agent: Agent, silence: str
+) -> None:
+    project.has_tasks(*"abcdefghij")
+    agent.story(step(marks("on"), ticks="first"), *[step(ticks="first")] * 8, step(ticks="first", writes_done=True))
+    run = start(project, silence)
+    eventually(lambda: agent.reached("on"))
+    begin = time.monotonic()
+    ended = run.wait(10)
+    assert (ended.code, len(agent.calls)) == (0, 10), ended.text
+    assert time.monotonic() - begin < 6, "ten iterations, and the second for the notices"
+    assert "not sent" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_webhook_that_hangs_does_not_hold_what_is_stopped(
+    project: Project, agent: Agent, offspring: Offspring, silence: str
+) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), starts(offspring.sleeper("server")), marks("on"), hangs()))
+    run = start(project, silence)
+    eventually(lambda: agent.reached("on"))
+    offspring.pid("server")
+    run.signal(signal.SIGTERM)
+    ended = run.wait(6)
+    assert (ended.code, offspring.alive()) == (-signal.SIGTERM, []), ended.text
+
+
+@pytest.fixture
+def tmux(project: Project) -> Iterator[Tmux]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    terminal = Tmux(project.env, project.root)
+    yield terminal
+    terminal.end()
+
+
+def test_the_end_of_a_tmux_ends_what_was_started_there_and_the_next_start_goes_on(
+    project: Project, agent: Agent, offspring: Offspring, tmux: Tmux
+) -> None:
+    project.has_tasks("one", "two")
+    tool, server = starts(offspring.sleeper("tool"), tool=True), starts(offspring.daemon("server"))
+    agent.story(raw(init(), ticks("one"), tool, server, marks("on"), hangs()), step(ticks="all", writes_done=True))
+    tmux.enter(RALPH)
+    eventually(lambda: agent.reached("on") and offspring.alive() == ["server", "tool"])
+    ralph, before = parent_of(agent.calls[0].pid), project.progress.read_bytes()
+    tmux.end()
+    eventually(lambda: not alive(ralph))
+    assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
+    assert agent.was_interrupted(), "it was asked first"
+    assert project.progress.read_bytes() == before
+    goes_on(project)
+    assert "- [x] one\n- [x] two\n" in project.progress_text
