@@ -19,7 +19,7 @@ _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost"
 
 def is_claude(command: Sequence[str]) -> bool:
     """Whether this is the agent whose flags ralph knows."""
-    return Path(command[0]).name == "claude"
+    return command[0].rpartition("/")[2] == "claude"
 
 
 def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = None) -> list[str]:

@@ -81,7 +81,7 @@ def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     if limits.once:
         again = judged.again and not iteration.changed
         return replace(judged, again=again, ended=None if again else _once(iteration))
-    if turn.outcome is Outcome.OUT_OF_BUDGET and _bound_by_rest(iteration, tallies, limits):
+    if turn.outcome is Outcome.OUT_OF_BUDGET and _used_up_unseen(iteration, tallies, limits):
         judged = replace(judged, ended=Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}"))
     if turn.outcome in _ENDS:
         judged = judged if judged.again else replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
@@ -119,6 +119,12 @@ def _bound_by_rest(iteration: Iteration, tallies: Tallies, limits: Limits) -> bo
     """Whether its budget was what was left of the start's or the plan's money."""
     own, rest = limits.max_iteration_cost_usd, rest_usd(iteration.before, tallies, limits)
     return rest is not None and (own is None or rest < own)
+
+
+def _used_up_unseen(iteration: Iteration, tallies: Tallies, limits: Limits) -> bool:
+    """Whether that rest is used up though the cost the agent told does not show it: then no verdict would."""
+    rest, cost_usd = rest_usd(iteration.before, tallies, limits), iteration.turn.cost_usd or 0.0
+    return _bound_by_rest(iteration, tallies, limits) and rest is not None and cost_usd < rest
 
 
 def _accomplished(iteration: Iteration, limits: Limits) -> bool:

@@ -37,8 +37,12 @@ def mark() -> str:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_running(mark: str) -> Iterator[None]:
+def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Looked at after each test that has a project, whose environment has the mark."""
+    mark = request.getfixturevalue("mark") if "plain_project" in request.fixturenames else None
     yield
+    if mark is None:
+        return
     deadline = time.monotonic() + GRACE_S
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -121,7 +125,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "home").mkdir()
     (folder / "home" / ".gitconfig").write_text(GITCONFIG)
     env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
-    for command in ("init -q", "add feature.md", "commit -q -m plan"):
+    for command in ("init -q --template=", "add feature.md", "commit -q -m plan"):  # no hooks: less to copy
         subprocess.run(["git", *command.split()], cwd=folder, env=env, check=True, capture_output=True)
     return folder
 

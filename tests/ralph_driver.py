@@ -78,7 +78,7 @@ def alive(pid: int | None) -> bool:
         return False
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         pass
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 0)

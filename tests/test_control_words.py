@@ -6,18 +6,11 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, step
 
+from ralph.notices import tasks
+from ralph.progress import parse
+
 HEAD = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n"
 TAIL = "\n\n## Task List\n\n- [ ] one\n"
-
-
-def is_done(project: Project, agent: Agent, text: bytes) -> bool:
-    """Whether a start finds RALPH_DONE in this file: then nothing is called, and not a word said."""
-    project.progress.write_bytes(text)
-    agent.story(step())
-    run = project.build("1")
-    assert (run.code, len(agent.calls)) in {(0, 0), (3, 1)}, run.text
-    assert project.progress.read_bytes() == text
-    return run.code == 0
 
 
 @pytest.mark.parametrize(
@@ -34,18 +27,18 @@ def is_done(project: Project, agent: Agent, text: bytes) -> bool:
     ],
 )
 class TestAWordCounts:
-    def test_in_a_plain_file(self, project: Project, agent: Agent, text: str) -> None:
-        assert is_done(project, agent, (HEAD + text + TAIL).encode())
+    def test_in_a_plain_file(self, text: str) -> None:
+        assert parse((HEAD + text + TAIL).encode()).done
 
-    def test_in_a_file_of_windows(self, project: Project, agent: Agent, text: str) -> None:
-        assert is_done(project, agent, b"\xef\xbb\xbf" + (HEAD + text + TAIL).replace("\n", "\r\n").encode())
+    def test_in_a_file_of_windows(self, text: str) -> None:
+        assert parse(b"\xef\xbb\xbf" + (HEAD + text + TAIL).replace("\n", "\r\n").encode()).done
 
-    def test_at_the_end_of_a_file_that_is_no_utf_8(self, project: Project, agent: Agent, text: str) -> None:
-        assert is_done(project, agent, b"caf\xe9 \x00 \xff\xfe\n" + text.encode())
+    def test_at_the_end_of_a_file_that_is_no_utf_8(self, text: str) -> None:
+        assert parse(b"caf\xe9 \x00 \xff\xfe\n" + text.encode()).done
 
 
-def test_a_word_counts_in_the_first_line_after_a_bom(project: Project, agent: Agent) -> None:
-    assert is_done(project, agent, b"\xef\xbb\xbfRALPH_DONE\r\n")
+def test_a_word_counts_in_the_first_line_after_a_bom() -> None:
+    assert parse(b"\xef\xbb\xbfRALPH_DONE\r\n").done
 
 
 @pytest.mark.parametrize(
@@ -69,8 +62,25 @@ def test_a_word_counts_in_the_first_line_after_a_bom(project: Project, agent: Ag
         pytest.param("Status: RALPH_DONE", id="after a label"),
     ],
 )
-def test_a_word_does_not_count(project: Project, agent: Agent, text: str) -> None:
-    assert not is_done(project, agent, (HEAD + text + TAIL).encode())
+def test_a_word_does_not_count(text: str) -> None:
+    assert not parse((HEAD + text + TAIL).encode()).done
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        pytest.param(b"\xef\xbb\xbfcaf\xe9 \x00\r\n```\r\nx\r\n```\r\n  RALPH_DONE \t\r\n", True, id="it counts"),
+        pytest.param(b"# RALPH_DONE\n\n```\nRALPH_DONE\n```\nWrite `RALPH_DONE`.\n", False, id="it does not"),
+    ],
+)
+def test_a_start_that_finds_it_calls_nobody_and_says_nothing(
+    project: Project, agent: Agent, text: bytes, *, done: bool
+) -> None:
+    project.progress.write_bytes(text)
+    agent.story(step())
+    run = project.build("1")
+    assert (run.code, len(agent.calls), not run.text) == ((0, 0, True) if done else (3, 1, False)), run.text
+    assert project.progress.read_bytes() == text
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~~~"])
@@ -98,8 +108,11 @@ def test_an_unclosed_fence_is_no_fence_and_is_said(project: Project, agent: Agen
         pytest.param("Tasks\n=====\n- [ ] a\n\n```\n- [x] b", "1/2", id="an unclosed fence hides nothing"),
     ],
 )
-def test_tasks_are_counted_as_people_mean_them(project: Project, agent: Agent, text: str, count: str) -> None:
-    project.progress.write_bytes(text.encode())
+def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
+    assert tasks(parse(text.encode())) == f"{count} tasks"
+
+
+def test_as_they_are_counted_they_are_shown(project: Project, agent: Agent) -> None:
+    project.progress.write_text("## Tasks\n- [ ] a\n- [x] b\n")
     agent.story(step())
-    run = project.build("1")
-    assert re.search(rf"^#1 · {count} tasks", run.text, re.MULTILINE), run.text
+    assert re.search(r"^#1 · 1/2 tasks", project.build("1").text, re.MULTILINE)

@@ -30,7 +30,7 @@ texts = st.builds(lambda text, times: text * times, st.text() | markup, st.sampl
 notices = st.builds(
     Notice, event=st.just("progress"), title=texts, body=texts, emoji_code=st.sampled_from([":gear:", ":unknown:"])
 )
-thorough = settings(max_examples=150, deadline=None)
+thorough = settings(max_examples=80, deadline=None)
 
 
 def request_for(channel: str, notice: Notice) -> Request:

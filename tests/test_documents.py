@@ -1,6 +1,7 @@
 """Code, help, README and .env.example say the same; and the borders that the design draws between modules."""
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -13,8 +14,8 @@ import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
 from ralph.lock import LOCKED
-from ralph.loop import Reason
 from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Source
+from ralph.verdict import Reason
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 EXAMPLE = (CHECKOUT / ".env.example").read_text(encoding="utf-8")
@@ -51,7 +52,8 @@ class TestEverySettingOfTheCommandLine:
     pytestmark = pytest.mark.parametrize("setting", ON_COMMAND_LINE, ids=ids(ON_COMMAND_LINE))
 
     def test_is_in_the_help_with_its_default(self, setting: Setting, help_text: str) -> None:
-        shown = f"--{setting.name} {setting.metavar} {setting.meaning} [{setting.variable}; default: {setting.default}]"
+        names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
+        shown = f"{names} {setting.metavar} {setting.meaning} [{setting.variable}; default: {setting.default}]"
         assert shown in help_text
 
     def test_is_in_the_readme_with_its_default(self, setting: Setting) -> None:
@@ -62,11 +64,11 @@ class TestEverySettingOfTheCommandLine:
 
     def test_is_in_the_example_with_its_default(self, setting: Setting) -> None:
         assert setting.variable in example(), f".env.example: {setting.variable} is missing"
-        shown = "" if setting.value is None and setting.default != "unlimited" else setting.default
+        shown = "" if setting.value is None and setting.default not in ("unlimited", "off") else setting.default
         assert example()[setting.variable] == shown, f".env.example: the default of {setting.variable}"
 
     def test_parses_its_own_default(self, setting: Setting) -> None:
-        if setting.value is not None or setting.default == "unlimited":
+        if setting.value is not None or setting.default in ("unlimited", "off"):
             assert setting.parse(setting.default) == setting.value
 
 
@@ -129,22 +131,33 @@ def test_the_control_words_are_explained(word: str, help_text: str) -> None:
     assert any(word in row[0] for row in table_rows("The progress file")), f"README.md: {word} has no row"
 
 
-LOOP_MAY_IMPORT = {
-    "collections.abc": "types",
-    "dataclasses": "types",
-    "enum": "types",
-    "typing": "types",
-    "ralph.progress": "text to values and back; pure, see the test below",
-    "ralph.turn": "what an agent and git brought about, as values",
+LIBRARY = {"collections", "collections.abc", "contextlib", "dataclasses", "enum", "json", "re", "typing"}
+"""What any pure module may import of the library: types, and text to values and back."""
+PURE: dict[str, dict[str, str]] = {
+    "loop": {},
+    "verdict": {},
+    "judge": {},
+    "waiting": {},
+    "turn": {},
+    "markdown": {},
+    "words": {"time": "a time of day as people write it, where they are"},
+    "resets": {"datetime": "the same, read", "zoneinfo": "where that is"},
+    **{f"progress.{file.stem}": {} for file in (CHECKOUT / "ralph" / "progress").glob("[a-z]*.py")},
+    "progress": {},
+    "progress.reading": {"gc": "is held while a list of a million tasks is made"},
 }
-"""All that loop.py may name, and why. What these load in turn is checked in a process below."""
-PURE = ["loop", "progress", "markdown", "turn"]
+"""The modules that decide, and what else each may import, and why: none has a hand on the world."""
+CLOCKS = re.compile(r"time\.(?!strftime|localtime|gmtime).*|datetime\..*(now|today)")
+
+
+def tree_of(module: str) -> ast.Module:
+    path = CHECKOUT / "ralph" / module.replace(".", "/")
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
 
 
 def imports_of(module: str) -> set[str]:
-    tree = ast.parse((CHECKOUT / "ralph" / f"{module}.py").read_text(encoding="utf-8"))
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -153,28 +166,27 @@ def imports_of(module: str) -> set[str]:
     return found
 
 
-def test_the_loop_imports_only_what_touches_nothing() -> None:
-    assert imports_of("loop") - set(LOOP_MAY_IMPORT) == set()
-
-
 @pytest.mark.parametrize("module", PURE)
 def test_a_pure_module_has_no_hand_on_the_world(module: str) -> None:
-    outside = {"os", "sys", "io", "pathlib", "time", "shutil", "tempfile", "subprocess", "signal", "socket", "requests"}
-    outside |= {"threading", "select", "ctypes", "fcntl", "random", "click", "jinja2", "dotenv"}
-    found = imports_of(module)
-    assert found & outside == set()
-    assert {name for name in found if name.startswith("ralph.")} <= {f"ralph.{pure}" for pure in PURE}
-    tree = ast.parse((CHECKOUT / "ralph" / f"{module}.py").read_text(encoding="utf-8"))
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    pure = {f"ralph.{name}" for name in PURE}
+    assert imports_of(module) - pure - LIBRARY - set(PURE[module]) == set()
+    called = {ast.unparse(node.func) for node in ast.walk(tree_of(module)) if isinstance(node, ast.Call)}
     assert called & {"open", "print", "input", "exec", "eval", "__import__"} == set()
+    assert [name for name in called if CLOCKS.fullmatch(name)] == [], "what time it is, it is told"
 
 
+@functools.cache
 def loaded_by(module: str) -> set[str]:
     """What a fresh process has in memory after this import, and did not have before."""
     script = f"import sys; before = set(sys.modules); import {module}; print(*set(sys.modules) - before)"
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True, env=env)
     return set(done.stdout.split())
+
+
+def test_the_loop_loads_nothing_of_what_touches_the_outside() -> None:
+    ours = {name for name in loaded_by("ralph.loop") if name.partition(".")[0] == "ralph"}
+    assert ours - {f"ralph.{name}" for name in PURE} == {"ralph"}
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +207,9 @@ MODULES = sorted(
     if "data" not in file.parts
 )
 WATCH = """
-import sys
+import os, signal, sys, threading, traceback
+import click, json, pathlib, shutil, subprocess, tempfile, typing  # not ours, and slow: once for all
+sys.dont_write_bytecode = True
 seen = []
 doing = "subprocess.Popen os.fork os.exec os.posix_spawn os.kill os.mkdir os.remove os.rename os.putenv".split()
 doing += "socket.connect socket.bind _thread.start_new_thread".split()
@@ -206,29 +220,36 @@ def hook(event, args):
         seen.append((event, args))
     elif event == "open" and str(args[0]).endswith((".md", ".toml", ".env")):
         seen.append((event, args[0]))
-import os, signal, threading
-environment = dict(os.environ)
-handlers = [signal.getsignal(n) for n in range(1, 32)]
-sys.dont_write_bytecode = True
-sys.addaudithook(hook)
-__import__(sys.argv[1])
-assert environment == dict(os.environ), "the environment"
-assert handlers == [signal.getsignal(n) for n in range(1, 32)], "signal handlers"
-assert threading.active_count() == 1, "threads"
-assert not seen, seen
+def watch(module):
+    environment = dict(os.environ)
+    handlers = [signal.getsignal(n) for n in range(1, 32)]
+    sys.addaudithook(hook)
+    __import__(module)
+    assert environment == dict(os.environ), "the environment"
+    assert handlers == [signal.getsignal(n) for n in range(1, 32)], "signal handlers"
+    assert threading.active_count() == 1, "threads"
+    assert not seen, seen
+for module in sys.argv[1:]:
+    if os.fork() == 0:
+        try:
+            watch(module)
+        except BaseException:
+            print(module, traceback.format_exc())
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
 """
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_importing_does_nothing(module: str, tmp_path: Path) -> None:
-    """No files but modules, no environment, no output, no processes, no threads, no handlers."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", WATCH, module], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+def test_importing_does_nothing(tmp_path: Path) -> None:
+    """Each module first: no files but modules, no environment, no output, no processes, no threads, no handlers."""
+    words = [sys.executable, "-P", "-c", WATCH, *MODULES]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.iterdir())
 
 
+@functools.cache
 def sources() -> dict[str, ast.Module]:
     files = sorted((CHECKOUT / "ralph").rglob("*.py"))
     return {str(file.relative_to(CHECKOUT / "ralph")): ast.parse(file.read_text(encoding="utf-8")) for file in files}

@@ -1,7 +1,8 @@
 """A RALPH_DONE that appears during an iteration is a claim (design section 5): the refusals."""
 
-import pytest
-from ralph_driver import Project
+import re
+
+from ralph_driver import Project, eventually
 from stories import Agent, edits, marks, runs, step, waits_for, writes
 
 CLAIM = step(writes_done=True)
@@ -20,6 +21,7 @@ def test_a_claim_with_open_tasks_is_refused(project: Project, agent: Agent) -> N
     agent.story(CLAIM, step())
     run = project.build("--max-iterations", "1")
     assert run.code == 3, run.text
+    assert "RALPH_DONE refused: 1 task is not ticked" in run.stderr
     assert "RALPH_DONE" not in project.progress_text.split("## Verification")[0]
     assert "\nIN_PROGRESS\n" in project.progress_text
     assert "two" in verification(project)
@@ -71,30 +73,21 @@ def test_done_tasks_that_are_tidied_away_are_no_matter(project: Project, agent: 
     assert project.build().code == 0
 
 
-@pytest.mark.parametrize(
-    "story",
-    [
-        pytest.param(step(ticks="all", writes_done=True, exit_code=1), id="exit 1"),
-        pytest.param(step(ticks="all", writes_done=True, ok=False), id="an error"),
-        pytest.param(step(ticks="all", writes_done=True, ok=False, exit_code=0), id="an error with exit 0"),
-        pytest.param(step(ticks="all", writes_done=True, exit_code=-9), id="killed"),
-    ],
-)
-def test_a_claim_of_an_iteration_that_ended_badly_is_refused(
-    project: Project, agent: Agent, story: dict[str, object]
-) -> None:
-    project.has_tasks("one")
-    agent.story(story, step(writes_done=True))
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert "refused" in run.text or "IN_PROGRESS" in run.text
+BAD_ENDS = {
+    "exit 1": step(ticks="all", writes_done=True, exit_code=1),
+    "an error": step(writes_done=True, ok=False),
+    "an error with exit 0": step(writes_done=True, ok=False, exit_code=0),
+    "killed": step(writes_done=True, exit_code=-9),
+}
 
 
-def test_it_is_said(project: Project, agent: Agent) -> None:
+def test_a_claim_of_an_iteration_that_ended_badly_is_refused_and_that_is_said(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(CLAIM)
-    run = project.build("1")
-    assert "RALPH_DONE" in run.text
+    agent.story(*BAD_ENDS.values(), step(writes_done=True))
+    run = project.build("--max-failures", "off", "--max-stalls", "off")
+    assert (run.code, len(agent.calls)) == (0, len(BAD_ENDS) + 1), run.text
+    reasons = re.findall(r"^ralph: RALPH_DONE refused: the iteration .* did not end well", run.stderr, re.MULTILINE)
+    assert len(reasons) == len(BAD_ENDS), run.stderr
 
 
 def test_refused_again_and_again_it_needs_a_person(project: Project, agent: Agent) -> None:
@@ -127,8 +120,7 @@ def test_a_task_that_a_person_adds_during_the_claim_is_not_lost(project: Project
     project.has_tasks("one")
     agent.story(step(marks("on"), waits_for("go"), ticks="one", writes_done=True), step())
     running = project.start("feature.md", "build", "1", "--delay", "0")
-    while not agent.reached("on"):
-        assert running.poll() is None
+    eventually(lambda: agent.reached("on"))
     project.progress.write_text(project.progress_text.replace("- [ ] one\n", "- [ ] one\n- [ ] mine\n"))
     agent.let("go")
     assert running.wait().code == 3

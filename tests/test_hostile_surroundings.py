@@ -57,14 +57,14 @@ def test_what_a_shell_started_before_it_became_ralph_is_not_the_agents(
 def test_nor_does_the_guardian_take_it_for_the_agents(
     project: Project, agent: Agent, offspring: Offspring, under_bash: tuple[str, ...]
 ) -> None:
-    """It looks twice a second."""
-    run = start(project, agent, starts(offspring.sleeper("left")), prefix=under_bash)
-    born = Path(f"/proc/{offspring.pid('left')}").stat().st_ctime
-    eventually(lambda: time.time() - born > 1.2)
-    assert offspring.alive() == ["left", "server"]
+    """It looks twice a second: what of the agent's has lost everything since then, it knows."""
+    run = start(project, agent, starts(offspring.daemon("daemon")), prefix=under_bash)
+    born = Path(f"/proc/{offspring.pid('daemon')}").stat().st_ctime
+    eventually(lambda: time.time() - born > 1.5)
+    assert offspring.alive() == ["daemon", "server"]
     run.signal(signal.SIGKILL)
     run.wait()
-    eventually(lambda: "left" not in offspring.alive())
+    eventually(lambda: "daemon" not in offspring.alive())
     goes_on(project)
     assert offspring.alive() == ["server"]
 
@@ -112,7 +112,15 @@ def parent(pid: int) -> int:
 # The death of ralph, and errors of its own.
 
 VANISHES = """
+import ctypes
 from pathlib import Path
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+if os.fork():
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            os._exit(0)
 from ralph.process import guardian
 look, ralph, log = guardian.table, os.getpid(), Path(os.environ["AGENT_LOG"])
 def table():
@@ -126,7 +134,7 @@ def table():
     return seen
 guardian.table = table
 """
-"""The guardian of a dead ralph sees the agent alive, and then it is gone."""
+"""The guardian of a dead ralph sees the agent alive, and then it is gone, buried by ralph's parent."""
 
 
 def test_an_agent_that_vanishes_while_the_guardian_looks_at_it(
@@ -137,7 +145,7 @@ def test_an_agent_that_vanishes_while_the_guardian_looks_at_it(
     agent.story(raw(init(), *acts, marks("on"), hangs()), step(ticks="all", writes_done=True))
     run = launched(project, VANISHES, env={"AGENT_LOG": str(agent.folder / "log.jsonl")})
     eventually(lambda: agent.reached("on") and offspring.alive() == ["hidden", "server"])
-    run.signal(signal.SIGKILL)
+    os.kill(parent(agent.calls[0].pid), signal.SIGKILL)
     run.wait()
     goes_on(project)
     assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
@@ -173,10 +181,22 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     goes_on(project)
 
 
-def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(project: Project, agent: Agent) -> None:
+@pytest.mark.parametrize(
+    ("ticked", "reason"),
+    [
+        pytest.param(["one"], '1 task is not ticked: "two"', id="since it is wrong"),
+        pytest.param(["one", "two"], "ralph was ended before it could check it", id="since nothing can tell"),
+    ],
+)
+def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
+    project: Project, agent: Agent, ticked: list[str], reason: str
+) -> None:
     project.has_tasks("one", "two")
-    claim = (edits("- [ ] one", "- [x] one"), edits("IN_PROGRESS", "RALPH_DONE"), marks("on"), hangs())
-    agent.story(raw(init(), *claim), step(marks("second"), waits_for("go"), ticks="all", writes_done=True))
+    claim = [*(edits(f"- [ ] {task}", f"- [x] {task}") for task in ticked), edits("IN_PROGRESS", "RALPH_DONE")]
+    agent.story(
+        raw(init(), *claim, marks("on"), hangs()),
+        step(marks("second"), waits_for("go"), ticks="all", writes_done=True),
+    )
     killed = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
     killed.signal(signal.SIGKILL)
@@ -186,7 +206,7 @@ def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(project: Proj
     eventually(lambda: agent.reached("second"))
     status, why = project.progress_text.split("## Verification")
     assert "\nIN_PROGRESS\n" in status
-    assert "ralph was ended before it could check it" in why
+    assert reason in why
     agent.let("go")
     assert run.wait().code == 0
     assert "\nRALPH_DONE\n" in project.progress_text

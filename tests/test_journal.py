@@ -19,7 +19,7 @@ from ralph.journal import Journal
 
 FIRST = {"iteration": 1, "message": "fine"}
 NEW = {"iteration": 3, "message": "after it"}
-IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 
 
 @pytest.fixture

@@ -26,13 +26,11 @@ def finish(first: Running, agent: Agent) -> None:
     assert len(agent.calls) == 1
 
 
-def test_a_second_run_is_silent_without_a_terminal(project: Project, agent: Agent, first: Running) -> None:
+def test_a_second_run_says_only_on_a_terminal_who_holds_the_tree(
+    project: Project, agent: Agent, first: Running
+) -> None:
     second = project.ralph(*BUILD)
     assert (second.code, second.text) == (LOCKED, "")
-    finish(first, agent)
-
-
-def test_a_second_run_says_on_a_terminal_who_holds_the_tree(project: Project, agent: Agent, first: Running) -> None:
     second = project.ralph_tty(*BUILD)
     (line,) = second.stdout.splitlines()
     assert second.code == LOCKED
@@ -41,38 +39,18 @@ def test_a_second_run_says_on_a_terminal_who_holds_the_tree(project: Project, ag
     finish(first, agent)
 
 
-def test_another_plan_in_the_same_tree_waits_too(project: Project, agent: Agent, first: Running) -> None:
-    (project.root / "other.md").write_text("# Another\n")
-    assert project.ralph("other.md", "build").code == LOCKED
-    finish(first, agent)
-
-
-def test_a_folder_of_the_same_tree_waits_too(project: Project, agent: Agent, first: Running) -> None:
+def test_another_plan_in_the_same_tree_or_a_folder_of_it_waits_too_and_leaves_nothing(
+    project: Project, agent: Agent, first: Running
+) -> None:
     folder = project.root / "sub"
     folder.mkdir()
-    (folder / "other.md").write_text("# Another\n")
+    for plan in (project.root / "other.md", folder / "other.md"):
+        plan.write_text("# Another\n")
+    before = sorted(project.root.rglob("*"))
+    assert project.ralph("other.md", "build").code == LOCKED
     assert project.ralph("other.md", "build", "-C", "sub").code == LOCKED
+    assert sorted(project.root.rglob("*")) == before
     finish(first, agent)
-
-
-def test_a_second_run_leaves_nothing(project: Project, agent: Agent, first: Running) -> None:
-    (project.root / "other.md").write_text("# Another\n")
-    before = sorted(project.root.iterdir())
-    project.ralph("other.md", "build")
-    assert sorted(project.root.iterdir()) == before
-    finish(first, agent)
-
-
-def test_of_twenty_starts_at_once_exactly_one_runs(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(waits_for("go"), ticks="all", writes_done=True))
-    runs = [project.start(*BUILD) for _ in range(20)]
-    eventually(lambda: sum(run.poll() is not None for run in runs) == 19, 30)
-    agent.let("go")
-    ended = [run.wait() for run in runs]
-    assert sorted(run.code for run in ended) == [0] + [LOCKED] * 19
-    assert {run.text for run in ended if run.code == LOCKED} == {""}
-    assert len(agent.calls) == 1
 
 
 def test_a_plan_in_another_worktree_runs_at_the_same_time(project: Project, agent: Agent) -> None:

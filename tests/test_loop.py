@@ -284,11 +284,18 @@ BOUNDED = [
         id="all of them at once, and the least rest counts",
     ),
     pytest.param(
-        Fiction(A, [Step(A, costing(OUT_OF_BUDGET, 0.6))] * 2),
+        Fiction(A, [Step(A, costing(OK, 0.6)), Step(A, costing(OUT_OF_BUDGET, 0.6))]),
         replace(LIMITS, max_cost_usd=1.2, max_failures=1),
         "max-cost is $1.20, and this start cost $1.20",
         "#1($1.20) notice pause #2($0.60)",
         id="an iteration that the start's money bound has not failed",
+    ),
+    pytest.param(
+        Fiction(A, [Step(A, costing(OUT_OF_BUDGET, 0.0))]),
+        replace(LIMITS, max_cost_usd=1.0),
+        "nothing is left of max-cost or max-total-cost: out of budget",
+        "#1($1.00)",
+        id="an agent that has used it up ends the start, whatever it says it cost",
     ),
 ]
 

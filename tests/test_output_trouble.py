@@ -10,7 +10,7 @@ from ralph_driver import Project, eventually
 from stories import Agent, marks, says, step, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
-MUCH = "A word of some length. " * 10_000
+MUCH = "A word of some length. " * 1000
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def is_done(project: Project, agent: Agent) -> bool:
     return "\nRALPH_DONE\n" in project.progress_text and (len(agent.calls), len(results)) == (2, 2)
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full", ">/dev/full 2>&1"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">/dev/full 2>&1"])
 def test_closed_descriptors_and_a_full_device(project: Project, agent: Agent, closed: str) -> None:
     ended = project.ralph(*BUILD, prefix=("sh", "-c", f'exec "$@" {closed}', "sh"))
     assert (ended.code, is_done(project, agent)) == (0, True), ended.text
@@ -39,23 +39,21 @@ def test_closed_descriptors_and_a_full_device(project: Project, agent: Agent, cl
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's descriptors as files")
 def test_no_other_file_takes_the_number_of_a_closed_descriptor(project: Project, agent: Agent) -> None:
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    agent.story(step(says(MUCH), marks("on"), waits_for("go"), ticks="first"), step(ticks="all", writes_done=True))
     run = project.start(*BUILD, prefix=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"))
     eventually(lambda: agent.reached("on"))
     assert {str(Path(f"/proc/{run.pid}/fd/{number}").readlink()) for number in range(3)} == {os.devnull}
     agent.let("go")
-    assert run.wait().code == 0
+    assert (run.wait().code, is_done(project, agent)) == (0, True)
 
 
-@pytest.mark.parametrize("reads", ["nothing and has gone", "nothing", "a little"])
+@pytest.mark.parametrize("reads", ["nothing and has gone", "nothing"])
 def test_a_pipe_whose_reader_reads(project: Project, agent: Agent, reads: str) -> None:
     ours, theirs = os.pipe()
     run = project.start_into(theirs, *BUILD)
     os.close(theirs)
     if reads == "nothing and has gone":
         os.close(ours)
-    if reads == "a little":
-        os.read(ours, 10)
     try:
         assert run.wait(20) == 0
     finally:

@@ -188,7 +188,7 @@ def test_no_save_of_an_editor_is_lost(watched: Watched, how: str, tmp_path: Path
     saves within one exchange are more than ralph can tell apart; no editor saves twice in 20 ms.
     """
     with editor(watched, how, tmp_path):
-        end = time.monotonic() + 2
+        end = time.monotonic() + 1
         while time.monotonic() < end:
             watched.file.edit(with_line(b"ralph"))
             assert watched.said == [], "nothing was lost, so nothing was brought back"

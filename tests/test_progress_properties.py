@@ -18,7 +18,7 @@ from ralph.turn import Commits, Outcome, Turn
 from ralph.verdict import Limits, Tallies
 
 SIGNED = b"<!-- ralph writes this section"
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=100, deadline=None)
 
 telling = st.sampled_from(
     b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."

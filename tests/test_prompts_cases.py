@@ -48,15 +48,26 @@ def write(folder: Path, text: str, mode: str = "build") -> Path:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_any_plan_name_arrives_exactly(project: Project, agent: Agent, name: str) -> None:
+def test_any_plan_name_arrives_exactly(project: Project, name: str) -> None:
     write(project.root / ".ralph", BOTH_FORMS)
+    (project.root / name).write_text("Do it.\n")
+    stem = name.removesuffix(".md")
+    run = project.ralph(name, "build", "--dry-run")
+    assert run.code == 0, run.text
+    values = f"{project.root / name}\n{stem}_PROGRESS.md\n{stem}\n"
+    assert run.stdout.partition("\n\n")[2].strip("\n") == f"{values}---\n{values}---\nend"
+    assert not (project.root / "pwned").exists()
+    assert not (project.root / "PWNED").exists()
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned).md", "two\nlines.md", "grüße-計画.md"])
+def test_a_plan_of_any_name_is_worked_on(project: Project, agent: Agent, name: str) -> None:
     (project.root / name).write_text("Do it.\n")
     stem = name.removesuffix(".md")
     agent.story(step(), progress=f"{stem}_PROGRESS.md")
     run = project.ralph(name, "build", "1")
     assert run.code == 3, run.text
-    values = f"{project.root / name}\n{stem}_PROGRESS.md\n{stem}\n"
-    assert agent.prompts[0].strip("\n") == f"{values}---\n{values}---\nend"
+    assert str(project.root / name) in agent.prompts[0]
     assert (project.root / f"{stem}_PROGRESS.md").is_file()
     assert not (project.root / "pwned").exists()
     assert not (project.root / "PWNED").exists()
@@ -164,12 +175,11 @@ def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(
 
 
 @pytest.mark.parametrize("text", ["/clear\nHello.", "\n/clear", "{# x #}/foo bar", "/"])
-def test_a_prompt_is_no_slash_command(project: Project, agent: Agent, text: str) -> None:
+def test_a_prompt_is_no_slash_command(project: Project, text: str) -> None:
     write(project.root / ".ralph", text)
-    agent.story(step())
-    assert project.build("1").code == 3
-    assert not agent.prompts[0].startswith("/")
-    assert agent.prompts[0].strip().startswith("/")
+    prompt = project.ralph("feature.md", "--dry-run").stdout.partition("\n\n")[2]
+    assert not prompt.startswith("/")
+    assert prompt.strip().startswith("/")
 
 
 def test_a_prompt_may_be_long(project: Project, agent: Agent) -> None:
@@ -188,41 +198,38 @@ def test_an_empty_prompt_is_refused_before_the_agent_refuses_it(project: Project
 
 
 class TestTheBuiltInPrompts:
-    def prompts(self, project: Project, agent: Agent, mode: str, *args: str) -> str:
-        project.progress.write_text(progress_text("one"))
-        agent.story(step())
-        project.ralph("feature.md", mode, "1", *args)
-        return agent.prompts[-1]
+    def prompts(self, project: Project, mode: str, *args: str) -> str:
+        return project.ralph("feature.md", mode, "--dry-run", *args).stdout.partition("\n\n")[2]
 
     @pytest.mark.parametrize("mode", ["plan", "build"])
-    def test_are_short_and_fully_rendered(self, project: Project, agent: Agent, mode: str) -> None:
-        prompt = self.prompts(project, agent, mode)
+    def test_are_short_and_fully_rendered(self, project: Project, mode: str) -> None:
+        prompt = self.prompts(project, mode)
         assert len(prompt.encode()) < 6000
         assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
         assert str(project.root / "feature.md") in prompt
         assert "feature_PROGRESS.md" in prompt
 
     @pytest.mark.parametrize("mode", ["plan", "build"])
-    def test_begin_with_what_never_changes(self, project: Project, agent: Agent, mode: str) -> None:
-        prompt = self.prompts(project, agent, mode)
+    def test_begin_with_what_never_changes(self, project: Project, mode: str) -> None:
+        prompt = self.prompts(project, mode)
         assert prompt.index(str(project.root)) > len(prompt) // 2
 
-    def test_tell_the_planner_its_seven_steps(self, project: Project, agent: Agent) -> None:
-        prompt = self.prompts(project, agent, "plan").lower()
+    def test_tell_the_planner_its_seven_steps(self, project: Project) -> None:
+        prompt = self.prompts(project, "plan").lower()
         for word in ("sub-agent", "contingenc", "depend", "one iteration", "in_progress", "ralph_done", "no code"):
             assert word in prompt.replace("subagent", "sub-agent"), word
 
-    def test_tell_the_builder_its_eight_steps(self, project: Project, agent: Agent) -> None:
-        prompt = self.prompts(project, agent, "build")
+    def test_tell_the_builder_its_eight_steps(self, project: Project) -> None:
+        prompt = self.prompts(project, "build")
         words = (
             "## Messages|git status|one task|sub-agent|AGENTS.md|CLAUDE.md|RALPH_DONE|RALPH_BLOCKED|IN_PROGRESS|Notes"
         )
         for word in words.split("|"):
             assert word.lower() in prompt.lower().replace("subagent", "sub-agent"), word
 
-    def test_speak_of_committing_only_where_it_is_wanted(self, project: Project, agent: Agent) -> None:
-        wanted = self.prompts(project, agent, "build")
-        unwanted = self.prompts(project, agent, "build", "--no-auto-commit")
+    def test_speak_of_committing_only_where_it_is_wanted(self, project: Project) -> None:
+        wanted = self.prompts(project, "build")
+        unwanted = self.prompts(project, "build", "--no-auto-commit")
         assert wanted != unwanted
         assert "do not commit" in unwanted.lower().replace("don't", "do not")
         assert "do not commit" not in wanted.lower().replace("don't", "do not")

@@ -172,10 +172,10 @@ def test_no_transcript_is_overwritten_when_an_iteration_is_repeated(project: Pro
     files = {Path(name).name: data for name, data in project.transcripts().items()}
     run = project.journal()[0]["run"]
     for name, words in (("0001", b"First."), ("0001-2", b"Second."), ("0001-3", b"Third.")):
-        assert words in files[f"{run}-{name}.jsonl"]
-        assert b"feature.md" in files[f"{run}-{name}.prompt.md"]
+        assert words in files[f"{run}.{name}.jsonl"]
+        assert b"feature.md" in files[f"{run}.{name}.prompt.md"]
     written = [line["transcript"] for line in only(project.journal(), "iteration")]
-    assert written == [f"{run}-0001.jsonl", f"{run}-0001-2.jsonl", f"{run}-0001-3.jsonl"]
+    assert written == [f"{run}.0001.jsonl", f"{run}.0001-2.jsonl", f"{run}.0001-3.jsonl"]
 
 
 def test_the_oldest_transcripts_go_first_and_what_was_kept_stays(project: Project, agent: Agent) -> None:
@@ -187,7 +187,7 @@ def test_the_oldest_transcripts_go_first_and_what_was_kept_stays(project: Projec
     project.build("1", "--keep-transcripts", "6kB")
     names = sorted(Path(name).name for name in project.transcripts() if name.endswith(".jsonl"))
     first, last = project.journal()[0]["run"], project.journal()[-1]["run"]
-    assert names == sorted([f"{first}-0002.jsonl", f"{last}-0001.jsonl"])
+    assert names == sorted([f"{first}.0002.jsonl", f"{last}.0001.jsonl"])
     assert (folder / "kept" / "mine").exists()
     assert len(project.journal()) == 5, "the journal is no transcript"
 

@@ -1,11 +1,13 @@
 """The rehearsal as on a fresh machine; and its agent, the stand-in, by itself and with other plans."""
 
 import json
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,15 @@ STANDIN = (sys.executable, "-P", "-m", "ralph.standin")
 TASKS = list(sample.WORK)
 
 
-def rehearse(project: Project, cwd: Path = Path("/"), **more: str) -> Run:
+REHEARSE = (*COMMAND, "rehearse")
+TO_A_READER_THAT_LEAVES = ("bash", "-c", f"{shlex.join(REHEARSE)} | head -5; exit ${{PIPESTATUS[0]}}")
+
+
+def rehearse(project: Project, cwd: Path = Path("/"), argv: Sequence[str] = REHEARSE, **more: str) -> Run:
     """`ralph rehearse` with next to nothing in its environment and no standard input."""
     kept = ("PATH", "HOME", "TMPDIR", "PYTHONPATH", "TEST_MARK")
     env = {name: project.env[name] for name in kept} | more
-    return Running([*COMMAND, "rehearse"], env, cwd, project.outputs / "rehearsal").wait(PATIENCE_S)
+    return Running(argv, env, cwd, project.outputs / "rehearsal").wait(PATIENCE_S)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -53,27 +59,75 @@ def fake_git(project: Project, script: str) -> None:
 # A rehearsal that goes well.
 
 
+def hostile_home(project: Project, server: Server) -> None:
+    """A home that would have every commit refused, and somebody told."""
+    settings = f'RALPH_SLACK_WEBHOOK_URL="{server.url("/file")}"\nRALPH_MAX_ITERATIONS=1\nRALPH_NONSENSE=1\n'
+    (project.home / ".ralph.env").write_text(settings)
+    hook = project.home / "hooks" / "pre-commit"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {hook.parent}\n"
+    (project.home / ".gitconfig").write_text(config)
+
+
+def test_nobodys_settings_and_git_count_nobody_is_told_and_nothing_is_left(plain_project: Project) -> None:
+    """Nor does it need somebody who reads what it prints."""
+    other = plain_project.root.parent / "other"
+    with Server() as server:
+        hostile_home(plain_project, server)
+        before = everything_in(plain_project.home)
+        run = rehearse(
+            plain_project,
+            cwd=plain_project.root,
+            argv=TO_A_READER_THAT_LEAVES,
+            RALPH_SLACK_WEBHOOK_URL=server.url("/environment"),
+            RALPH_AGENT="false",
+            RALPH_AUTO_COMMIT="false",
+            XDG_STATE_HOME=str(other),
+            NO_PROXY="127.0.0.1",
+            GIT_DIR="/nowhere",
+            GIT_INDEX_FILE="/nowhere/index",
+            GIT_TEMPLATE_DIR="/nowhere",
+        )
+        assert (run.code, run.stderr, server.received) == (0, "", []), run.text
+    first, *more = run.stdout.splitlines()
+    assert first.startswith("A rehearsal")
+    assert "$ cat sample.md" in more, "without colour"
+    assert not other.exists()
+    assert litter(plain_project) == []
+    assert everything_in(plain_project.home) == before
+    assert names_in(plain_project.root) == ["feature.md"]
+
+
+QUICKER = "from ralph import cli, rehearse; rehearse._PACE_S /= 5; cli.main()"
+"""A rehearsal for a person who reads five times as fast."""
+
+
 def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> None:
-    run = rehearse(plain_project)
-    assert (run.code, run.stderr) == (0, ""), run.text
-    commands = [line for line in run.stdout.splitlines() if line.startswith("$ ")]
-    assert commands == [
+    """On a terminal, from a checkout that is found by a relative path."""
+    command = (sys.executable, "-P", "-c", QUICKER)
+    run = plain_project.start_tty("rehearse", command=command, cwd=CHECKOUT, env={"PYTHONPATH": "."}).wait(PATIENCE_S)
+    assert run.code == 0, run.stdout
+    assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
+    text = re.sub(r"\x1b\[[01]m", "", run.stdout)
+    assert "\x1b" not in text
+    assert [line for line in text.splitlines() if line.startswith("$ ")] == [
         "$ cat sample.md",
         "$ ralph sample.md plan",
         "$ ralph sample.md build --max-iterations 10",
         "$ git log --oneline",
         "$ cat sample_PROGRESS.md",
     ]
-    log, _, progress = run.stdout.partition("$ git log --oneline\n")[2].partition("$ cat")
+    log, _, progress = text.partition("$ git log --oneline\n")[2].partition("$ cat")
     messages = [line.partition(" ")[2] for line in log.splitlines() if line]
     assert messages == [*(work.message for work in reversed(sample.WORK.values())), "A plan"]
     assert [line[6:] for line in progress.splitlines() if line.startswith("- [x] ")] == TASKS
     assert "\nRALPH_DONE\n" in progress
-    assert "\x1b" not in run.stdout
+    prints_what_a_real_run_prints(text.splitlines())
 
 
-def test_it_prints_what_a_real_run_prints(plain_project: Project) -> None:
-    lines = rehearse(plain_project).stdout.splitlines()
+def prints_what_a_real_run_prints(lines: list[str]) -> None:
     assert lines.count("  ▸ Bash python3 -m unittest discover") == 2
     assert [line for line in lines if line.startswith("  ▸ Write")] == [
         "  ▸ Write greeting.py",
@@ -85,61 +139,12 @@ def test_it_prints_what_a_real_run_prints(plain_project: Project) -> None:
         assert any(line.startswith(f"#{number} · {number}/4 tasks (+1) · 1 commit") for line in summaries), summaries
 
 
-def test_it_leaves_nothing_behind(plain_project: Project) -> None:
-    before = everything_in(plain_project.home)
-    assert rehearse(plain_project, cwd=plain_project.root).code == 0
-    assert litter(plain_project) == []
-    assert everything_in(plain_project.home) == before
-    assert names_in(plain_project.root) == ["feature.md"]
-
-
-def test_nobodys_settings_count_and_nobody_is_told(plain_project: Project) -> None:
-    home, other = plain_project.home, plain_project.root.parent / "other"
-    with Server() as server:
-        settings = f'RALPH_SLACK_WEBHOOK_URL="{server.url("/file")}"\nRALPH_MAX_ITERATIONS=1\nRALPH_NONSENSE=1\n'
-        (home / ".ralph.env").write_text(settings)
-        run = rehearse(
-            plain_project,
-            RALPH_SLACK_WEBHOOK_URL=server.url("/environment"),
-            RALPH_AGENT="false",
-            RALPH_AUTO_COMMIT="false",
-            XDG_STATE_HOME=str(other),
-            NO_PROXY="127.0.0.1",
-        )
-        assert (run.code, server.received) == (0, []), run.text
-    assert not other.exists()
-
-
-def test_hooks_signing_and_a_git_around_it_do_not_count(plain_project: Project) -> None:
-    hook = plain_project.home / "hooks" / "pre-commit"
-    hook.parent.mkdir()
-    hook.write_text("#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
-    config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {hook.parent}\n"
-    (plain_project.home / ".gitconfig").write_text(config)
-    run = rehearse(plain_project, GIT_DIR="/nowhere", GIT_INDEX_FILE="/nowhere/index", GIT_TEMPLATE_DIR="/nowhere")
-    assert run.code == 0, run.text
-
-
-def test_a_checkout_that_is_found_by_a_relative_path_is_found_again(plain_project: Project) -> None:
-    assert rehearse(plain_project, cwd=CHECKOUT, PYTHONPATH=".").code == 0
-
-
-def test_on_a_terminal(plain_project: Project) -> None:
-    run = plain_project.ralph_tty("rehearse", timeout_s=PATIENCE_S)
-    assert run.code == 0, run.stdout
-    assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
-
-
 # One that does not.
 
 
-@pytest.mark.parametrize(
-    "moment", [pytest.param("▸ Read sample.md", id="planning"), pytest.param("▸ Write greeting.py", id="building")]
-)
-def test_ctrl_c_ends_it_and_leaves_nothing(plain_project: Project, moment: str) -> None:
+def test_ctrl_c_ends_it_and_leaves_nothing(plain_project: Project) -> None:
     running = plain_project.start_tty("rehearse")
-    eventually(lambda: moment in running.screen, PATIENCE_S)
+    eventually(lambda: "▸ Read sample.md" in running.screen, PATIENCE_S)
     running.type("\x03")
     run = running.wait(PATIENCE_S)
     assert run.code == -signal.SIGINT, run.stdout
@@ -153,14 +158,6 @@ def test_a_closed_terminal_leaves_nothing(plain_project: Project) -> None:
     eventually(lambda: "▸ Write greeting.py" in running.screen, PATIENCE_S)
     running.hang_up()
     eventually(lambda: running.poll() is not None, PATIENCE_S)
-    assert litter(plain_project) == []
-
-
-def test_a_reader_that_leaves_does_not_end_it(plain_project: Project) -> None:
-    command = f"{shlex.join([*COMMAND, 'rehearse'])} | head -1; echo ${{PIPESTATUS[0]}}"
-    bash = subprocess.run(["bash", "-c", command], env=plain_project.env, check=True, capture_output=True, text=True)
-    first, code = bash.stdout.splitlines()
-    assert (first.startswith("A rehearsal"), code, bash.stderr) == (True, "0", "")
     assert litter(plain_project) == []
 
 

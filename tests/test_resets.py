@@ -14,7 +14,7 @@ from ralph_driver import CHECKOUT
 
 from ralph import resets
 
-thorough = settings(max_examples=150, deadline=None)
+thorough = settings(max_examples=80, deadline=None)
 DAY_S = 86_400
 
 

@@ -60,7 +60,7 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     assert (run.code, alive(left), offspring.alive(), len(agent.calls)) == (0, False, [], 3), run.text
     assert run.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
     assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr
-    assert f"removed {orphaned.root / LOCK}, left behind by that iteration" in run.stderr
+    assert f"removed {orphaned.root / LOCK}, left behind by the run before" in run.stderr
     assert not (orphaned.root / LOCK).exists()
     dead = [line for line in orphaned.journal() if line["ended"] == "died"]
     assert [(line["run"], line["iteration"], line["success"]) for line in dead] == [(died, 2, False)]

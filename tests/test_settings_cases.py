@@ -1,18 +1,29 @@
 """Settings (design section 3): one name everywhere, who wins, and every problem at once."""
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from ralph_driver import Project
 from stories import Agent, fails, step
 
+from ralph.directives import of_plan
+
 TEMPLATE = "Work on ${PLAN_FILE}, state in ${PROGRESS_FILE}. Commit: ${AUTO_COMMIT}.\n"
 
 
-def option(agent: Agent, name: str) -> str | None:
-    """What the first call of the agent got for this option."""
-    argv = agent.calls[0].argv
+def option(argv: list[str], name: str) -> str | None:
+    """What stands after this option."""
     return argv[argv.index(name) + 1] if name in argv else None
+
+
+def shown(project: Project, *args: str, env: Mapping[str, str] | None = None) -> tuple[list[str], str]:
+    """The command and the prompt that a build would start with, as --dry-run shows them."""
+    run = project.ralph("feature.md", "build", "--dry-run", *args, env=env)
+    assert (run.code, run.stderr) == (0, ""), run.text
+    command, _, prompt = run.stdout.partition("\n\n")
+    return shlex.split(command), prompt
 
 
 def template(project: Project, text: str) -> Path:
@@ -26,8 +37,7 @@ LEVELS = ["command line", "environment", "plan", "./.ralph.env", "~/.ralph.env",
 
 
 @pytest.mark.parametrize("strongest", range(len(LEVELS)), ids=LEVELS)
-def test_each_level_beats_those_after_it(project: Project, agent: Agent, strongest: int) -> None:
-    agent.story(step())
+def test_each_level_beats_those_after_it(project: Project, strongest: int) -> None:
     args: list[str] = []
     env: dict[str, str] = {}
     if strongest <= 0:
@@ -41,31 +51,24 @@ def test_each_level_beats_those_after_it(project: Project, agent: Agent, stronge
     if strongest <= 4:
         (project.home / ".ralph.env").write_text("RALPH_MODEL=~/.ralph.env\n")
     template(project, "{# RALPH_MODEL: template #}\n" + TEMPLATE)
-    run = project.build("1", *args, env=env)
-    assert run.code == 3, run.text
-    assert option(agent, "--model") == LEVELS[strongest].replace(" ", "-")
+    command, _ = shown(project, *args, env=env)
+    assert option(command, "--model") == LEVELS[strongest].replace(" ", "-")
 
 
 @pytest.mark.parametrize("place", ["environment", "feature.md", ".ralph.env", "home", "PROMPT_build.md"])
-@pytest.mark.parametrize(
-    ("name", "value", "code"),
-    [
-        pytest.param("RALPH_MAX_ITERATIONS", "1", 3, id="max-iterations"),
-        pytest.param("RALPH_MAX_FAILURES", "1", 1, id="max-failures"),
-    ],
-)
-def test_a_setting_has_the_same_name_everywhere(
-    project: Project, agent: Agent, place: str, name: str, value: str, *, code: int
-) -> None:
+def test_a_setting_has_the_same_name_everywhere(project: Project, agent: Agent, place: str) -> None:
     agent.story(fails(), repeat=True)
+    settings = {"RALPH_MAX_ITERATIONS": "7", "RALPH_MAX_FAILURES": "1"}
     files = {"feature.md": project.root, ".ralph.env": project.root, "home": project.home}
+    sign = "=" if place.endswith(("env", "home")) else ": "
+    text = "".join(f"{name}{sign}{value}\n" for name, value in settings.items())
     if place == "PROMPT_build.md":
-        template(project, f"{{#\n{name}: {value}\n#}}\n{TEMPLATE}")
+        template(project, f"{{#\n{text}#}}\n{TEMPLATE}")
     elif place in files:
-        text = f"{name}: {value}\n" if place == "feature.md" else f"{name}={value}\n"
         (files[place] / place.replace("home", ".ralph.env")).write_text(text)
-    run = project.build(env={name: value} if place == "environment" else {})
-    assert (run.code, len(agent.calls)) == (code, 1), run.text
+    run = project.build(env=settings if place == "environment" else {})
+    assert (run.code, len(agent.calls)) == (1, 1), run.text
+    assert "iteration 1 of at most 7" in run.stdout
 
 
 def test_files_and_folders_can_be_set_in_the_environment(project: Project, agent: Agent) -> None:
@@ -75,7 +78,8 @@ def test_files_and_folders_can_be_set_in_the_environment(project: Project, agent
     env = {"RALPH_PROMPTS": "mine", "RALPH_PROGRESS_FILE": "state.md", "RALPH_EFFORT": "low", "RALPH_MAX_TURNS": "9"}
     assert project.build("1", env=env).code == 3
     assert agent.prompts[0].strip() == "Mine."
-    assert (option(agent, "--effort"), option(agent, "--max-turns")) == ("low", "9")
+    argv = agent.calls[0].argv
+    assert (option(argv, "--effort"), option(argv, "--max-turns")) == ("low", "9")
     assert (project.root / "state.md").exists()
     assert not project.progress.exists()
 
@@ -87,32 +91,19 @@ def test_what_the_agent_is_told_by_default(project: Project, agent: Agent) -> No
     assert agent.calls[0].argv == expected
 
 
-@pytest.mark.parametrize(("name", "value"), [("model", "opus"), ("effort", "high"), ("max-turns", "7")])
-def test_what_the_agent_is_told_when_it_is_set(project: Project, agent: Agent, name: str, value: str) -> None:
+def test_what_the_agent_is_told_when_it_is_set(project: Project, agent: Agent) -> None:
     agent.story(step())
-    project.build("1", f"--{name}", value)
-    assert option(agent, f"--{name}") == value
+    project.build("1", "--model", "opus", "--effort", "high", "--max-turns", "7")
+    told = [option(agent.calls[0].argv, name) for name in ("--model", "--effort", "--max-turns")]
+    assert told == ["opus", "high", "7"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("RALPH_MAX_ITERATIONS=1\n", id="plain"),
-        pytest.param('export RALPH_MAX_ITERATIONS="1"\n', id="as the original's wizard writes it"),
-        pytest.param("export RALPH_MAX_ITERATIONS='1'\r\n", id="from Windows"),
-        pytest.param("\ufeffRALPH_MAX_ITERATIONS=1\n", id="with a BOM"),
-        pytest.param("# mine\n\n  RALPH_MAX_ITERATIONS = 1 # one\n", id="with a comment and blanks"),
-        pytest.param("OTHER=$(touch pwned)`touch pwned`\nRALPH_MAX_ITERATIONS=1\n", id="and is never executed"),
-        pytest.param("RALPH_MODEL='$HOME ${HOME}'\nRALPH_MAX_ITERATIONS=1\n", id="nor expanded"),
-    ],
-)
-def test_an_env_file_is_read(project: Project, agent: Agent, text: str) -> None:
-    (project.home / ".ralph.env").write_bytes(text.encode())
-    agent.story(step(), step())
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (3, 1), run.text
+def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project) -> None:
+    written = "\ufeff# mine\r\n\r\n  export RALPH_EFFORT = 'low'  # for now\r\nOTHER=$(touch pwned)`touch pwned`\r\n"
+    (project.home / ".ralph.env").write_bytes(f"{written}RALPH_MODEL='$HOME ${{HOME}}'\n".encode())
+    command, _ = shown(project)
+    assert (option(command, "--effort"), option(command, "--model")) == ("low", "$HOME ${HOME}")
     assert not (project.root / "pwned").exists()
-    assert option(agent, "--model") in {None, "$HOME ${HOME}"}
 
 
 @pytest.mark.parametrize(
@@ -129,45 +120,46 @@ def test_an_env_file_is_read(project: Project, agent: Agent, text: str) -> None:
         pytest.param("```\nRALPH_MODEL: opus", True, id="after a fence that is never closed"),
     ],
 )
-def test_a_directive_stands_on_a_line_of_its_own(project: Project, agent: Agent, plan: str, *, obeyed: bool) -> None:
-    (project.root / "feature.md").write_bytes(f"# Plan\n\n{plan}\n".encode())
-    agent.story(step())
-    run = project.build("1")
-    assert run.code == 3, run.text
-    assert option(agent, "--model") == ("opus" if obeyed else None)
+def test_a_directive_stands_on_a_line_of_its_own(plan: str, *, obeyed: bool) -> None:
+    given = of_plan(f"# Plan\n\n{plan}\n".encode(), "feature.md")
+    assert [(one.variable, one.text.strip()) for one in given] == [("RALPH_MODEL", "opus")] * obeyed
 
 
 @pytest.mark.parametrize(
-    ("plan", "commits"),
+    ("plan", "said"),
     [
-        pytest.param("Nothing.", "true", id="commits unless told otherwise"),
-        pytest.param("DO_NOT_COMMIT", "false", id="told so in the plan"),
-        pytest.param(" DO_NOT_COMMIT \t", "false", id="with blanks around it"),
-        pytest.param("```\nDO_NOT_COMMIT\n```", "true", id="not in a fence"),
-        pytest.param("~~~\nDO_NOT_COMMIT\n~~~", "true", id="nor in a tilde fence"),
-        pytest.param("do_not_commit", "true", id="nor in lower case"),
-        pytest.param("Never write DO_NOT_COMMIT.", "true", id="nor in a sentence"),
-        pytest.param("```\nDO_NOT_COMMIT", "false", id="but after a fence that is never closed"),
-        pytest.param("RALPH_AUTO_COMMIT: false", "false", id="or as a directive"),
+        pytest.param("Nothing.", False, id="commits unless told otherwise"),
+        pytest.param("DO_NOT_COMMIT", True, id="told so in the plan"),
+        pytest.param(" DO_NOT_COMMIT \t", True, id="with blanks around it"),
+        pytest.param("```\nDO_NOT_COMMIT\n```", False, id="not in a fence"),
+        pytest.param("~~~\nDO_NOT_COMMIT\n~~~", False, id="nor in a tilde fence"),
+        pytest.param("do_not_commit", False, id="nor in lower case"),
+        pytest.param("Never write DO_NOT_COMMIT.", False, id="nor in a sentence"),
+        pytest.param("```\nDO_NOT_COMMIT", True, id="but after a fence that is never closed"),
+        pytest.param("RALPH_AUTO_COMMIT: false", True, id="or as a directive"),
     ],
 )
-def test_a_plan_can_say_not_to_commit(project: Project, agent: Agent, plan: str, commits: str) -> None:
+def test_a_plan_can_say_not_to_commit(plan: str, *, said: bool) -> None:
+    given = of_plan(f"# Plan\n\n{plan}\n".encode(), "feature.md")
+    assert [(one.variable, one.text.strip()) for one in given] == [("RALPH_AUTO_COMMIT", "false")] * said
+
+
+@pytest.mark.parametrize(
+    ("plan", "commits"), [("Nothing.", "true"), ("DO_NOT_COMMIT", "false"), ("RALPH_AUTO_COMMIT: false", "false")]
+)
+def test_the_agent_is_told_what_the_plan_says(project: Project, plan: str, commits: str) -> None:
     (project.root / "feature.md").write_text(f"# Plan\n\n{plan}\n")
     template(project, TEMPLATE)
-    agent.story(step())
-    project.build("1")
-    assert f"Commit: {commits}." in agent.prompts[0]
+    assert f"Commit: {commits}." in shown(project)[1]
 
 
 @pytest.mark.parametrize(
     "args",
     [("--no-auto-commit",), ("--auto-commit", "false"), ("--auto-commit=false",)],
 )
-def test_the_command_line_can_say_so_too(project: Project, agent: Agent, args: tuple[str, ...]) -> None:
+def test_the_command_line_can_say_so_too(project: Project, args: tuple[str, ...]) -> None:
     template(project, TEMPLATE)
-    agent.story(step())
-    assert project.build("1", *args).code == 3
-    assert "Commit: false." in agent.prompts[0]
+    assert "Commit: false." in shown(project, *args)[1]
 
 
 def test_the_home_of_a_person_may_name_the_agent(project: Project, agent: Agent) -> None:
@@ -178,7 +170,7 @@ def test_the_home_of_a_person_may_name_the_agent(project: Project, agent: Agent)
     assert agent.calls[0].argv == ["--flag"]
 
 
-@pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o640, True), (0o600, False)])
+@pytest.mark.parametrize(("mode", "warned"), [(0o640, True), (0o600, False)])
 def test_secrets_that_others_can_read_are_worth_a_warning(
     project: Project, agent: Agent, mode: int, *, warned: bool
 ) -> None:
@@ -191,22 +183,15 @@ def test_secrets_that_others_can_read_are_worth_a_warning(
 
 
 class TestConfigCommit:
-    def test_sets_it_for_good(self, project: Project, agent: Agent) -> None:
+    def test_sets_it_for_good_and_tells_how_it_stands(self, project: Project) -> None:
         template(project, TEMPLATE)
-        agent.story(step(), step())
-        assert project.ralph("config", "commit", "off").code == 0
-        project.build("1")
-        assert project.ralph("config", "commit", "on").code == 0
-        project.build("1")
-        assert ["Commit: false." in prompt for prompt in agent.prompts] == [True, False]
-
-    def test_tells_how_it_stands(self, project: Project) -> None:
-        for word, other in (("on", "off"), ("off", "on")):
-            project.ralph("config", "commit", word)
-            shown = project.ralph("config", "commit", "status")
-            assert shown.code == 0
-            assert f" {word}" in f" {shown.stdout}".replace("\n", " ")
-            assert f" {other} " not in f" {shown.stdout}".replace("\n", " ")
+        for word, other, commits in (("off", "on", "false"), ("on", "off", "true")):
+            assert project.ralph("config", "commit", word).code == 0
+            status = project.ralph("config", "commit", "status")
+            assert status.code == 0
+            assert f" {word}" in f" {status.stdout}".replace("\n", " ")
+            assert f" {other} " not in f" {status.stdout}".replace("\n", " ")
+            assert f"Commit: {commits}." in shown(project)[1]
 
     def test_keeps_the_rest_of_the_file(self, project: Project) -> None:
         file = project.home / ".ralph.env"

@@ -1,5 +1,6 @@
 """Settings that are refused (design section 3): where they stand, what is allowed, all in one go."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,45 +17,44 @@ def template(project: Project, text: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("max-iterations", "abc", "unlimited"),
-        ("max-iterations", "-1", "unlimited"),
-        ("max-iterations", "1.5", "unlimited"),
-        ("max-failures", "many", "off"),
-        ("max-turns", "0", ""),
-        ("max-turns", "abc", ""),
-        ("delay", "soon", "2s"),
-        ("delay", "-1", ""),
-        ("notify-frequency", "abc", ""),
-        ("notify-frequency", "1.5", ""),
-        ("auto-commit", "perhaps", "false"),
-        ("effort", "banana", "high"),
-    ],
-)
-class TestAValueThatMakesNoSense:
-    def test_is_refused_with_what_is_allowed(
-        self, project: Project, agent: Agent, name: str, value: str, allowed: str
-    ) -> None:
-        run = project.build(f"--{name}", value)
-        assert run.code == 2, run.text
-        assert f"--{name}" in run.stderr
-        assert value in run.stderr
-        assert allowed in run.stderr
-        assert not agent.calls
+NO_SENSE = [
+    ("max-iterations", "abc", "unlimited"),
+    ("max-failures", "many", "off"),
+    ("max-stalls", "none", "off"),
+    ("max-turns", "0", "from 1"),
+    ("delay", "soon", "2s"),
+    ("notify-frequency", "1.5", "off"),
+    ("auto-commit", "perhaps", "false"),
+    ("effort", "banana", "high"),
+    ("max-cost", "lots", "unlimited"),
+    ("max-context", "60", "60%"),
+    ("max-time", "0", "leaves no time"),
+    ("verify-timeout", "later", "off"),
+    ("max-iterations", "-1", "unlimited"),
+    ("max-iterations", "1.5", "unlimited"),
+    ("max-turns", "abc", "from 1"),
+    ("delay", "-1", "2s"),
+    ("notify-frequency", "abc", "off"),
+]
 
-    def test_is_refused_with_its_file_and_line(
-        self, project: Project, agent: Agent, name: str, value: str, allowed: str
-    ) -> None:
-        setting = f"RALPH_{name.upper().replace('-', '_')}"
-        (project.root / ".ralph.env").write_text(f"# mine\n\n{setting}={value}\n")
-        run = project.build()
-        assert run.code == 2, run.text
-        assert ".ralph.env:3: " in run.stderr
-        assert setting in run.stderr
-        assert allowed in run.stderr
-        assert not agent.calls
+
+def test_a_value_that_makes_no_sense_is_refused_with_what_is_allowed(project: Project, agent: Agent) -> None:
+    wrong = {f"--{name}": (value, allowed) for name, value, allowed in reversed(NO_SENSE)}
+    run = project.ralph("feature.md", *(word for option, (value, _) in wrong.items() for word in (option, value)))
+    assert (run.code, agent.calls) == (2, []), run.text
+    for option, (value, allowed) in wrong.items():
+        assert re.search(rf'^ralph: {option}: "{value}".*{allowed}', run.stderr, re.MULTILINE), run.stderr
+
+
+def test_and_with_its_file_and_line(project: Project, agent: Agent) -> None:
+    settings = [f"RALPH_{name.upper().replace('-', '_')}" for name, *_ in NO_SENSE]
+    lines = [f"{setting}={value}\n" for setting, (_, value, _) in zip(settings, NO_SENSE, strict=True)]
+    (project.root / ".ralph.env").write_text("# mine\n\n" + "".join(lines))
+    run = project.ralph("feature.md")
+    assert (run.code, agent.calls) == (2, []), run.text
+    for number, (setting, (_, value, allowed)) in enumerate(zip(settings, NO_SENSE, strict=True), 3):
+        told = rf'^ralph: \.ralph\.env:{number}: {setting}: "{value}".*{allowed}'
+        assert re.search(told, run.stderr, re.MULTILINE), run.stderr
 
 
 def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None:
@@ -101,11 +101,9 @@ def test_files_of_the_project_set_neither_agent_nor_secrets(
     assert not (project.root / "pwned").exists()
 
 
-@pytest.mark.parametrize("name", ["model", "effort", "max-turns"])
-def test_another_agent_is_not_told_what_it_cannot_know(project: Project, agent: Agent, name: str) -> None:
+def test_another_agent_is_not_told_what_it_cannot_know(project: Project, agent: Agent) -> None:
     agent.install(project.root / "mine")
-    value = {"model": "opus", "effort": "high", "max-turns": "3"}[name]
-    run = project.build("1", "--agent", "./mine", f"--{name}", value)
-    assert run.code == 2, run.text
-    assert name in run.stderr
-    assert not agent.calls
+    words = ("--model", "opus", "--effort", "high", "--max-turns", "3", "--max-cost", "5", "--max-context", "60%")
+    run = project.build("1", "--agent", "./mine", *words)
+    assert (run.code, agent.calls) == (2, []), run.text
+    assert [option for option in words[::2] if option not in run.stderr] == []

@@ -5,12 +5,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, Running, alive, eventually, marked
+from ralph_driver import COMMAND, Project, Run, Running, alive, eventually, marked, paced
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -18,17 +18,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no se
 BUILD = ("feature.md", "build", "--delay", "0")
 NO_CORE_FILES = ("sh", "-c", 'ulimit -c 0; exec "$@"', "sh")
 LOCKED = 75
-
-PATIENCE = """
-import sys
-from ralph import process
-for word in sys.argv.pop(1).split():
-    name, seconds = word.split("=")
-    process.Patience.__init__.__kwdefaults__[name] = float(seconds)
-from ralph.__main__ import main
-main()
-"""
-"""Starts ralph with less patience, so that the tests need less too."""
 
 
 @pytest.fixture
@@ -47,23 +36,18 @@ def notify_with(project: Project, folder: Path, body: str) -> None:
     project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(script)
 
 
-def impatient(project: Project, patience: str) -> Running:
-    argv = [sys.executable, "-P", "-c", PATIENCE, patience, *BUILD]
-    return Running(argv, project.env, project.root, project.outputs / "impatient.x")
-
-
 def start(
     project: Project,
     agent: Agent,
     *acts: Act,
     then: tuple[Act, ...] = (hangs(),),
     prefix: tuple[str, ...] = (),
-    patience: str = "",
+    command: Sequence[str] = COMMAND,
 ) -> Running:
     """A run whose agent has done `acts` and now does `then`; its second invocation finishes the plan."""
     project.has_tasks("one")
     agent.story(raw(init(), *acts, marks("on"), *then), step(ticks="all", writes_done=True))
-    running = impatient(project, patience) if patience else project.start(*BUILD, prefix=prefix)
+    running = project.start(*BUILD, prefix=prefix, command=command)
     eventually(lambda: agent.reached("on"))
     return running
 
@@ -109,6 +93,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
         starts(offspring.sleeper("server")),
         starts(offspring.hidden("hidden")),
         starts(offspring.daemon("daemon")),
+        writes(".git/index.lock", ""),
     )
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "server", "tool"])
     before = project.progress.read_bytes()
@@ -118,11 +103,13 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
     assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
     assert project.progress.read_bytes() == before
     assert "Ralph Stopped" in notices.read_text()
+    assert not (project.root / ".git" / "index.lock").exists()
+    assert "index.lock" in ended.text
     goes_on(project)
 
 
 def test_what_ignores_every_signal_but_one_gets_that_one(project: Project, agent: Agent, offspring: Offspring) -> None:
-    run = start(project, agent, starts(offspring.stubborn("stubborn")), patience="terminate_s=1")
+    run = start(project, agent, starts(offspring.stubborn("stubborn")), command=paced(terminate_s=0.3))
     offspring.pid("stubborn")
     run.signal(signal.SIGINT)
     ended = run.wait()
@@ -133,7 +120,7 @@ def test_an_agent_that_ignores_signals_is_ended_all_the_same(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     deaf = (starts(offspring.sleeper("server")), ignores("INT", "TERM", "HUP"))
-    run = start(project, agent, *deaf, patience="interrupt_s=2 terminate_s=2")
+    run = start(project, agent, *deaf, command=paced(interrupt_s=0.3, terminate_s=0.3))
     offspring.pid("server")
     run.signal(signal.SIGINT)
     ended = run.wait()
@@ -234,22 +221,8 @@ def test_the_guardian_ends_everything_when_ralph_is_killed(
     goes_on(project)
 
 
-def test_the_guardian_knows_a_daemon_that_has_lost_everything_but_was_seen(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
-    """It looks every two seconds; what hides so well and is younger than that cannot be known."""
-    run = start(project, agent, starts(offspring.daemon("daemon")))
-    born = Path(f"/proc/{offspring.pid('daemon')}").stat().st_ctime
-    eventually(lambda: time.time() - born > 3)
-    run.signal(signal.SIGKILL)
-    run.wait()
-    eventually(lambda: not offspring.alive())
-    goes_on(project)
-
-
 def test_the_guardian_holds_the_lock_until_the_agent_is_gone(project: Project, agent: Agent) -> None:
-    patience = "interrupt_s=1 terminate_s=1"
-    run = start(project, agent, ignores("INT", "TERM", "HUP"), patience=patience)
+    run = start(project, agent, ignores("INT", "TERM", "HUP"), command=paced(interrupt_s=0.5, terminate_s=1))
     run.signal(signal.SIGKILL)
     run.wait()
     assert project.build().code == LOCKED
@@ -351,31 +324,20 @@ def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
 ) -> None:
     project.has_tasks("one")
     agent.story(step(starts(offspring.sleeper("server")), ticks="all", writes_done=True, after=[hangs()]))
-    ended = impatient(project, "after_result_s=0.5").wait()
+    ended = project.build(command=paced(after_result_s=0.3))
     assert (ended.code, len(agent.calls), offspring.alive()) == (0, 1, []), ended.text
     assert not alive(agent.calls[0].pid)
 
 
 def test_an_agent_that_is_woken_after_its_result_may_finish(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    woken = [sleeps(0.1), says("The job in the background is done."), sleeps(2.2), writes("late.txt", "late")]
+    woken = [sleeps(0.1), says("The job in the background is done."), sleeps(1.3), writes("late.txt", "late")]
     agent.story(raw(*step()["acts"], *woken, *step(ticks="all", writes_done=True)["acts"]))
-    ended = impatient(project, "after_result_s=1.5").wait()
+    ended = project.build(command=paced(after_result_s=1))
     assert (ended.code, (project.root / "late.txt").exists()) == (0, True), ended.text
 
 
 # .git/index.lock
-
-
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_the_index_lock_of_an_agent_that_was_ended_is_removed_and_said(
-    project: Project, agent: Agent, which: signal.Signals
-) -> None:
-    run = start(project, agent, writes(".git/index.lock", ""))
-    run.signal(which)
-    ended = run.wait()
-    assert not (project.root / ".git" / "index.lock").exists(), ended.text
-    assert "index.lock" in ended.text
 
 
 def test_the_index_lock_of_an_agent_that_died_does_not_stop_the_next(project: Project, agent: Agent) -> None:

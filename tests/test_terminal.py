@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from leaps import leaping
 from offspring import Offspring
 from ralph_driver import COMMAND, Project, alive, eventually
-from stories import Act, Agent, api_error, init, marks, prints, raw, result, says, starts, step, tool, waits_for
+from stories import Act, Agent, init, marks, prints, raw, refused, result, says, starts, step, tool, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
 RALPH = shlex.join([*COMMAND, *BUILD])
@@ -150,9 +151,14 @@ def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agen
 
 
 def test_words_and_tool_calls_are_shown_as_they_happen(tmux: Tmux, project: Project, agent: Agent) -> None:
-    ralph = start(tmux, project, agent, says("I look around first."), tool("Bash", command="pytest -q"))
-    eventually(lambda: "I look around first." in tmux.screen)
-    eventually(lambda: "▸ Bash pytest -q" in tmux.screen)
+    """No escape sequence among them sets the title."""
+    title = tmux.title
+    acts = (tool("Bash", command="pytest -q"), says(HOSTILE), prints(f"{HOSTILE}\n"), says("The end."))
+    ralph = start(tmux, project, agent, says("I look around first."), *acts)
+    eventually(lambda: "The end." in tmux.screen)
+    assert "I look around first." in tmux.screen
+    assert "▸ Bash pytest -q" in tmux.screen
+    assert tmux.title == title
     agent.let("go")
     eventually(lambda: not alive(ralph))
 
@@ -169,56 +175,40 @@ def test_a_silent_agent_is_seen_to_be_alive(tmux: Tmux, project: Project, agent:
     eventually(lambda: not alive(ralph))
 
 
-def test_an_escape_sequence_cannot_set_the_title(tmux: Tmux, project: Project, agent: Agent) -> None:
-    before = tmux.title
-    ralph = start(tmux, project, agent, says(HOSTILE), prints(f"{HOSTILE}\n"), says("The end."))
-    eventually(lambda: "The end." in tmux.screen)
-    assert tmux.title == before
-    agent.let("go")
-    eventually(lambda: not alive(ralph))
+REACHED = "stolen title"
+"""The harmless part of HOSTILE."""
 
 
-@pytest.mark.parametrize(
-    "acts",
-    [
-        pytest.param([says(HOSTILE)], id="in its words"),
-        pytest.param([says(HOSTILE, parent="t0")], id="in a sub-agent's words"),
-        pytest.param([tool("Bash", command=HOSTILE)], id="in a tool's argument"),
-        pytest.param([tool(HOSTILE, command="ls")], id="in a tool's name"),
-        pytest.param([prints(f"{HOSTILE}\n")], id="in a line that is no JSON"),
-        pytest.param([prints(f"{HOSTILE}\n", stderr=True)], id="on stderr"),
-        pytest.param([init(key_source=HOSTILE, model=HOSTILE)], id="in the name of the model"),
-        pytest.param([starts(NAMED)], id="in the name of a process that is left"),
-        pytest.param([result(HOSTILE)], id="in a result"),
-    ],
-)
-def test_escape_sequences_of_the_agent_do_not_reach_the_terminal(
-    project: Project, agent: Agent, acts: list[Act]
-) -> None:
-    project.has_tasks("one")
-    agent.story(step(*acts, ticks="all", writes_done=True))
-    run = project.ralph_tty(*BUILD, "--max-iterations", "1")
-    assert [escape for escape in ESCAPES if escape in run.stdout] == []
-
-
-@pytest.mark.parametrize("where", ["a task", "the reason of a block", "the agent's last words", "an error"])
-def test_escape_sequences_in_what_ralph_repeats(project: Project, agent: Agent, where: str) -> None:
-    hostile = HOSTILE.replace("\r", "").replace("\x00", "")
-    stories = {
-        "a task": step(adds=hostile, ticks="first"),
-        "the reason of a block": step(blocks=hostile),
-        "the agent's last words": raw(init(), says(hostile), exit_code=1),
-        "an error": raw(init(), *api_error(hostile, "server_error", status=500), exit_code=1),
+def test_escape_sequences_of_the_agent_do_not_reach_the_terminal(project: Project, agent: Agent) -> None:
+    acts = {
+        "in its words": says(HOSTILE),
+        "in a sub-agent's words": says(HOSTILE, parent="t0"),
+        "in a tool's argument": tool("Bash", command=HOSTILE),
+        "in a tool's name": tool(HOSTILE, command="ls"),
+        "in a line that is no JSON": prints(f"{HOSTILE}\n"),
+        "in the name of the model": init(key_source=HOSTILE, model=HOSTILE),
+        "in the name of a process that is left": starts(NAMED),
+        "in a result": result(HOSTILE),
     }
     project.has_tasks("one")
-    agent.story(stories[where])
-    run = project.ralph_tty(*BUILD, "--max-iterations", "1")
+    agent.story(step(*acts.values(), prints(f"{HOSTILE}\n", stderr=True), ticks="all", writes_done=True))
+    run = project.ralph_tty(*BUILD)
+    assert run.code == 0, run.stdout
     assert [escape for escape in ESCAPES if escape in run.stdout] == []
+    assert run.stdout.count(REACHED) >= len(acts)
 
 
-def test_without_a_terminal_lines_are_plain(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(says("Hello."), tool("Bash", command="ls"), ticks="all", writes_done=True))
-    run = project.build()
-    assert "▸ Bash ls" in run.text
-    assert not {"\x1b", "\r", "\b"} & set(run.text)
+def test_escape_sequences_in_what_ralph_repeats(project: Project, agent: Agent) -> None:
+    hostile = HOSTILE.replace("\r", "").replace("\x00", "")
+    agent.story(
+        step(adds=hostile),
+        raw(init(), prints(f"{hostile}\n", stderr=True), exit_code=1),
+        refused(hostile, "invalid_request", status=400),
+        refused(hostile, "server_error", status=500),
+        step(blocks=hostile),
+    )
+    run = project.start_tty(*BUILD, command=leaping()).wait()
+    assert (run.code, len(agent.calls)) == (4, 5), run.stdout
+    assert [escape for escape in ESCAPES if escape in run.stdout] == []
+    repeated = [line for line in run.stdout.splitlines() if REACHED in line and line.startswith(("\x1b", "ralph:"))]
+    assert len(repeated) >= 4, "the failures, the wait and the end"

@@ -128,11 +128,11 @@ STORIES = [
         id="nobody spins on a limit that ends in a second again and again",
     ),
     pytest.param(
-        Fiction(A, [Step(A, ends_in(1)), Step(A, ends_in(4)), Step(B, ends_in(10)), Step(B, ends_in(13)), Step(DONE)]),
+        Fiction(A, [Step(A, ends_in(1)), Step(A, ends_in(4)), Step(B, ends_in(10)), Step(B, ends_in(22)), Step(DONE)]),
         LIMITS,
         Reason.DONE,
-        "#1 wait 3 #1 wait 6 #1 wait 3 #1 wait 6 #1 holds notice",
-        id="when something was done in between, the pauses begin anew",
+        "#1 wait 3 #1 wait 6 #1 wait 12 #1 wait 24 #1 holds notice",
+        id="nor when something was done in between",
     ),
     pytest.param(
         Fiction(A, [Step(A, AT_LIMIT)] * 2 + [Step(A), Step(A, AT_LIMIT), Step(DONE)]),
@@ -159,7 +159,7 @@ STORIES = [
         Fiction(A, [Step(CLAIM, AT_LIMIT), Step(DONE, AT_LIMIT), Step(DONE)]),
         replace(LAST_CHANCE, verify=True),
         Reason.DONE,
-        "#1 refused wait 300 #1 refused wait 300 #1 verify verified notice",
+        "#1 refused wait 300 #1 refused wait 600 #1 verify verified notice",
         id="a claim at a limit is refused, but that does not count",
     ),
     pytest.param(
