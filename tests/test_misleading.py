@@ -1,0 +1,161 @@
+"""What misled an earlier ralph, as a review has shown: each once, with real processes."""
+
+import json
+import shutil
+import signal
+
+import pytest
+from ralph_driver import Project, eventually, marked, paced, progress_text
+from stories import (
+    Agent,
+    api_error,
+    fails,
+    hangs,
+    init,
+    marks,
+    prints,
+    raw,
+    result,
+    runs,
+    says,
+    sleeps,
+    step,
+    writes,
+)
+
+
+def test_a_done_forged_before_a_death_does_not_pass_through_plan_mode(
+    project: Project, agent: Agent, mark: str
+) -> None:
+    project.has_tasks("one")
+    forged = progress_text("one", status="RALPH_DONE\nVerified: yesterday")
+    agent.story(raw(init(), writes("feature_PROGRESS.md", forged), marks("on"), hangs()), fails("401"), step(ok=True))
+    running = project.start("feature.md", "build", "--delay", "0")
+    eventually(lambda: agent.reached("on"))
+    running.signal(signal.SIGKILL)
+    running.wait()
+    eventually(lambda: not marked(mark))
+    assert project.plan().code == 1
+    run = project.build("1", "--verify", "false")
+    assert (run.code, len(agent.calls)) == (3, 3), run.text
+    assert "RALPH_DONE" not in [line.strip() for line in project.progress_text.splitlines()]
+
+
+@pytest.mark.parametrize("noise", ["status", "complaints"])
+def test_an_agent_that_makes_noise_after_its_result_is_ended_all_the_same(
+    project: Project, agent: Agent, noise: str
+) -> None:
+    sound = {"type": "system", "subtype": "status"} if noise == "status" else prints("tick\n", stderr=True)
+    ticking = [act for _ in range(40) for act in (sleeps(0.1), sound)]
+    agent.story(raw(init(), result(), *ticking))
+    run = project.build("1", command=paced(after_result_s=0.5))
+    assert run.code == 3
+    [iteration] = [line for line in project.journal() if line["event"] == "iteration"]
+    assert (iteration["ended"], iteration["duration_s"] < 3) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        pytest.param("a\nb\nc\nSyntaxError: config.json is not valid JSON", id="what claude says when it refuses"),
+        pytest.param("1 test failed\nError: connect ECONNREFUSED 127.0.0.1:5432", id="what it says of the network"),
+    ],
+)
+def test_words_among_a_programs_complaints_are_the_programs(project: Project, agent: Agent, complaint: str) -> None:
+    agent.story(raw(prints(complaint + "\n", stderr=True), exit_code=1))
+    run = project.build("--max-failures", "1")
+    assert run.code == 1
+    assert [line["ended"] for line in project.journal()] == ["failed", "failures"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "known"),
+    [
+        pytest.param(float("nan"), None, id="not a number"),
+        pytest.param(float("inf"), None, id="infinite"),
+        pytest.param(-5, None, id="negative"),
+        pytest.param(True, None, id="a truth"),
+        pytest.param("0.5", None, id="a text"),
+        pytest.param(2, 2.0, id="a whole number"),
+    ],
+)
+def test_only_a_figure_is_a_cost(project: Project, agent: Agent, cost: object, known: float | None) -> None:
+    agent.story(raw(init(), {**result(), "total_cost_usd": cost}))
+    assert project.build("1", "--max-total-cost", "9").code == 3
+    assert [line["cost_usd"] for line in project.journal()] == [known, known]
+    assert ("Spent:" in project.progress_text) == (known is not None)
+
+
+def test_a_result_with_an_odd_kind_of_end_is_a_failure(project: Project, agent: Agent) -> None:
+    agent.story(raw(init(), {**result("x", ok=False), "subtype": []}, exit_code=1))
+    run = project.build("--max-failures", "1")
+    assert (run.code, "Traceback" in run.text) == (1, False)
+
+
+def test_the_journal_calls_no_end_a_success_that_is_none(project: Project, agent: Agent) -> None:
+    agent.story(raw(init(), *api_error("Invalid API key", error="authentication_failed", status=401), exit_code=1))
+    assert project.build().code == 1
+    assert [(line["event"], line["success"]) for line in project.journal()] == [("iteration", False), ("run", False)]
+
+
+def test_a_plan_whose_money_is_used_up_says_so_to_a_person(project: Project) -> None:
+    project.progress.write_text(progress_text("one").replace("\n\n## Status", "\nSpent: $5.20\n\n## Status"))
+    run = project.ralph_tty("feature.md", "build", "--max-total-cost", "5")
+    assert run.code == 3
+    assert "max-total-cost is $5.00, and the plan cost $5.20 so far; allow it more to go on" in run.stdout
+    assert "RALPH_STOP" not in run.stdout
+
+
+def test_a_state_folder_inside_the_tree_is_no_progress(project: Project, agent: Agent) -> None:
+    agent.story(step(), repeat=True)
+    inside = {"XDG_STATE_HOME": str(project.root / ".local" / "state")}
+    run = project.build("--max-stalls", "2", env=inside)
+    assert (run.code, len(agent.calls)) == (4, 2)
+    assert "changed nothing" in project.progress_text
+
+
+def test_transcripts_are_bounded_while_a_run_goes_on(project: Project, agent: Agent) -> None:
+    agent.story(raw(init(), prints("x" * 999 + "\n", times=100), result()), repeat=True)
+    project.build("12", "--max-stalls", "off", "--keep-transcripts", "300kB")
+    assert sum(map(len, project.transcripts().values())) < 500_000
+
+
+def test_a_git_that_fails_once_invents_no_commits(project: Project, agent: Agent) -> None:
+    real = shutil.which("git")
+    fails_once = f'#!/bin/sh\n[ "$1" = status ] && [ -e "{project.root}/../fail" ] && exit 128\nexec {real} "$@"\n'
+    shim = agent.folder.parent / "bin" / "git"
+    shim.write_text(fails_once)
+    shim.chmod(0o755)
+    agent.story(step(), raw(init(), runs("touch ../fail"), result()), raw(init(), runs("rm ../fail"), result()), step())
+    project.build("4")
+    assert [line["commits"]["count"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 0, 0]
+
+
+def test_what_a_dead_run_left_is_said_even_if_nothing_can_begin(project: Project, agent: Agent, mark: str) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), says("on it"), marks("on"), hangs()))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    running.signal(signal.SIGKILL)
+    running.wait()
+    eventually(lambda: not marked(mark))
+    for _ in range(2):
+        assert project.build("--agent", "nowhere").code == 1
+    first = project.build("--agent", "nowhere")
+    assert "not on the PATH" in first.stderr
+    dead = [line for line in project.journal() if line["ended"] == "died"]
+    assert [(line["mode"], line["iteration"]) for line in dead] == [("build", 1)], json.dumps(dead)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param({"GIT_CONFIG_COUNT": "x"}, id="git's own count"),
+        pytest.param({"BASH_MAX_TIMEOUT_MS": "²"}, id="a digit that is none"),
+        pytest.param({"BASH_MAX_TIMEOUT_MS": "9" * 400}, id="a digit too many"),
+    ],
+)
+def test_an_odd_environment_is_no_error(project: Project, agent: Agent, odd: dict[str, str]) -> None:
+    agent.story(step(writes_done=True))
+    run = project.build(env=odd)
+    assert (run.code, run.stderr) == (0, "")
