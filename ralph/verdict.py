@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ralph.progress import Progress
-from ralph.turn import Outcome
 from ralph.words import duration, usd
+
+if TYPE_CHECKING:
+    from ralph.turn import Outcome
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
@@ -89,7 +92,7 @@ class Tallies:
     """Among the failures in a row are hours of trouble outside."""
     waits: int = 0
     """Turns in a row after which the same iteration was due again, for the same cause."""
-    waits_for: Outcome | None = None
+    waits_for: "Outcome | None" = None
     trouble_since_s: float | None = None
     """When the trouble that still lasts began, in seconds of this start."""
     half_open: Reason | None = None

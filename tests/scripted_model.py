@@ -41,7 +41,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the model answers to one request: text, then tool calls; or an HTTP error; or silence."""
+    """What the model answers to one request: text, then tool calls; or an HTTP error; or silence; or it hangs up."""
 
     text: str | None = None
     tools: Sequence[Tool] = ()
@@ -50,7 +50,9 @@ class Reply:
     message: str = "scripted error"
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: Literal["headers", "mid"] | None = None
-    """Silence until the client goes: before the status line, or after the first piece of the text."""
+    """Silence until the client goes: before the status line, or after the first piece of what it says or calls."""
+    drops: bool = False
+    """The connection ends without a word."""
     usage: Mapping[str, int] = field(default_factory=dict)
     chunk: int = 16_384
     """Characters of text in one delta."""
@@ -167,7 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(reply, body)
 
     def _reply(self, reply: Reply, body: Json) -> None:
-        if reply.hang == "headers":
+        if reply.drops:
+            self.close_connection = True
+        elif reply.hang == "headers":
             self._wait_for_the_client_to_go()
         elif reply.status != 200:
             kind = ERROR_TYPES.get(reply.status, "api_error")

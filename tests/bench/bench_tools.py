@@ -43,8 +43,8 @@ class Place:
             (root / folder / PLAN).write_text("# A feature\n\nBuild it.\n")
         self.python = python.absolute() if python else self._install()
         self.ralph = self.python.parent / "ralph"
-        self.launcher = self._compile("launch.c", (HERE / "launch.c").read_text())
-        self.agent = self._compile("null.c", "int main(void) { return 0; }") or self._null_script()
+        self.launcher = self.compile("launch.c")
+        self.agent = self.compile("null.c") or self._null_script()
         for command in (("init", "-q"), ("add", "."), (*_AUTHOR, "commit", "-qm", "begin")):
             self.run("git", *command, folder="repository")
 
@@ -56,19 +56,19 @@ class Place:
         if done.returncode:
             sys.exit(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr.decode(errors='replace')}")
 
+    def start(self, command: Sequence[str], *, folder: str) -> "subprocess.Popen[bytes]":
+        """Starts a command with its output thrown away."""
+        nothing = subprocess.DEVNULL
+        return subprocess.Popen(
+            command, cwd=self.root / folder, env=self.env, stdin=nothing, stdout=nothing, stderr=nothing
+        )
+
     def measure(self, command: Sequence[str], *, folder: str, code: int = 0) -> Cost:
         """Runs a command with its output thrown away; it must end with that exit code."""
         report = self.root / "cost.txt"
         launched = [str(self.launcher), str(report), *command] if self.launcher else command
         began = time.monotonic()
-        child = subprocess.Popen(
-            launched,
-            cwd=self.root / folder,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        child = self.start(launched, folder=folder)
         _, status, used = os.wait4(child.pid, 0)
         wall_s = time.monotonic() - began
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -79,6 +79,16 @@ class Place:
             return Cost(wall_s=wall_s, cpu_s=cpu_s, peak_mib=peak_kib / 1024)
         unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
         return Cost(wall_s=wall_s, cpu_s=used.ru_utime + used.ru_stime, peak_mib=used.ru_maxrss / unit)
+
+    def looping(self, iterations: int) -> list[str]:
+        """ralph's arguments for a run that does nothing but loop, and ends at its limit."""
+        never = [word for limit in ("--max-failures", "--max-stalls") for word in (limit, "off")]
+        limits = ["--max-iterations", str(iterations), *never, "--delay", "0"]
+        return [PLAN, "build", "--agent", str(self.agent), *limits]
+
+    def forget(self) -> None:
+        """Removes the state folder, which is large."""
+        shutil.rmtree(self.env["XDG_STATE_HOME"])
 
     def fresh(self, folder: str, progress: str = OPEN) -> None:
         """An untouched progress file and a new state folder.
@@ -96,15 +106,15 @@ class Place:
         self.run(str(python), "-m", "pip", "install", "-q", "--compile", str(CHECKOUT), folder="home")
         return python
 
-    def _compile(self, name: str, source: str) -> Path | None:
+    def compile(self, name: str) -> Path | None:
+        """The program of a C file beside this one; None without a compiler."""
         compiler = shutil.which("gcc") or shutil.which("cc")
         if not compiler:
             return None
-        (self.root / name).write_text(source)
         made = self.root / Path(name).stem
         static = [] if sys.platform == "darwin" else ["-static"]
         for flags in (static, []):
-            command = [compiler, "-O2", *flags, "-o", str(made), str(self.root / name)]
+            command = [compiler, "-O2", *flags, "-o", str(made), str(HERE / name)]
             if subprocess.run(command, capture_output=True, check=False).returncode == 0:
                 return made
         return None

@@ -1,30 +1,30 @@
 """What ralph costs beside a bare loop, and what its start costs: prints tables, asserts nothing.
 
-`python tests/bench/loop.py` takes about a minute; README.md here says how to read it.
+`python tests/bench/loop.py` takes about five minutes; README.md here says how to read it.
 """
 
 import argparse
+import os
 import tempfile
 from functools import partial
 from pathlib import Path
 
+import long_run
+import marker
+import output
+import silence
 import start_up
-from bench_tools import CHECKOUT, HERE, PLAN, Cost, Place, interleaved, median
+from bench_tools import CHECKOUT, HERE, Cost, Place, interleaved, median
 
 _BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
 _FOLDERS = {"in a repository": "repository", "outside of one": "outside"}
 _MEMORY = Path("/dev/shm")
+_TABLES = ("start", "loop", "parts", "memory", "output", "marker", "silence")
 
 
 def _ralph(place: Place, folder: str, iterations: int) -> Cost:
     place.fresh(folder)
-    return place.measure([str(place.ralph), *_arguments(place, iterations)], folder=folder, code=3)
-
-
-def _arguments(place: Place, iterations: int) -> list[str]:
-    """The command line of a run that does nothing but loop, and ends at its limit."""
-    limits = ["--max-iterations", str(iterations), "--max-failures", "off", "--delay", "0"]
-    return [PLAN, "build", "--agent", str(place.agent), *limits]
+    return place.measure([str(place.ralph), *place.looping(iterations)], folder=folder, code=3)
 
 
 def _bare(place: Place, folder: str, iterations: int) -> Cost:
@@ -71,7 +71,7 @@ def _split(place: Place, where: str, iterations: int) -> None:
     report = place.root / "parts.txt"
     place.fresh(_FOLDERS[where])
     command = [str(place.python), str(HERE / "parts.py"), str(report), str(iterations)]
-    place.run(*command, *_arguments(place, iterations), folder=_FOLDERS[where])
+    place.run(*command, *place.looping(iterations), folder=_FOLDERS[where])
     print(f"\n## each part of an iteration, {where}\n\nMean of {iterations}.\n\n{report.read_text()}", end="")
 
 
@@ -79,7 +79,8 @@ def main() -> None:
     """The whole bench, or one of its parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, help="of an environment that has ralph; default: a fresh one")
-    parser.add_argument("--only", choices=("start", "loop", "parts"), help="one of the three")
+    parser.add_argument("--only", choices=_TABLES, help="one of the tables")
+    parser.add_argument("--seconds", type=float, default=60, help="of silence (default %(default)s)")
     parser.add_argument("--runs", type=int, default=5, help="of 100 iterations (default %(default)s)")
     parser.add_argument(
         "--folder",
@@ -88,7 +89,8 @@ def main() -> None:
         help="where to work (default %(default)s: a disk's slowness says nothing about ralph)",
     )
     asked = parser.parse_args()
-    wanted = (asked.only,) if asked.only else ("start", "loop", "parts")
+    wanted = (asked.only,) if asked.only else _TABLES
+    print(f"load average: {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     with tempfile.TemporaryDirectory(prefix="ralph-bench-", dir=asked.folder) as root:
         place = Place(Path(root), asked.python)
         if "start" in wanted:
@@ -97,6 +99,14 @@ def main() -> None:
             _compare(place, where, {1: 2 * asked.runs + 1, 100: asked.runs, 1000: max(3, asked.runs // 2)})
         for where in _FOLDERS if "parts" in wanted else ():
             _split(place, where, 300)
+        if "memory" in wanted:
+            long_run.compare(place, 3)
+        if "output" in wanted:
+            output.compare(place, 3)
+        if "marker" in wanted:
+            marker.compare(place, 2 * asked.runs + 1)
+        if "silence" in wanted:
+            silence.measure(place, asked.seconds)
 
 
 if __name__ == "__main__":
