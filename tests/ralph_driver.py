@@ -89,8 +89,8 @@ def alive(pid: int | None) -> bool:
 def marked(mark: str) -> list[int]:
     """The pids of all processes that carry this test's mark (none where there is no /proc)."""
     wanted = f"{MARK}={mark}".encode()
-    entries = os.listdir("/proc") if Path("/proc/self").exists() else []  # a glob fails when a process ends meanwhile
-    return [int(entry) for entry in entries if entry.isdigit() and wanted in _environ(Path("/proc", entry, "environ"))]
+    folders = Path("/proc").glob("[0-9]*")  # a longer pattern fails when a process ends meanwhile
+    return [int(folder.name) for folder in folders if wanted in _environ(folder / "environ")]
 
 
 def _environ(file: Path) -> list[bytes]:
