@@ -40,7 +40,7 @@ class Run:
     """The last ones."""
 
 
-def with_iteration(run: Run, iteration: Iteration, judged: Judgement, *, took_s: float) -> Run:
+def with_iteration(run: Run, iteration: Iteration, judged: Judgement) -> Run:
     """The sums after one more iteration; one that is due again does not count, but what it cost and left does."""
     turn = iteration.turn
     costs = [cost for cost in (run.cost_usd, turn.cost_usd) if cost is not None]
@@ -49,7 +49,6 @@ def with_iteration(run: Run, iteration: Iteration, judged: Judgement, *, took_s:
         run,
         iterations=iteration.number if counts else iteration.number - 1,
         commits=run.commits + iteration.commits.count,
-        took_s=took_s,
         cost_usd=sum(costs) if costs else None,
         at_least=run.at_least or turn.at_least,
         pays=turn.pays or run.pays,

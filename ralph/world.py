@@ -234,7 +234,7 @@ class RealWorld:
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
         self._write_down(records.of_iteration(self._identity, iteration, judged, self._files))
-        self.run = notices.with_iteration(self.run, iteration, judged, took_s=self.elapsed_s())
+        self.run = notices.with_iteration(self.run, iteration, judged)
         for line in self._remarks(iteration, judged):
             self._complain(line)
         if not judged.again:
