@@ -40,13 +40,10 @@ class Changes:
         files = tuple(name for name in changed if name not in self._ignored and not name.startswith(self._own))
         return git.commits(before.head, now.head), files
 
-    def remove_orphaned_lock(self) -> Path | None:
-        """Removes the lock that a git of this iteration left behind; its path if there was one."""
-        removed = None
-        for lock in git.locks(self._index_lock):
-            if git.remove_orphaned_lock(lock, self._locked.get(lock), self._tree):
-                removed = lock
-        return removed
+    def remove_orphaned_locks(self) -> list[Path]:
+        """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
+        new = (lock for lock in git.locks(self._index_lock) if git.identity(lock) != self._locked.get(lock))
+        return git.remove_orphaned_locks(new, self._tree)
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""

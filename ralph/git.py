@@ -5,11 +5,10 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph.lock import working_tree
 from ralph.process import call, somebody_runs
 from ralph.turn import Commits
 
@@ -66,13 +65,11 @@ def tree(top: Path) -> Tree | None:
 
     None when there is a repository and git fails to tell.
     """
-    status = _git(*_STATUS.split(), cwd=top) if _may_be_in_repository(top) else None
-    if status is None and _may_be_in_repository(top) and _git("rev-parse", "--git-dir", cwd=top) is not None:
-        return None
+    if not _may_be_in_repository(top):
+        return _everything(top)
+    status = _git(*_STATUS.split(), cwd=top)
     if status is None:
-        return Tree(
-            head="", files={name: _version(top, name) for name in itertools.islice(_walked(top), _FILES_AT_MOST)}
-        )
+        return _everything(top) if _git("rev-parse", "--git-dir", cwd=top) is None else None
     head, files = "", {}
     for entry in status.decode(errors="surrogateescape").split("\0"):
         kind, _, rest = entry.partition(" ")
@@ -87,6 +84,11 @@ def tree(top: Path) -> Tree | None:
 _STATUS = "status --porcelain=v2 --branch -z --untracked-files=all --no-renames"
 _FIELDS = {"1": 7, "u": 9, "?": 0}
 """How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
+
+
+def _everything(top: Path) -> Tree:
+    names = itertools.islice(_walked(top), _FILES_AT_MOST)
+    return Tree(head="", files={name: _version(top, name) for name in names})
 
 
 def _walked(top: Path) -> Iterator[str]:
@@ -121,13 +123,13 @@ def index_lock() -> Path | None:
     return Path(os.fsdecode(path.rstrip(b"\n"))).absolute() if path else None
 
 
-def identity(path: Path | None) -> object:
+def identity(path: Path) -> object:
     """What tells this file from a later one of the same name; None when there is none."""
     try:
-        found = path.lstat() if path else None
+        found = path.lstat()
     except OSError:
         return None
-    return (found.st_ino, found.st_mtime_ns) if found else None
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def locks(index: Path | None) -> list[Path]:
@@ -146,21 +148,24 @@ def _text(path: Path) -> str:
     return ""
 
 
-def remove_orphaned_lock(lock: Path, before: object, tree: Path) -> bool:
-    """Removes a lock that appeared since `before` and that no git is left to own; an old one, or a person's, stays."""
-    if identity(lock) in (None, before) or somebody_runs("git", tree):
-        return False
+def remove_orphaned_locks(locks: Iterable[Path], tree: Path) -> list[Path]:
+    """Removes those of the locks that are there and that no git is left to own; their paths."""
+    return [lock for lock in locks if identity(lock) and not somebody_runs("git", tree) and _unlinked(lock)]
+
+
+def _unlinked(path: Path) -> bool:
     with contextlib.suppress(OSError):
-        lock.unlink()
+        path.unlink()
         return True
     return False
 
 
-def remove_lock_since(began: float) -> Path | None:
-    """Removes a lock that is not older than this time since 1970 and that no git is left to own; its path."""
-    removed = None
-    for lock in locks(index_lock()):
-        with contextlib.suppress(OSError):
-            if lock.lstat().st_mtime >= began and remove_orphaned_lock(lock, None, working_tree(Path.cwd())):
-                removed = lock
-    return removed
+def locks_since(began: float) -> list[Path]:
+    """The locks that are not older than this time since 1970."""
+    return [lock for lock in locks(index_lock()) if _changed_at(lock) >= began]
+
+
+def _changed_at(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_mtime
+    return float("-inf")

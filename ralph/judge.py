@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ralph.progress import Progress, Task, vanished
 from ralph.turn import Commits, Outcome, Turn
-from ralph.verdict import Limits, Reason, Stop, Tallies, rest_usd
+from ralph.verdict import Limits, Reason, Stop, Tallies, left_usd
 from ralph.waiting import TROUBLE_IS_FAILURE_S, paused_s
 from ralph.words import moment, usd
 
@@ -81,10 +81,11 @@ def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     if limits.once:
         again = judged.again and not iteration.changed
         return replace(judged, again=again, ended=None if again else _once(iteration))
-    if turn.outcome is Outcome.OUT_OF_BUDGET and _used_up_unseen(iteration, tallies, limits):
+    rest_usd = _binding_rest_usd(iteration, tallies, limits)
+    if rest_usd is not None and (turn.cost_usd or 0.0) < rest_usd:  # what the agent says it cost does not show it
         judged = replace(judged, ended=Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}"))
-    if turn.outcome in _ENDS:
-        judged = judged if judged.again else replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
+    if turn.outcome in _ENDS and not judged.again:
+        judged = replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
     return replace(judged, refused=refusal(after, missing, turn)) if after.done else judged
 
 
@@ -110,21 +111,16 @@ def _failure(iteration: Iteration, tallies: Tallies, limits: Limits) -> str:
         return turn.why
     if turn.outcome not in _CUT_SHORT or _accomplished(iteration, limits):
         return ""
-    if turn.outcome is Outcome.OUT_OF_BUDGET and _bound_by_rest(iteration, tallies, limits):
-        return ""  # the verdict will say so
+    if _binding_rest_usd(iteration, tallies, limits) is not None:
+        return ""  # that is a limit of the start, and no failure
     return f"{turn.why}, and nothing was ticked, added or {'committed' if _lasting_only(turn, limits) else 'changed'}"
 
 
-def _bound_by_rest(iteration: Iteration, tallies: Tallies, limits: Limits) -> bool:
-    """Whether its budget was what was left of the start's or the plan's money."""
-    own, rest = limits.max_iteration_cost_usd, rest_usd(iteration.before, tallies, limits)
-    return rest is not None and (own is None or rest < own)
-
-
-def _used_up_unseen(iteration: Iteration, tallies: Tallies, limits: Limits) -> bool:
-    """Whether that rest is used up though the cost the agent told does not show it: then no verdict would."""
-    rest, cost_usd = rest_usd(iteration.before, tallies, limits), iteration.turn.cost_usd or 0.0
-    return _bound_by_rest(iteration, tallies, limits) and rest is not None and cost_usd < rest
+def _binding_rest_usd(iteration: Iteration, tallies: Tallies, limits: Limits) -> float | None:
+    """What was left of the start's or the plan's money, if an agent out of budget was bound by that, not by its own."""
+    own, rest = limits.max_iteration_cost_usd, left_usd(iteration.before, tallies, limits)
+    binding = rest is not None and (own is None or rest < own)
+    return rest if binding and iteration.turn.outcome is Outcome.OUT_OF_BUDGET else None
 
 
 def _accomplished(iteration: Iteration, limits: Limits) -> bool:

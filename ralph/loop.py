@@ -123,18 +123,17 @@ def _settled(world: World, iteration: Iteration, judged: Judgement, limits: Limi
 
 def _after(world: World, iteration: Iteration, judged: Judgement, tallies: Tallies, limits: Limits) -> Stop | None:
     """What comes between two iterations: a notice and a pause, or a long wait; a Stop when that would be in vain."""
+    over = _over(world, tallies, limits)
     if judged.again:
-        return _wait(world, iteration, tallies, limits)
+        return None if over() or world.interrupted() else _wait(world, iteration, tallies, limits)
     if _notice_is_due(tallies.iterations, limits):
         world.notice_progress()
     if verdict(world.read(), tallies, limits, world.elapsed_s()) is None:
-        world.pause(limits.delay_s, _over(world, tallies, limits))
+        world.pause(limits.delay_s, over)
     return None
 
 
 def _wait(world: World, iteration: Iteration, tallies: Tallies, limits: Limits) -> Stop | None:
-    if verdict(world.read(), tallies, limits, world.elapsed_s()) or world.interrupted():
-        return None
     wait = waiting.after(iteration.turn, repeats=tallies.waits - 1, now=world.now())
     most = limits.max_time_s
     if most is not None and world.elapsed_s() + wait.seconds >= most:

@@ -19,7 +19,7 @@ def after_death(held: Lock, state: State, told: Told, patience: Patience) -> Non
     if run := held.dead_run():
         for command in end_left_over(run, patience):
             told.screen.complain(f"ralph: ended what the run before left running: {command}")
-        if lock := git.remove_lock_since(held.dead_since()):
+        for lock in git.remove_orphaned_locks(git.locks_since(held.dead_since()), held.tree):
             told.screen.complain(f"ralph: removed {lock}, left behind by the run before")
     held.begin("")
     if (death := state.died()) and not _is_written_down(death, state):

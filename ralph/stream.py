@@ -238,11 +238,9 @@ class Stream:
                 return Outcome.HOPELESS, f"{said} ({remedy})"
         if code in (126, 127) and not self._last_text:
             return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
-        if self._texts <= 1 and (
-            known := _known(last)
-        ):  # where there is no stream, an error is all the real one prints
-            return known
-        return Outcome.FAILED, said
+        # Without a stream an error is all that the real one prints.
+        known = _known(last) if self._texts <= 1 else None
+        return known or (Outcome.FAILED, said)
 
 
 def _known(said: str, *, sure: bool = False) -> tuple[Outcome, str] | None:

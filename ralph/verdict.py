@@ -152,11 +152,11 @@ def _reached(count: int, limit: int | None) -> bool:
 
 def budget_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    own, rest = limits.max_iteration_cost_usd, rest_usd(now, tallies, limits)
+    own, rest = limits.max_iteration_cost_usd, left_usd(now, tallies, limits)
     return min((bound for bound in (own, rest) if bound is not None), default=None)
 
 
-def rest_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
+def left_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
     """What is left of the money of this start and of the plan."""
     bounds = ((limits.max_cost_usd, tallies.cost_usd), (limits.max_total_cost_usd, now.spent_usd or 0.0))
     return min((limit - spent for limit, spent in bounds if limit is not None), default=None)

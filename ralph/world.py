@@ -125,7 +125,7 @@ class RealWorld:
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
         turn = self._turn(self._files, budget_usd)
-        self._remove_orphaned_lock("the agent")
+        self._remove_orphaned_locks("the agent")
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = self._file.edit(progress.without_verified)
@@ -142,13 +142,13 @@ class RealWorld:
 
     def _rotate(self) -> None:
         """Now and then: looking through the transcripts takes longer the more there are."""
-        self._unrotated += 1 if self._files is None else self._files.size()
+        self._unrotated += self._files.size() if self._files else 0
         if self._unrotated > self._settings.keep_transcripts // 10:
             self._unrotated = 0
             self._state.rotate(self._settings.keep_transcripts)
 
-    def _remove_orphaned_lock(self, of: str) -> None:
-        if lock := self._changes.remove_orphaned_lock():
+    def _remove_orphaned_locks(self, of: str) -> None:
+        for lock in self._changes.remove_orphaned_locks():
             self._complain(f"removed {lock}, left behind by {of}")
 
     def _begin(self, number: int, before: Progress, record: Path) -> None:
@@ -199,7 +199,7 @@ class RealWorld:
         self._screen.say(f"ralph: verifying: {command}")
         files = self._state.verification(self._job.run_id, self.run.iterations)
         verified = verify(command, self._job.env, files, self._care, self._settings.verify_timeout)
-        self._remove_orphaned_lock("the verify command")
+        self._remove_orphaned_locks("the verify command")
         if verified:
             self._write_down(records.of_verification(self._identity, command, verified, files))
         if verified and not verified.failed:

@@ -94,7 +94,7 @@ def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> Non
 def _newest() -> bytes:
     """The pid given out last, from proc(5): as long as it stays, there is nobody new to see; empty where unknown.
 
-    Read in 10 microseconds; a look at all processes, twice a second, would be half a percent of a processor.
+    Read in 10 microseconds; where the system does not tell a process's children, a look is one at all processes.
     """
     try:
         newest = Path("/proc/loadavg").read_bytes().split()[-1]

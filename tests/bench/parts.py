@@ -36,7 +36,7 @@ PARTS = {
     "ralph.process.family:Family.end": "sweep what it left",
     "ralph.process.family:Family.look": "look at the process table",
     "ralph.git:identity": "git's index lock",
-    "ralph.git:remove_orphaned_lock": "git's index lock",
+    "ralph.git:remove_orphaned_locks": "git's index lock",
     "ralph.changes:Changes.begin": "git's index lock",
     "ralph.changes:Changes.look": "what changed",
     "ralph.git:call": "run git",
