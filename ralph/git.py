@@ -35,11 +35,11 @@ def _may_be_in_repository(top: Path) -> bool:
 def commits(old: str, new: str) -> Commits:
     """What lies between two commits."""
     if old == new or not new:
-        return Commits(head=new)
+        return Commits(head=new, base=old)
     count = _git("rev-list", "--count", f"{old}..{new}" if old else new)
     changed = _git("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
     added, removed = _number(rb"(\d+) insertion", changed), _number(rb"(\d+) del", changed)
-    return Commits(count=int(count or 0), added=added, removed=removed, head=new)
+    return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
 
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -1,6 +1,8 @@
 """The append-only record of what happened: one JSON object a line. For people and reports; the loop never reads it."""
 
+import contextlib
 import errno
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -57,15 +59,26 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
+def read_from(path: Path, start: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """What is whole from that byte on, each record with where the next line begins."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            start += len(line)
+            if line.endswith(b"\n") and (record := _record(line)) is not None:
+                yield record, start
+
+
 def last(path: Path, count: int) -> list[dict[str, Any]]:
-    """The newest so many of what `read` yields, in the same order, whatever the size of the file."""
-    found: list[dict[str, Any]] = []
-    for line in _backwards(path):
-        if len(found) >= count:
-            break
+    """The newest so many of them, in the same order, whatever the size of the file."""
+    return list(itertools.islice(backwards(path), count))[::-1]
+
+
+def backwards(path: Path) -> Iterator[dict[str, Any]]:
+    """What `read` yields, the newest first; reads no more of the file than is asked for."""
+    for line in _lines_backwards(path):
         if (record := _record(line)) is not None:
-            found.append(record)
-    return found[::-1]
+            yield record
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -80,7 +93,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return record if end == len(text) else None
 
 
-def _backwards(path: Path) -> Iterator[bytes]:
+def _lines_backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file without their ends, the last first."""
     try:
         file = path.open("rb")

@@ -14,6 +14,9 @@ from ralph.errors import RalphError
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
+_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+_LOOKS = 4
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,38 +58,82 @@ def working_tree(folder: Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a lock; empty where it has not said so yet."""
+
+    pid: int = 0
+    plan: str = ""
+    since: str = ""
+    progress: str = ""
+    """The progress file it works on, absolute."""
+
+    def __str__(self) -> str:
+        return f"{self.plan} since {self.since} (pid {self.pid})" if self.pid else "it has just begun"
+
+
 def acquire(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
     fd = os.open(tree, os.O_RDONLY)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(fd, fcntl.LOCK_EX)
     except OSError as error:
         os.close(fd)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise RalphError(f"another run works in {tree}: {_holder(tree)}", LOCKED) from error
+        if error.errno in _HELD:
+            raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED) from error
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
     return Lock(fd=fd, tree=tree)
 
 
-def announce(tree: Path, plan: str) -> None:
+def _lock(fd: int, kind: int) -> None:
+    """Somebody who only looks, as `holder` does, has it for a moment; a run has it for longer than that."""
+    for last in (*[False] * _LOOKS, True):
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if last or error.errno not in _HELD:
+                raise
+            time.sleep(_LOOK_S)
+        else:
+            return
+
+
+def holder(tree: Path) -> Holder | None:
+    """Who holds the lock on `tree`; None when nobody does."""
+    try:
+        fd = os.open(tree, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
+    except OSError as error:
+        return _said(tree) if error.errno in _HELD else None
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def announce(tree: Path, plan: str, progress: Path) -> None:
     """Leaves word of who holds the lock, for the one who finds it held."""
     import json  # noqa: PLC0415 - only a run pays for it
 
-    said = {"pid": os.getpid(), "plan": plan, "since": time.strftime("%Y-%m-%d %H:%M:%S"), "tree": str(tree)}
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    said = {"pid": os.getpid(), "plan": plan, "since": since, "tree": str(tree), "progress": os.path.realpath(progress)}
     note = _note(tree, "json")
     with contextlib.suppress(OSError):  # the lock itself needs no file
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.replace(note, json.dumps(said).encode(), mode=0o600)
 
 
-def _holder(tree: Path) -> str:
-    import json  # noqa: PLC0415 - only a locked start pays for it
+def _said(tree: Path) -> Holder:
+    import json  # noqa: PLC0415 - only who finds it locked pays for it
 
     try:
         said = json.loads(_note(tree, "json").read_bytes())
-        return f"{said['plan']} since {said['since']} (pid {said['pid']})"
-    except (OSError, ValueError, KeyError):
-        return "it has just begun"
+        return Holder(pid=said["pid"], plan=said["plan"], since=said["since"], progress=said.get("progress", ""))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Holder()
 
 
 def _note(tree: Path, kind: str) -> Path:

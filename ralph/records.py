@@ -4,7 +4,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from ralph.judge import Iteration, Judgement, Verification
-from ralph.notices import Run
+from ralph.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
 from ralph.verdict import Stop
@@ -34,8 +34,13 @@ def _stamp(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
-def of_iteration(by: Identity, iteration: Iteration, judged: Judgement, files: Files | None) -> Record:
-    """An iteration: `ended` says how, `counted` is false for one that was due again, and `message` says why or what."""
+def of_iteration(
+    by: Identity, iteration: Iteration, judged: Judgement, *, waited_s: float, files: Files | None
+) -> Record:
+    """An iteration: `ended` says how, `counted` is false for one that was due again, and `message` says why or what.
+
+    `waited_s` is how long the run waited since the iteration before.
+    """
     turn, after = iteration.turn, iteration.after
     ended_badly = judged.ended is not None and judged.ended.reason.code != 0
     good = not (judged.failed or judged.refused or judged.again or ended_badly)
@@ -43,9 +48,12 @@ def of_iteration(by: Identity, iteration: Iteration, judged: Judgement, files: F
         "iteration",
         success=good,
         message=judged.failed or "; ".join(judged.refused) or turn.why or turn.said,
+        summary=summary(iteration, judged)[:_MESSAGE],
         ended=turn.outcome.name.lower(),
         counted=not judged.again,
+        refused=bool(judged.refused),
         duration_s=round(turn.took_s, 3),
+        waited_s=round(waited_s, 3),
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
         tokens=None if turn.tokens is None else asdict(turn.tokens),
@@ -64,9 +72,11 @@ def of_iteration(by: Identity, iteration: Iteration, judged: Judgement, files: F
     )
 
 
-def of_death(by: Identity) -> Record:
+def of_death(by: Identity, transcript: str) -> Record:
     """An iteration in which ralph or the machine died; nothing else is known of it."""
-    return by.line("iteration", success=False, message="ralph was killed", ended="died", counted=False)
+    return by.line(
+        "iteration", success=False, message="ralph was killed", ended="died", counted=False, transcript=transcript
+    )
 
 
 def of_wait(by: Identity, wait: Wait) -> Record:

@@ -38,4 +38,4 @@ def _mourn(death: Death, told: Told) -> None:
     )
     by = records.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=time.time())
     with contextlib.suppress(OSError):  # a full disk is said where it matters
-        told.journal.append(records.of_death(by))
+        told.journal.append(records.of_death(by, death.record.name))

@@ -109,7 +109,7 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     if early is None:
         from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-        lock.announce(tree, start.plan.name)
+        lock.announce(tree, start.plan.name, start.progress_path)
         code = night(start, file, state, held, pace)
     else:
         code = early.stop.reason.code

@@ -70,3 +70,5 @@ class Commits:
     """Lines."""
     head: str = ""
     """The last one."""
+    base: str = ""
+    """The one before the first; empty when there was none."""

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ralph import agent, notices, progress, records
+from ralph import agent, history, notices, progress, records
 from ralph.changes import Changes, PlanSettings
 from ralph.channels import Heartbeat, Outbox
 from ralph.clock import Pace
@@ -75,6 +75,8 @@ class RealWorld:
         self._text_before = b""
         self._verified = False
         self._unrotated = 0
+        self._waited_s = 0.0
+        self._sums: history.Sums | None = None
         self._files: Files | None = None
         self._waited_until: float | None = None
         self.run = notices.Run(
@@ -233,7 +235,8 @@ class RealWorld:
 
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
-        self._write_down(records.of_iteration(self._identity, iteration, judged, self._files))
+        waited_s, self._waited_s = self.run.waited_s - self._waited_s, self.run.waited_s
+        self._write_down(records.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files))
         self.run = notices.with_iteration(self.run, iteration, judged)
         for line in self._remarks(iteration, judged):
             self._complain(line)
@@ -251,8 +254,10 @@ class RealWorld:
         return records.Identity(run=self._job.run_id, mode=self.run.mode, iteration=self.run.iterations, now=self.now())
 
     def _write_down(self, record: Mapping[str, object]) -> None:
+        """Adds it to the journal, with the sums of the plan, so that its last line is enough to know them."""
         try:
-            self._journal.append(record)
+            self._sums = history.added(self._sums or history.sums(self._state.journal), record)
+            self._journal.append({**record, "sums": asdict(self._sums)})
         except OSError as error:
             self._say_once("journal", f"{self._state.journal}: cannot be written: {error.strerror}")
 
