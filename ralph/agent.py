@@ -22,8 +22,13 @@ def is_claude(command: Sequence[str]) -> bool:
     return command[0].rpartition("/")[2] == "claude"
 
 
-def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = None) -> list[str]:
-    """The command line of the agent. Raises RalphError for settings it cannot honour."""
+def argv(
+    settings: Settings, extra: Sequence[str], budget_usd: float | None = None, *, in_parts: bool = False
+) -> list[str]:
+    """The command line of the agent, which prints its answers also `in_parts`.
+
+    Raises RalphError for settings it cannot honour.
+    """
     if not is_claude(settings.agent):
         asked = [settings.said[name] for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
         if asked:
@@ -40,8 +45,8 @@ def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = No
         ("--max-budget-usd", None if budget_usd is None else f"{budget_usd:.6f}"),
     ):
         flags += [flag, str(value)] if value else []
-    if settings.max_context is not None:
-        flags.append("--include-partial-messages")  # they show a moment to end it
+    if in_parts or settings.max_context is not None:  # parts show a moment to end it, too
+        flags.append("--include-partial-messages")
     return [*settings.agent, *flags, *extra]
 
 

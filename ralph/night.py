@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ralph import agent, channels, judge, loop, notices, progress, recovery, said
 from ralph.clock import Pace
+from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.lock import Lock
 from ralph.process import Care, Family, Guardian, be_subreaper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
-from ralph.screen import Screen
 from ralph.start import Start
 from ralph.state import State
 from ralph.terminal import attended
@@ -35,7 +35,7 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
 
     An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
     """
-    screen, pace = Screen(), pace or Pace()
+    screen, pace = Screen(start.detail), pace or Pace()
     file.say = lambda line: screen.complain(f"ralph: {line}")
     told = _told(start, state, screen)
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
@@ -57,7 +57,11 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
     screen.open()  # the first thread; the guardian was forked before it
     be_subreaper()
     care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)
-    code = _loop(RealWorld(job, file, state, told, care), start, file, state, told)
+    try:
+        code = _loop(RealWorld(job, file, state, told, care), start, file, state, told)
+    except BaseException:
+        screen.close()  # a traceback does not go into the live area
+        raise
     shutil.rmtree(litter, ignore_errors=True)
     guardian.dismiss()
     held.begin("")
@@ -71,10 +75,15 @@ def _told(start: Start, state: State, screen: Screen) -> Told:
 
     values = said.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
+    outbox: type[channels.Outbox] = channels.Outbox
+    if start.rehearsal:
+        from ralph.rehearsal import marked  # noqa: PLC0415 - not needed by a run
+
+        outbox = marked.Outbox
     return Told(
         screen=screen,
-        outbox=channels.Outbox(ready, values, complain),
-        heartbeat=channels.Heartbeat(start.settings.heartbeat_url, complain),
+        outbox=outbox(ready, values, complain),
+        heartbeat=channels.Heartbeat(None if start.rehearsal else start.settings.heartbeat_url, complain),
         journal=Journal(state.journal),
     )
 

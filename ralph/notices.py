@@ -156,6 +156,11 @@ def _next_move(run: Run, stop: Stop) -> str:
     return ""
 
 
+def rehearsed(notice: Notice) -> Notice:
+    """The same, so that nobody takes it for real."""
+    return replace(notice, title=f"Rehearsal: {notice.title}")
+
+
 def closing(run: Run, stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr

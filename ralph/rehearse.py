@@ -15,7 +15,7 @@ from ralph import progress, sample
 from ralph.errors import RalphError
 from ralph.process import MARK, call, foreground, signals
 from ralph.progress import Progress
-from ralph.screen import Screen
+from ralph.display.screen import Screen
 
 _INTRO = """A rehearsal: in a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.

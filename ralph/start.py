@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import directives, envfile, lock, said
+from ralph.display.detail import Detail
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
@@ -31,7 +32,10 @@ class Asked:
     given: Sequence[Given]
     agent_arguments: Sequence[str]
     folder: str | None
-    dry_run: bool
+    dry_run: bool = False
+    detail: Detail = Detail.NORMAL
+    rehearsal: bool = False
+    """A part of a rehearsal: notices say so, and no monitor is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ class Start:
     template_text: str
     progress_path: Path
     agent_arguments: Sequence[str]
+    detail: Detail
+    rehearsal: bool
 
     @property
     def limits(self) -> Limits:
@@ -97,8 +103,8 @@ class Start:
 def run(asked: Asked, pace: "Pace | None" = None) -> int:
     """Does what was asked; the exit code. Another pace is for who has less time."""
     if asked.folder is not None:
-        _change_to(asked.folder)
-    start = _find(asked)
+        change_to(asked.folder)
+    start = find(asked)
     if asked.dry_run:
         return _show(start)
     state = State(start.name, start.progress_path)
@@ -119,14 +125,16 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     return code
 
 
-def _change_to(folder: str) -> None:
+def change_to(folder: str) -> None:
+    """Works there from now on. Raises RalphError when that cannot be."""
     try:
         os.chdir(folder)
     except OSError as error:
         raise RalphError(f"-C {folder}: {error.strerror}") from error
 
 
-def _find(asked: Asked) -> Start:
+def find(asked: Asked) -> Start:
+    """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     _check_plan(plan)
     name = plan.name.removesuffix(".md")
@@ -142,6 +150,8 @@ def _find(asked: Asked) -> Start:
         template_text=text,
         progress_path=settings.progress_file or Path(f"{name}_PROGRESS.md"),
         agent_arguments=asked.agent_arguments,
+        detail=asked.detail,
+        rehearsal=asked.rehearsal,
     )
 
 
@@ -167,13 +177,13 @@ def _show(start: Start) -> int:
     return 0
 
 
-def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "_Early | None":
+def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "Early | None":
     """Why there is nothing to do; None when there is."""
     if not file.exists():
-        _check_folder(start)
+        check_folder(start)
         return None
     now = file.read()
-    _check_same_plan(start, now)
+    check_same_plan(start, now)
     if held.dead_run():
         return None  # what it left running has to be ended, whatever the file says
     if now.blocked_by_ralph and attended():
@@ -181,11 +191,11 @@ def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock)
     if now.done and state.died() is not None:
         now = replace(now, done=False)
     stop = verdict(now, Tallies(), start.limits)
-    return None if stop is None else _Early(start, now, stop)
+    return None if stop is None else Early(start, now, stop)
 
 
 @dataclass(frozen=True, slots=True)
-class _Early:
+class Early:
     """A stop before the first iteration, in words."""
 
     start: Start
@@ -204,8 +214,8 @@ class _Early:
         return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"
 
 
-def _check_folder(start: Start) -> None:
-    """Cron in the wrong folder would start the plan all over."""
+def check_folder(start: Start) -> None:
+    """Raises RalphError where the progress file lies elsewhere: cron in the wrong folder would start all over."""
     beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
     if start.settings.progress_file is None and beside.exists() and beside.parent != Path.cwd().resolve():
         raise RalphError(
@@ -214,8 +224,8 @@ def _check_folder(start: Start) -> None:
         )
 
 
-def _check_same_plan(start: Start, now: Progress) -> None:
-    """Two plans of one name would share their progress."""
+def check_same_plan(start: Start, now: Progress) -> None:
+    """Raises RalphError where it belongs to another plan: two of one name would share their progress."""
     if now.plan is None or not (other := Path(now.plan)).exists() or other.samefile(start.plan):
         return
     raise RalphError(

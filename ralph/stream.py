@@ -164,12 +164,16 @@ class Stream:
             cache_write=_sum(used, "cacheCreationInputTokens"),
         )
 
-    def turn(self, ended: Ended, took_s: float) -> Turn:
-        """What it all came to."""
+    def finish(self) -> None:
+        """Nothing more comes: a last line without an end is one too."""
         for line in self._output.last():
             self._line(line)
         for line in self._errors.last():
             self._complaint(line)
+
+    def turn(self, ended: Ended, took_s: float) -> Turn:
+        """What it all came to."""
+        self.finish()
         outcome, why = self._judged(ended)
         said = self._result.get("result") if self._result else None
         return Turn(

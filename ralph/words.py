@@ -18,6 +18,11 @@ def moment(at: float, now: float) -> str:
     return time.strftime("%H:%M" if abs(at - now) < 86_400 else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
+def since(at: float, now: float) -> str:
+    """`12s ago`, `5h02m ago`; the date when that is more than a day."""
+    return f"{duration(max(0.0, now - at))} ago" if now - at < 86_400 else moment(at, now)
+
+
 def counted(number: int, what: str) -> str:
     """`1 commit`, `2 commits`."""
     return f"{number} {what}" + ("" if number == 1 else "s")

@@ -9,6 +9,9 @@ from ralph import agent, history, notices, progress, records
 from ralph.changes import Changes, PlanSettings
 from ralph.channels import Heartbeat, Outbox
 from ralph.clock import Pace
+from ralph.display.screen import Screen
+from ralph.display.status_line import Status
+from ralph.display.view import View
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Verification, over_budget
@@ -16,18 +19,15 @@ from ralph.process import Bounds, Care, Files, Program, follow, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt
-from ralph.screen import Screen
 from ralph.start import Start
 from ralph.state import State
 from ralph.stream import Stream
 from ralph.turn import Outcome, Turn
 from ralph.verdict import Reason, Stop
 from ralph.verify import verify
-from ralph.view import View
 from ralph.waiting import Wait
-from ralph.words import counted, duration
+from ralph.words import counted, duration, moment
 
-_LARGE_BYTES = 50_000
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
@@ -65,7 +65,15 @@ class RealWorld:
         self._screen, self._outbox, self._journal = told.screen, told.outbox, told.journal
         self._heartbeat = told.heartbeat
         self._settings = job.start.settings
-        self._view = View(told.screen.agent, width=told.screen.width, pays=agent.is_claude(self._settings.agent))
+        self._view = View(
+            told.screen.agent,
+            width=told.screen.width,
+            pays=agent.is_claude(self._settings.agent) and not job.start.rehearsal,
+            detail=told.screen.detail,
+            live=told.screen if told.screen.live else None,
+        )
+        self._status = Status(self._view, self._clock)
+        told.screen.shows(self._status.line)
         self._windows: dict[str, int] = {}
         self._top = Path.cwd()
         self._changes = Changes(self._top, file.path)
@@ -107,7 +115,7 @@ class RealWorld:
         name = self._file.path.name
         if now.unclosed_fence is not None:
             self._say_once("fence", f"{name}:{now.unclosed_fence}: this code fence is never closed; read as text")
-        if now.size > _LARGE_BYTES:
+        if now.size > progress.LARGE_BYTES:
             self._say_once("size", f"{name} has {now.size // 1000} kB, and every iteration pays for reading it")
         return now
 
@@ -126,11 +134,13 @@ class RealWorld:
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
+        self._view.told(prompt)
         turn = self._turn(self._files, budget_usd)
         self._remove_orphaned_locks("the agent")
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = self._file.edit(progress.without_verified)
+        self._status.knows(self.run, after)
         commits, changed = self._changes.look()
         return Iteration(
             number=number,
@@ -159,11 +169,12 @@ class RealWorld:
         self._changes.begin(anew=self._settings.once or self._verified)
         self._verified = False
         if self.run.began:
-            self._screen.say("")
+            self._screen.remark("")
         else:
             self._outbox.send(notices.started(self.run))
         self.run = replace(self.run, began=True, iterations=number)
-        self._screen.say(f"ralph: {notices.heading(self.run, before)}")
+        self._screen.remark(f"ralph: {notices.heading(self.run, before)}")
+        self._status.iterates(self.run, before)
 
     def _check_place(self) -> None:
         """Raises RalphError before money is spent on an iteration that cannot come to anything."""
@@ -177,7 +188,7 @@ class RealWorld:
 
     def _turn(self, files: Files, budget_usd: float | None) -> Turn:
         settings, most_s = self._settings, self._settings.max_time
-        argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd)
+        argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd, in_parts=bool(self._screen.live))
         stream = Stream(self._view, self._windows, settings.max_context)
         bounds = Bounds(
             silence_s=agent.silence_s(settings, self._job.env),
@@ -191,21 +202,24 @@ class RealWorld:
             ended = follow(Program(argv=argv, env=self._job.env, files=files, bounds=bounds), stream, self._care)
         except OSError as error:
             return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, error))
-        return stream.turn(ended, time.monotonic() - began)
+        turn = stream.turn(ended, time.monotonic() - began)
+        self._view.end()
+        return turn
 
     def verify(self) -> Verification | None:
         """Runs the verify command."""
         command = self._settings.verify or ""
         self._changes.begin(anew=False)
         self._verified = True
-        self._screen.say(f"ralph: verifying: {command}")
+        self._screen.remark(f"ralph: verifying: {command}")
         files = self._state.verification(self._job.run_id, self.run.iterations)
+        self._status.does(f"verifying: {command}")
         verified = verify(command, self._job.env, files, self._care, self._settings.verify_timeout)
         self._remove_orphaned_locks("the verify command")
         if verified:
             self._write_down(records.of_verification(self._identity, command, verified, files))
         if verified and not verified.failed:
-            self._screen.say(f"ralph: verified in {duration(verified.took_s)}")
+            self._screen.remark(f"ralph: verified in {duration(verified.took_s)}")
         return verified
 
     def accept_done(self, verified: Verification | None) -> Progress:
@@ -238,6 +252,7 @@ class RealWorld:
         waited_s, self._waited_s = self.run.waited_s - self._waited_s, self.run.waited_s
         self._write_down(records.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files))
         self.run = notices.with_iteration(self.run, iteration, judged)
+        self._status.knows(self.run, iteration.after)
         for line in self._remarks(iteration, judged):
             self._complain(line)
         if not judged.again:
@@ -273,7 +288,7 @@ class RealWorld:
             yield f"there is no task in {self._file.path.name}; see what the agent wrote there"
         if expensive := over_budget(iteration, self._job.start.limits):
             yield expensive
-        if (judged.failed or turn.outcome is Outcome.HOPELESS) and self._files:
+        if (judged.failed or turn.outcome is Outcome.HOPELESS) and self._files and not self._job.start.rehearsal:
             yield f"the record of this iteration is {self._files.output}"
         if changed := self._plan.changed():
             yield changed
@@ -291,11 +306,17 @@ class RealWorld:
             self._waited_until = wait.until
             self._outbox.send(notices.waiting(self.run, wait))
         began = self._clock.running()
-        self.pause(wait.seconds, over)
+        self._status.does(f"until {moment(wait.until, self.now())}: {wait.turn.outcome.value}", wait.seconds)
+        self._pause(wait.seconds, over)
         waited_s = self.run.waited_s + self._clock.running() - began
         self.run = replace(self.run, waits=self.run.waits + 1, waited_s=waited_s)
 
     def pause(self, seconds: float, over: Callable[[], bool]) -> None:
+        """The time between two iterations."""
+        self._status.does("next iteration", seconds)
+        self._pause(seconds, over)
+
+    def _pause(self, seconds: float, over: Callable[[], bool]) -> None:
         """Waits by two clocks: one may be set by somebody, the other may not know what the first one does."""
         began = beat = running = self._clock.running()
         until = self._clock.now() + seconds
@@ -319,6 +340,7 @@ class RealWorld:
 
     def close(self, stop: Stop) -> None:
         """The last line of the journal."""
+        self._status.does("sending the last notice")
         self.run = replace(self.run, took_s=self.elapsed_s())
         if self.run.began:
             self._write_down(records.of_run(self._identity, self.run, stop, self._file.last))

@@ -164,10 +164,10 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     )
     run = launched(
         project,
-        "import ralph.view",
+        "import ralph.display.view",
         "def breaks(self, event):",
         "    if event['type'] == 'assistant': raise RuntimeError('a bug')",
-        "ralph.view.View.show = breaks",
+        "ralph.display.view.View.show = breaks",
     )
     offspring.pid("server")
     agent.let("go")

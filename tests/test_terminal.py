@@ -1,24 +1,24 @@
 """A person at a terminal: keys typed in tmux, a window closed, and what may be seen on the screen."""
 
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from leaps import leaping
 from offspring import Offspring
 from ralph_driver import COMMAND, Project, alive, eventually
 from stories import Act, Agent, init, marks, prints, raw, refused, result, says, starts, step, tool, waits_for
+from tmux import Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
 RALPH = shlex.join([*COMMAND, *BUILD])
 WITH_SILENCE = """
 import sys
-from ralph import view
+from ralph.display import view
 view._SILENCE_S = 0.5
 from ralph.__main__ import main
 sys.exit(main())
@@ -29,51 +29,6 @@ HOSTILE = (
 )
 NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\0", "")])
 ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "\x00", "\rover")
-
-
-class Tmux:
-    """A shell in a terminal of its own tmux server, 100 columns wide."""
-
-    def __init__(self, env: dict[str, str], cwd: Path) -> None:
-        self._name = f"ralph-test-{uuid.uuid4().hex}"
-        self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "SHELL": "/bin/sh"}
-        window = ("-x", "100", "-y", "50", "-c", str(cwd))
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *window, "sh")
-
-    def _tmux(self, *args: str, check: bool = True) -> str:
-        command = ["tmux", "-u", "-L", self._name, *args]
-        return subprocess.run(command, env=self._env, check=check, capture_output=True, text=True).stdout
-
-    def enter(self, line: str) -> None:
-        """Types a line and Enter."""
-        self._tmux("send-keys", "-t", "main", "-l", line)
-        self._tmux("send-keys", "-t", "main", "Enter")
-
-    def press(self, key: str) -> None:
-        """One key, as tmux calls it: C-c, C-s, C-q, C-z."""
-        self._tmux("send-keys", "-t", "main", key)
-
-    @property
-    def screen(self) -> str:
-        """What stands on the screen, with what has scrolled away; lines that were wrapped are joined."""
-        return self._tmux("capture-pane", "-p", "-J", "-S", "-500", "-t", "main")
-
-    @property
-    def title(self) -> str:
-        return self._tmux("display-message", "-p", "-t", "main", "#{pane_title}").strip()
-
-    def exit_code(self) -> int:
-        """Of the command before, as the shell sees it once it asks for the next."""
-        eventually(lambda: self.screen.rstrip().endswith("\n$"))
-        self.enter("echo code=$?=")
-        after = eventually(lambda: [line for line in self.screen.splitlines() if line.startswith("code=")])
-        return int(after[-1].split("=")[1])
-
-    def close_the_window(self) -> None:
-        self._tmux("kill-session", "-t", "main")
-
-    def end(self) -> None:
-        self._tmux("kill-server", check=False)
 
 
 @pytest.fixture
@@ -164,13 +119,22 @@ def test_words_and_tool_calls_are_shown_as_they_happen(tmux: Tmux, project: Proj
 
 
 def test_a_silent_agent_is_seen_to_be_alive(tmux: Tmux, project: Project, agent: Agent) -> None:
-    """The heartbeat changes the screen while the agent says nothing."""
+    """The status line counts the seconds of its silence."""
+    ralph = start(tmux, project, agent, says("Now I think."))
+    first, *_ = eventually(lambda: re.findall(r"thinking · idle (\d+)s\n", tmux.screen))
+    eventually(lambda: re.findall(r"thinking · idle (\d+)s\n", tmux.screen) != [first])
+    agent.let("go")
+    eventually(lambda: not alive(ralph))
+
+
+def test_where_there_is_no_status_line_a_silent_agent_is_seen_to_be_alive(
+    tmux: Tmux, project: Project, agent: Agent
+) -> None:
+    """A dumb terminal gets a line now and then."""
     (project.outputs / "run.py").write_text(WITH_SILENCE)
-    command = shlex.join([sys.executable, "-P", str(project.outputs / "run.py"), *BUILD])
+    command = shlex.join(["env", "TERM=dumb", sys.executable, "-P", str(project.outputs / "run.py"), *BUILD])
     ralph = start(tmux, project, agent, says("Now I think."), command=command)
-    eventually(lambda: "Now I think." in tmux.screen)
-    before = tmux.screen
-    eventually(lambda: tmux.screen != before)
+    eventually(lambda: tmux.screen.count("  … thinking, silent for") >= 2)
     agent.let("go")
     eventually(lambda: not alive(ralph))
 

@@ -13,10 +13,11 @@ from ralph.progress.edits import (
     without_verified,
 )
 from ralph.progress.output import harmless_output
-from ralph.progress.reading import Progress, Task, parse
+from ralph.progress.reading import LARGE_BYTES, Progress, Task, parse
 from ralph.progress.refusal import with_refusal, without_refusal
 
 __all__ = [
+    "LARGE_BYTES",
     "Progress",
     "Task",
     "blocked",

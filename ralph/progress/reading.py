@@ -24,6 +24,8 @@ _VERIFIED = re.compile(rb"\s*^([ ]{0,3}Verified:[ \t]*\S[^\n]*(?:\n|\Z))", re.MU
 _NO_TASKS = ("notes", "acceptance", "success criteria")
 """Sections whose checkboxes describe work and are none; people write criteria as checkboxes too."""
 
+LARGE_BYTES = 50_000
+"""A file beyond that deserves a word: every iteration pays for reading it."""
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
 
@@ -35,6 +37,11 @@ class Task(NamedTuple):
     done: bool
     raw: bytes
     """The line as it stands in the file, without its line end."""
+
+    @property
+    def mark(self) -> str:
+        """What stands between the brackets."""
+        return chr(self.raw[self.raw.index(b"[") + 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

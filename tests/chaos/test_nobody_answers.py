@@ -12,7 +12,8 @@ from offspring import Offspring
 from ralph_driver import Project, Running, alive, eventually
 from stories import Agent, hangs, init, marks, raw, starts, step, ticks
 from test_signals import goes_on
-from test_terminal import RALPH, Tmux, parent_of
+from test_terminal import RALPH, parent_of
+from tmux import Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
 IN_A_HURRY = """

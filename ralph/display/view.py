@@ -1,0 +1,200 @@
+"""The agent's stream as a person sees it: its words as they come, and a line for each thing that it does."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ralph.context import Context
+from ralph.display import shown
+from ralph.display.detail import Detail
+from ralph.display.rows import clipped
+from ralph.display.speech import MARGIN, Live, Speech
+from ralph.stream import Event
+from ralph.terminal import plain
+from ralph.words import duration, usd
+
+_SILENCE_S = 30.0
+_PIPED = 160
+"""Columns of a tool call's line where no terminal says how many there are."""
+_CALLS_KEPT = 1_000
+_INDENT = "    "
+
+
+class View:
+    """Shows one agent after another; `say` prints a line.
+
+    On a terminal, whose `width` is given, words are wrapped and calls cut to it. With a `live` one words are shown as
+    they come; else only whole messages count, and on a terminal a long silence is broken by signs of life. `pays` says
+    whether somebody pays for this agent.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        *,
+        width: int | None,
+        pays: bool,
+        detail: Detail = Detail.NORMAL,
+        live: Live | None = None,
+    ) -> None:
+        self._say, self._width, self._live = say, width, live
+        self._pays = pays
+        self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
+        self._whole = detail is Detail.VERBOSE
+        self._account = ""
+        self._windows: dict[str, int] = {}
+        self._showers: dict[str, Callable[[Event], Iterable[str] | None]] = {
+            "assistant": self._assistant,
+            "user": self._user,
+            "system": self._system,
+            "result": self._result,
+        }
+        self.begin()
+
+    def begin(self) -> None:
+        """A new agent starts."""
+        self.doing = "starting"
+        """What it does now."""
+        self.heard_at = self._spoke = time.monotonic()
+        self._context = Context(self._windows, None)
+        self._calls: dict[str, str] = {}
+        self._speech = Speech(self._say, self._width, self._live, whole=self._whole)
+
+    def show(self, event: Event) -> None:
+        """The lines of one event; unknown ones have none."""
+        self.heard_at = self._spoke = time.monotonic()
+        kind = event["type"]
+        if kind != "user":  # what tools print is no news about the context before the model has read it
+            self._context.note(event)
+        if kind == "stream_event":
+            if self._live and not event.get("parent_tool_use_id"):
+                self._part(event["event"])
+            return
+        lines = self._showers[kind](event) if kind in self._showers else None
+        if lines is None:
+            lines = [f"· {json.dumps(event, ensure_ascii=False)}"] if self._whole else []
+        for line in lines:
+            self._say(MARGIN + line)
+
+    def told(self, prompt: str) -> None:
+        """What the agent is asked; shown only where all is."""
+        for line in prompt.rstrip("\n").split("\n") if self._whole else ():
+            self._say(f"{MARGIN}» {line}")
+
+    def ending(self) -> None:
+        """It is being ended, which may take some seconds."""
+        self.end()
+        self.doing = "ending the agent"
+        self._say("ralph: ending the agent and what it started; ask once more and it gets no time for that")
+
+    def tell(self, line: str) -> None:
+        """A line of text."""
+        self.heard_at = self._spoke = time.monotonic()
+        self._say(MARGIN + line)
+
+    def quiet(self) -> None:
+        """After a long silence says what goes on; only on a terminal without a status line, which shows it."""
+        now = time.monotonic()
+        if self._width is not None and not self._live and now - self._spoke >= _SILENCE_S:
+            self._spoke = now
+            self._say(f"{MARGIN}… {self.doing}, silent for {duration(now - self.heard_at)}")
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._speech.end()
+
+    def _part(self, part: dict[str, Any]) -> None:
+        """A piece of a message."""
+        kind = part.get("type")
+        if kind == "message_start":
+            self.doing = "thinking"
+        elif kind == "content_block_start":
+            block = part["content_block"]
+            self.doing = f"calling {block.get('name')}" if block.get("type") == "tool_use" else "thinking"
+        elif kind == "content_block_delta" and part["delta"].get("type") == "text_delta":
+            self.doing = "answering"
+            self._speech.piece(str(part["delta"].get("text") or ""))
+
+    def _assistant(self, event: Event) -> Iterator[str]:
+        indent = _indent(event)
+        for block in _blocks(event):
+            kind = block.get("type")
+            if kind == "text":
+                self.doing = "thinking"
+                self._speech.text(str(block.get("text", "")), indent)
+            elif kind == "tool_use":
+                yield from self._call(block, indent)
+            elif kind == "thinking" and self._whole:
+                yield from (f"{indent}✻ {line}" for line in str(block.get("thinking", "")).split("\n"))
+
+    def _call(self, block: dict[str, Any], indent: str) -> Iterator[str]:
+        if len(self._calls) >= _CALLS_KEPT:
+            self._calls.clear()
+        self._calls[str(block.get("id"))] = str(block.get("name"))
+        self.doing = shown.call(block, self._here)
+        first, *more = shown.whole_call(block) if self._whole else [self._cut(self.doing, indent + "▸ ")]
+        yield f"{indent}▸ {first}"
+        yield from (indent + line for line in more)
+
+    def _user(self, event: Event) -> Iterator[str]:
+        self.doing = "thinking"
+        indent = _indent(event)
+        for block in _blocks(event):
+            if block.get("type") == "tool_result":
+                tool = self._calls.pop(str(block.get("tool_use_id")), "")
+                lines = shown.whole_outcome(block) if self._whole else [self._cut(shown.outcome(tool, block), indent)]
+                yield from (indent + line for line in lines if line)
+            elif self._whole and block.get("type") == "text":
+                yield from (f"{indent}» {line}" for line in str(block.get("text", "")).split("\n"))
+
+    def _system(self, event: Event) -> list[str] | None:
+        kind = event.get("subtype")
+        if kind == "init":
+            return self._init(event)
+        if kind == "api_retry":
+            error, when = shown.retry(event)
+            self.doing = f"retrying ({error})"
+            return [f"… {error}: {when}"]
+        if kind == "compact_boundary":
+            return ["… context compacted"]
+        if kind == "model_fallback":
+            return [f"… {event.get('content') or 'fell back to another model'}"]
+        return None
+
+    def _init(self, event: Event) -> list[str]:
+        """Which model, and once who pays: a forgotten key in the environment has cost people hundreds."""
+        source = str(event.get("apiKeySource") or "none")
+        payer = "your login pays" if source == "none" else f"the API key in {source} pays"
+        account = f"{event.get('model')}" + (f" · {payer}" if self._pays else "")
+        self.doing = "thinking"
+        if account == self._account:
+            return []
+        self._account = account
+        return [account]
+
+    def _result(self, event: Event) -> Iterator[str]:
+        self.end()
+        if isinstance(errors := event.get("errors"), list):
+            yield from (f"✗ {error}" for error in errors)
+        cost, used = event.get("total_cost_usd"), self._context.used
+        parts = [usd(float(cost))] if isinstance(cost, int | float) and not isinstance(cost, bool) else []
+        parts += [] if used is None else [f"context {used:.0%}"]
+        if parts:
+            yield " · ".join(parts)
+
+    def _cut(self, line: str, before: str) -> str:
+        """So much of it that it stays one row behind what stands before it."""
+        room = self._speech.room(before)
+        return clipped(line, _PIPED) if room is None else clipped(plain(line), room)
+
+
+def _blocks(event: Event) -> list[dict[str, Any]]:
+    message = event.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _indent(event: Event) -> str:
+    return _INDENT if event.get("parent_tool_use_id") else ""

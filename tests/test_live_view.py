@@ -1,0 +1,504 @@
+"""The live view: a run as a person at a terminal sees it, row by row."""
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from ralph_driver import COMMAND, Project, eventually
+from scripted_model import Reply
+from stories import (
+    Act,
+    Agent,
+    at_limit,
+    hangs,
+    init,
+    marks,
+    prints,
+    raw,
+    says,
+    starts,
+    step,
+    tool,
+    tool_result,
+    waits_for,
+    weighs,
+)
+from test_real_claude import LONG_S, Play, claude, play  # noqa: F401 - fixtures
+from test_terminal import ESCAPES, HOSTILE
+from tmux import Tmux, lines_only
+
+BUILD = ("feature.md", "build", "--delay", "0")
+FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
+Open = Callable[..., Tmux]
+
+
+@pytest.fixture
+def terminal(project: Project) -> Iterator[Open]:
+    """Called with a width, a terminal that is so wide."""
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Tmux] = []
+
+    def open_one(width: int = 80) -> Tmux:
+        opened.append(Tmux(project.env, project.root, width=width, height=40))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.end()
+
+
+def build(tmux: Tmux, *args: str, before: str = "", after: str = "") -> None:
+    tmux.enter(f"{before} {shlex.join([*COMMAND, *BUILD, *args])} {after}".strip())
+
+
+def part(**event: object) -> Act:
+    return {"type": "stream_event", "event": event, "parent_tool_use_id": None, "session_id": "s1"}
+
+
+def pieces(text: str, *, begin: bool = True) -> list[Act]:
+    """A text in the parts that the real claude prints before the whole."""
+    block = {"type": "text", "text": ""}
+    first = [part(type="message_start", message={}), part(type="content_block_start", index=0, content_block=block)]
+    texts = [text[at : at + 7] for at in range(0, len(text), 7)]
+    deltas = [part(type="content_block_delta", index=0, delta={"type": "text_delta", "text": one}) for one in texts]
+    return [*first * begin, *deltas]
+
+
+def seen(tmux: Tmux) -> str:
+    """The screen from ralph's first line on, with times masked, and without the seconds of silence."""
+    rows = tmux.rows
+    first = next((at for at, row in enumerate(rows) if FIRST_ROW.match(row)), len(rows))
+    text = re.sub(r" · idle \S+", "", "\n".join(rows[first:]))
+    return re.sub(r"\b(\d+h\d\dm|\d+m\d\ds|\d+s|\d\d:\d\d)\b", "_", text)
+
+
+def shows(tmux: Tmux, written: str) -> None:
+    """Waits until the screen is as written."""
+    try:
+        eventually(lambda: seen(tmux) == written.strip("\n"))
+    except AssertionError:
+        assert seen(tmux) == written.strip("\n")
+
+
+# Written screens.
+
+FIRST = "I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and then the fun"
+REST = "ction, e\u0301tude by e\u0301tude 🎉🎉."
+STORY = (
+    *pieces(FIRST),
+    marks("speaks"),
+    waits_for("more"),
+    *pieces(REST, begin=False),
+    says(FIRST + REST),
+    tool("Bash", command="pytest -q tests/test_greeting.py --maxfail=3 --durations=10 --no-header -p no:randomly"),
+    tool_result("test_a.py ....\n" * 41 + "===== 12 passed in 0.31 =====\n"),
+    tool("Edit", tool_id="t2", file_path="greeting.py", old_string="a", new_string="b"),
+    tool_result("The file greeting.py has been updated.", tool_id="t2"),
+    tool("Task", tool_id="t3", description="look for callers", prompt="Who calls it?"),
+    tool("Grep", tool_id="t4", parent="t3", pattern="def greet"),
+    tool_result("Found 2 files\na.py\nb.py", tool_id="t4", parent="t3"),
+    says("Two callers, both of them inside of the package, and none outside of it.", parent="t3"),
+    tool_result("Two callers.", tool_id="t3"),
+    tool("Bash", tool_id="t5", command="make lint"),
+    tool_result("Exit code 2\nlint: greeting.py\nmake: *** [lint] Error 1", tool_id="t5", is_error=True),
+    weighs(74_000, says("Done with that.")),
+)
+SPEAKING = {
+    80: """
+ralph: build feature · iteration 1 · 1/3 tasks
+  claude-sonnet-5 · your login pays
+  I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and
+  then the fun
+task 2 of 3 · iteration 1 · _ · answering
+""",
+    40: """
+ralph: build feature · iteration 1 · 1/3
+ tasks
+  claude-sonnet-5 · your login pays
+  I look around first: the tests,
+  次に日本語のテキスト、幅の広い文字も、
+  and then the fun
+task 2/3 · #1 · _ · answering
+""",
+}
+VERIFYING = {
+    80: """
+ralph: build feature · iteration 1 · 1/3 tasks
+  claude-sonnet-5 · your login pays
+  I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and
+  then the function, e\u0301tude by e\u0301tude 🎉🎉.
+  ▸ Bash pytest -q tests/test_greeting.py --maxfail=3 --durations=10 --no-heade…
+  ⎿ 12 passed in 0.31 … +41 lines
+  ▸ Edit greeting.py
+  ▸ Task look for callers
+      ▸ Grep def greet
+      ⎿ Found 2 files … +2 lines
+      Two callers, both of them inside of the package, and none outside of it.
+  ⎿ Two callers.
+  ▸ Bash make lint
+  ✗ Exit code 2: make: *** [lint] Error 1
+  Done with that.
+  $0.41 · context 37%
+ralph: verifying: until [ -e go ]; do sleep 0.01; done
+task 3 of 3 · iteration 1 · _ · verifying: until [ -e go ]; do sleep 0.01… · _
+""",
+    40: """
+ralph: build feature · iteration 1 · 1/3
+ tasks
+  claude-sonnet-5 · your login pays
+  I look around first: the tests,
+  次に日本語のテキスト、幅の広い文字も、
+  and then the function, e\u0301tude by e\u0301tude
+  🎉🎉.
+  ▸ Bash pytest -q tests/test_greeting.…
+  ⎿ 12 passed in 0.31 … +41 lines
+  ▸ Edit greeting.py
+  ▸ Task look for callers
+      ▸ Grep def greet
+      ⎿ Found 2 files … +2 lines
+      Two callers, both of them inside
+      of the package, and none outside
+      of it.
+  ⎿ Two callers.
+  ▸ Bash make lint
+  ✗ Exit code 2: make: *** [lint] Error…
+  Done with that.
+  $0.41 · context 37%
+ralph: verifying: until [ -e go ]; do sl
+eep 0.01; done
+3/3 · #1 · _ · verifying: until [… · _
+""",
+}
+END = {
+    80: """
+ralph: verified in _
+#1 · 3/3 tasks (+2) · _ · $0.41
+ralph: done · 3/3 tasks · 1 iteration · 0 commits · _ · $0.41
+$
+""",
+    40: """
+ralph: verified in _
+#1 · 3/3 tasks (+2) · _ · $0.41
+ralph: done · 3/3 tasks · 1 iteration ·
+0 commits · _ · $0.41
+$
+""",
+}
+
+
+@pytest.mark.parametrize("width", [80, 40], ids=["at 80 columns", "at 40 columns"])
+def test_a_run_is_seen_as_it_happens(terminal: Open, project: Project, agent: Agent, width: int) -> None:
+    project.has_tasks("x one", "two", "three")
+    agent.story(step(*STORY, ticks="all", writes_done=True, cost_usd=0.41))
+    tmux = terminal(width)
+    build(tmux, "--verify", "until [ -e go ]; do sleep 0.01; done")
+    shows(tmux, SPEAKING[width])
+    agent.let("more")
+    shows(tmux, VERIFYING[width])
+    (project.root / "go").touch()
+    above, _, _ = VERIFYING[width].rstrip("\n").rpartition("\n")
+    shows(tmux, above + END[width])
+
+
+def test_a_terminal_that_changes_its_width_has_one_status_line(terminal: Open, project: Project, agent: Agent) -> None:
+    """tmux wraps anew what stands there, so that the two rows at the bottom become five."""
+    project.has_tasks("one")
+    words = "So many words that no terminal is so wide, and a bit more"
+    agent.story(step(*pieces(words), marks("on"), waits_for("go"), *pieces(" of it.", begin=False), hangs()))
+    tmux = terminal(60)
+    build(tmux)
+    shows(tmux, RESIZED[60])
+    tmux.resize(24)
+    shows(tmux, RESIZED[24])
+    tmux.resize(80)
+    shows(tmux, RESIZED[80])
+    agent.let("go")
+    shows(tmux, RESIZED[80].replace("more", "more of it."))
+    tmux.press("C-c")
+    assert tmux.exit_code() == 130
+    assert "\n  So many words that no terminal is so wide, and a bit more of it.\nralph: ending" in seen(tmux)
+
+
+RESIZED = {
+    60: """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  So many words that no terminal is so wide, and a bit more
+task 1 of 1 · iteration 1 · _ · answering
+""",
+    24: """
+ralph: build feature · i
+teration 1 · 0/1 tasks
+  claude-sonnet-5 · your
+ login pays
+  So many words that no…
+1/1 · #1 · answering
+""",
+    80: """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  So many words that no terminal is so wide, and a bit more
+task 1 of 1 · iteration 1 · _ · answering
+""",
+}
+
+
+def test_nothing_of_it_is_left_after_ctrl_c(terminal: Open, project: Project, agent: Agent) -> None:
+    """Words that broke off stay, and so does the echo of the key."""
+    project.has_tasks("one")
+    agent.story(step(*pieces("I begin to"), marks("on"), hangs()))
+    tmux = terminal()
+    build(tmux)
+    shows(tmux, CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · answering")
+    tmux.press("C-c")
+    shows(tmux, CTRL_C)
+
+
+CTRL_C = """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  I begin to
+ralph: ending the agent and what it started; ask once more and it gets no time f
+or that
+  $0.02
+#1 · 0/1 tasks · _ · $0.02 · interrupted: it was interrupted
+ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · $0.02
+
+$
+"""
+"""The empty row is the shell's answer to Ctrl+C."""
+
+
+def test_nothing_of_it_is_left_when_the_run_ends_behind_ctrl_s(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(*pieces("I begin to"), marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux)
+    eventually(lambda: "I begin to\n" in seen(tmux))
+    tmux.press("C-s")
+    agent.let("go")
+    shows(
+        tmux,
+        """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  I begin to
+  $0.01
+#1 · 1/1 tasks (+1) · _ · $0.01
+ralph: done · 1/1 tasks · 1 iteration · 0 commits · _ · $0.01
+$
+""",
+    )
+
+
+def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(ticks="first"), at_limit(resets_in_s=3600))
+    tmux = terminal()
+    build(tmux, "--delay", "2")
+    eventually(lambda: seen(tmux).endswith("\ntask 2 of 2 · iteration 1 · _ · $0.01 · next iteration · _ left"))
+    limit = "task 2 of 2 · iteration 1 · _ · $0.01 · until _: usage limit · _ left"
+    eventually(lambda: seen(tmux).endswith(f"\n{limit}"))
+    tmux.press("C-c")
+    assert tmux.exit_code() == 130
+    assert " left" not in seen(tmux)
+
+
+# Standard error.
+
+
+def test_errors_on_the_same_terminal_come_above_what_changes(terminal: Open, project: Project, agent: Agent) -> None:
+    """And nothing of the longer row that stood there is left behind them."""
+    project.has_tasks("one")
+    acts = (*pieces("I begin to"), waits_for("go"), prints("Beware.\n", stderr=True), waits_for("on"))
+    left = (tool("Bash", command="long " * 30), starts("exec sleep 77"), waits_for("end"))
+    agent.story(step(*acts, says("I begin to"), *left, ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux)
+    shows(tmux, ABOVE[0])
+    agent.let("go")
+    shows(tmux, ABOVE[1])
+    agent.let("on")
+    eventually(lambda: seen(tmux).endswith("…"))
+    agent.let("end")
+    shows(tmux, ABOVE[2])
+
+
+ABOVE = (
+    """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  I begin to
+task 1 of 1 · iteration 1 · _ · answering
+""",
+    """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  Beware.
+  I begin to
+task 1 of 1 · iteration 1 · _ · answering
+""",
+    """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  Beware.
+  I begin to
+  ▸ Bash long long long long long long long long long long long long long long …
+  $0.01
+ralph: ended what the agent left running: sleep 77
+#1 · 1/1 tasks (+1) · _ · $0.01
+ralph: done · 1/1 tasks · 1 iteration · 0 commits · _ · $0.01
+$
+""",
+)
+
+
+def test_errors_in_a_file_have_no_escapes_and_leave_the_terminal_alone(
+    terminal: Open, project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), *pieces("I begin to"), exit_code=3), step(ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux, after="2> ../errors")
+    shows(
+        tmux,
+        """
+ralph: build feature · iteration 1 · 0/1 tasks
+  claude-sonnet-5 · your login pays
+  I begin to
+#1 · 0/1 tasks · _ · failed: the agent exited with 3 without a result
+
+ralph: build feature · iteration 2 · 0/1 tasks
+  $0.01
+#2 · 1/1 tasks (+1) · _ · $0.01
+ralph: done · 1/1 tasks · 2 iterations · 0 commits · _ · ≥ $0.01
+$
+""",
+    )
+    errors = (project.root.parent / "errors").read_text()
+    assert errors.startswith("ralph: the record of this iteration is ")
+    assert "\x1b" not in errors
+
+
+# Where there is none.
+
+
+def test_a_pipe_gets_plain_lines_and_no_words_in_parts(project: Project, agent: Agent) -> None:
+    """Also when the agent says them in parts all the same, as it does with max-context."""
+    project.has_tasks("x one", "two", "three")
+    acts = [act for act in STORY if act.get("act") is None]
+    agent.story(step(*acts, ticks="all", writes_done=True, cost_usd=0.41))
+    run = project.build()
+    assert "\x1b" not in run.stdout
+    assert "\r" not in run.stdout
+    assert [line for line in run.stdout.splitlines() if "look around" in line] == [f"  {FIRST}{REST}"]
+    assert "iteration 1 · 0s" not in run.stdout
+    assert "--include-partial-messages" not in agent.calls[0].argv
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("TERM=dumb", "", id="on a dumb terminal"),
+        pytest.param("", "&", id="behind a shell that goes on"),
+    ],
+)
+def test_there_are_only_lines(terminal: Open, project: Project, agent: Agent, before: str, after: str) -> None:
+    project.has_tasks("one")
+    acts = (*pieces("I begin"), says("I begin"), marks("on"), waits_for("go"))
+    agent.story(step(*acts, ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux, before=before, after=after)
+    eventually(lambda: "  I begin\n" in tmux.screen)
+    assert "task 1 of 1" not in tmux.screen
+    agent.let("go")
+    eventually(lambda: "ralph: done" in tmux.screen)
+    lines = seen(tmux).replace("$ ralph: ", "ralph: ").splitlines()
+    assert lines[: lines.index("#1 · 1/1 tasks (+1) · _ · $0.01")] == [
+        "ralph: build feature · iteration 1 · 0/1 tasks",
+        "  claude-sonnet-5 · your login pays",
+        "  I begin",
+        "  $0.01",
+    ]
+
+
+def test_parts_of_words_cannot_drive_the_terminal(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(*pieces(HOSTILE), tool("Bash", command=HOSTILE), marks("on"), waits_for("go")))
+    run = project.start_tty(*BUILD)
+    eventually(lambda: run.screen.count("stolen title") >= 2)
+    run.type("\x03")
+    assert [escape for escape in ESCAPES if escape in run.wait().stdout] == []
+
+
+# The real claude.
+
+
+def test_words_of_the_real_one_are_seen_before_the_last_of_them_is_said(
+    project: Project,
+    play: Play,  # noqa: F811 - a fixture
+) -> None:
+    """The scripted model falls silent in the middle of a word."""
+    play(Reply(text="I begin to speak, and then", chunk=9, hang="mid"))
+    run = project.start_tty(*BUILD)
+    eventually(lambda: "  I begin t\x1b[?7h" in run.screen, LONG_S)
+    run.type("\x03")
+    assert "  I begin t\n" in lines_only(run.wait(LONG_S).stdout)
+
+
+# More, and less.
+
+
+def test_quiet_is_a_line_per_iteration(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", "two", "three")
+    story = [act for act in STORY if act.get("act") is None]
+    agent.story(step(*story, ticks="first"), step(ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux, "-q", "--verify", "true")
+    shows(
+        tmux,
+        """
+#1 · 2/3 tasks (+1) · _ · $0.01
+#2 · 3/3 tasks (+1) · _ · $0.01
+ralph: done · 3/3 tasks · 2 iterations · 0 commits · _ · $0.02
+$
+""",
+    )
+    assert "--include-partial-messages" not in agent.calls[0].argv
+
+
+def test_verbose_is_everything(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    thought = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "Let me\nsee."}]}}
+    unknown = {"type": "system", "subtype": "unheard_of"}
+    acts = (
+        thought,
+        says("a" * 10_000),
+        tool("Edit", file_path="a.py", old_string="one\ntwo", replace_all=True),
+        tool_result("The file\nhas been updated."),
+        unknown,
+    )
+    agent.story(step(*acts, ticks="all", writes_done=True))
+    shown = project.build("--verbose").stdout
+    first, _, rest = shown.partition("  claude-sonnet-5 · your login pays\n")
+    assert [line for line in first.splitlines()[1:] if not line.startswith("  » ")] == []
+    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[0].rstrip("\n").split("\n")
+    assert rest.startswith(
+        f"""\
+  ✻ Let me
+  ✻ see.
+  {"a" * 10_000}
+  ▸ Edit
+    file_path: a.py
+    old_string: one
+      two
+    replace_all: true
+  ⎿ The file
+    has been updated.
+  · {{"type": "system", "subtype": "unheard_of"}}
+  $0.01
+"""
+    )
