@@ -5,13 +5,14 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import __version__
+from ralph import __version__, completion, options
+from ralph.display.detail import Detail
 from ralph.errors import RalphError
-from ralph.settings import ON_COMMAND_LINE, Given, Source
+from ralph.verbs import VERBS
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
@@ -22,7 +23,9 @@ progress file says RALPH_DONE and ralph has checked it.
 \b
   ralph feature.md plan                        once: analyse, write the task list
   ralph feature.md build --max-iterations 50   until done
-  ralph rehearse                               see it work, with a stand-in agent
+  ralph rehearse [PLAN]                        see it work, with a stand-in agent
+  ralph doctor [PLAN]                          is all there that a run needs?
+  ralph status [PLAN] | log PLAN [N] | report PLAN
   ralph notify setup | test                    tell Slack, Discord, Telegram, ... how it goes
   ralph config commit on | off | status        whether the agent commits
 MODE is build, plan, or any PROMPT_<mode>.md; a number there is MAX_ITERATIONS.
@@ -46,7 +49,11 @@ def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
     try:
-        code = run(sys.argv[1:], pace)
+        wish = os.environ.get(completion.VARIABLE)
+        code = completion.complete(_run_command(), VERBS, wish) if wish else run(sys.argv[1:], pace)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _without_reader()
     except RalphError as error:
         code = error.exit_code
         _complain(error.message, code)
@@ -60,6 +67,12 @@ def main(pace: "Pace | None" = None) -> None:
     sys.exit(code)
 
 
+def _without_reader() -> int:
+    """Whoever read has left, such as `head`: the end, in silence, with the exit code that click has for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1
+
+
 def _mend_streams() -> None:
     """With a closed stdin, stdout or stderr the next file opened would take its number; and any text can be printed."""
     for fd in (0, 1, 2):
@@ -67,6 +80,7 @@ def _mend_streams() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115 - stays open as the other does
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
 
@@ -87,8 +101,10 @@ def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
     if not words or words[0] == "help":
         words = ["--help"]
     try:
-        if words[0] in _VERBS:
-            return int(_VERBS[words[0]].main(words[1:], prog_name=f"ralph {words[0]}", standalone_mode=False) or 0)
+        verb = VERBS.get(words[0])
+        if verb:
+            name = f"ralph {words[0]}"
+            return int(verb.main(words[1:], prog_name=name, standalone_mode=False, obj=(rest, pace)) or 0)
         return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=(rest, pace)) or 0)
     except click.UsageError as error:
         raise RalphError(f"{error.format_message()} (see ralph --help)") from error
@@ -105,22 +121,14 @@ class _Plain(click.Command):
 
 
 def _run_command() -> click.Command:
-    options: list[click.Parameter] = [
-        click.Argument(["plan"], required=True),
-        click.Argument(["mode"], required=False, default=None),
-        click.Argument(["number"], required=False, default=None, metavar="[MAX_ITERATIONS]"),
-        *(
-            click.Option(
-                [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] * bool(setting.alias))],
-                metavar=setting.metavar,
-                help=f"{setting.meaning}  [{setting.variable}; default: {setting.default}]",
-            )
-            for setting in ON_COMMAND_LINE
-        ),
-        click.Option(["--no-auto-commit"], is_flag=True, help="the same as --auto-commit false"),
-        click.Option(["--no-wait"], is_flag=True, help="the same as --wait false"),
-        click.Option(["-C", "folder"], metavar="DIR", help="change to DIR first, for cron"),
+    params: list[click.Parameter] = [
+        *options.words(),
+        *options.settings(),
+        options.folder(),
+        click.Option(["-q", "--quiet"], is_flag=True, help="print a line per iteration, wait and run, and no more"),
+        click.Option(["--verbose"], is_flag=True, help="print all that the agent says, does and is told"),
         click.Option(["--dry-run"], is_flag=True, help="print the command and the prompt, start nothing"),
+        click.Option(["--rehearsal"], is_flag=True, hidden=True),
         click.Option(
             ["-V", "-v", "--version"],
             is_flag=True,
@@ -132,7 +140,7 @@ def _run_command() -> click.Command:
     ]
     return _Plain(
         "ralph",
-        params=options,
+        params=params,
         callback=_start,
         help=_HELP,
         epilog=_EPILOG,
@@ -147,95 +155,10 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
 
 
 @click.pass_obj
-def _start(
-    around: "tuple[list[str], Pace | None]",
-    /,
-    *,
-    folder: str | None,
-    dry_run: bool,
-    no_auto_commit: bool,
-    no_wait: bool,
-    **said: str | None,
-) -> int:
+def _start(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     from ralph import start  # noqa: PLC0415 - --help need not load it
 
     rest, pace = around
-    plan, mode, number = said["plan"] or "", said["mode"], said["number"]
-    if mode is not None and mode.isdigit():
-        mode, number = None, mode
-    given = [
-        Given(variable=s.variable, text=text, source=Source.COMMAND_LINE, where=f"--{s.name}")
-        for s in ON_COMMAND_LINE
-        if (text := said[s.field]) is not None
-    ]
-    if number is not None:
-        given.append(_given("RALPH_MAX_ITERATIONS", number, "MAX_ITERATIONS"))
-    if no_auto_commit:
-        given.insert(0, _given("RALPH_AUTO_COMMIT", "false", "--no-auto-commit"))
-    if no_wait:
-        given.insert(0, _given("RALPH_WAIT", "false", "--no-wait"))
-    asked = start.Asked(
-        plan=plan, mode=mode or "build", given=given, agent_arguments=rest, folder=folder, dry_run=dry_run
-    )
-    return start.run(asked, pace)
-
-
-def _given(variable: str, text: str, where: str) -> Given:
-    if not text.strip():
-        raise RalphError(f"{where}: is empty")
-    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("what", default="", metavar="setup|test")
-def _notify(what: str) -> int:
-    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
-    from ralph import channels, said, wizard  # noqa: PLC0415 - not needed by a run
-
-    known = channels.load(channels.default_folders())
-    if what == "test":
-        return wizard.test(known, said.channel_values())
-    if what != "setup":
-        click.echo(wizard.usage(known), err=True)
-        return 2
-    if not sys.stdin.isatty():
-        raise RalphError("ralph notify setup asks questions and needs a terminal; or write ~/.ralph.env yourself")
-    return wizard.setup(said.home_file(), known)
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("what", default="")
-@click.argument("choice", default="", metavar="on|off|status")
-def _config(what: str, choice: str) -> int:
-    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
-    from ralph import envfile, said  # noqa: PLC0415 - not needed by a run
-    from ralph.settings import BY_VARIABLE, resolve  # noqa: PLC0415
-
-    setting = BY_VARIABLE["RALPH_AUTO_COMMIT"]
-    try:
-        on = choice != "status" and setting.parse(choice)
-    except ValueError:
-        what = ""
-    if what != "commit":
-        raise RalphError("usage: ralph config commit on|off|status")
-    path = said.home_file()
-    if choice != "status":
-        envfile.update(path, {"RALPH_AUTO_COMMIT": "true" if on else "false"})
-        click.echo(f"auto-commit is {'on' if on else 'off'} in {path}")
-    in_env_files, problems = said.in_files()
-    given = [one for one in [*said.in_environment(), *in_env_files] if one.variable == setting.variable]
-    settings = resolve(given, problems=problems)
-    where = settings.said.get(setting.field, "default")
-    click.echo(f"auto-commit is {'on' if settings.auto_commit else 'off'} ({where})")
-    return 0
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-def _rehearse() -> int:
-    """Plan and build a sample for real in a throwaway repository, with a stand-in agent: no key, no network."""
-    from ralph import rehearse  # noqa: PLC0415 - not needed by a run
-
-    return rehearse.rehearse()
-
-
-_VERBS: dict[str, click.Command] = {"notify": _notify, "config": _config, "rehearse": _rehearse}
+    detail = Detail.of(quiet=said["quiet"], verbose=said["verbose"])
+    how = {"dry_run": said["dry_run"], "rehearsal": said["rehearsal"], "detail": detail}
+    return start.run(options.asked(said, rest, **how), pace)
