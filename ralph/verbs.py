@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from ralph import completion
+from ralph import completion, options
 from ralph.errors import RalphError
 
 _HELP_TOO = {"help_option_names": ["-h", "--help"]}
@@ -56,6 +56,52 @@ def _config(what: str, choice: str) -> int:
     return 0
 
 
+def _enter(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+    """Changes to the folder before anything is looked for."""
+    if folder is not None:
+        from ralph import start  # noqa: PLC0415 - --help need not load it
+
+        start.change_to(folder)
+
+
+_FOLDER = click.option(*options.FOLDER, metavar="DIR", expose_value=False, callback=_enter, help="look there")
+_PLAN = click.argument("plan", shell_complete=completion.plans)
+_FILE = click.option("--progress-file", metavar="FILE", help="where the plan's state is, if not beside you")
+_JSON = click.option("--json", "as_json", is_flag=True, help="for a program")
+
+
+@click.command(context_settings=_HELP_TOO)
+@click.argument("plan", required=False, shell_complete=completion.plans)
+@_FOLDER
+@_FILE
+@_JSON
+def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
+    """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
+
+    Exit codes: 0 done, 3 work remains, 4 a person is needed.
+    """
+    from ralph import status  # noqa: PLC0415 - not needed by a run
+
+    return status.status(plan, progress_file=progress_file, as_json=as_json)
+
+
+@click.command(context_settings=_HELP_TOO)
+@_PLAN
+@click.argument("number", required=False, metavar="[N]")
+@click.option("--raw", "what", flag_value="raw", help="what the agent printed, as it is")
+@click.option("--prompt", "what", flag_value="prompt", help="what it was told")
+@click.option("--diff", "what", flag_value="diff", help="what it committed")
+@click.option("-f", "--follow", is_flag=True, help="show the running iteration, and those after it, as they happen")
+@click.option("--verbose", is_flag=True, help="show all that the agent said, did and was told")
+@_FOLDER
+@_FILE
+def _log(plan: str, number: str | None, what: str | None, progress_file: str | None, **how: bool) -> int:
+    """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did."""
+    from ralph import log, plans  # noqa: PLC0415 - not needed by a run
+
+    return log.log(plans.find(plan, progress_file), number, what=what, **how)
+
+
 @click.command(context_settings=_HELP_TOO)
 def _rehearse() -> int:
     """Plan and build a sample for real in a throwaway repository, with a stand-in agent: no key, no network."""
@@ -65,6 +111,8 @@ def _rehearse() -> int:
 
 
 VERBS: dict[str, click.Command] = {
+    "status": _status,
+    "log": _log,
     "rehearse": _rehearse,
     "notify": _notify,
     "config": _config,

@@ -1,0 +1,93 @@
+"""The plans that there are: where the progress file, the state and the settings of each are. Nothing is changed."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import directives, progress, said
+from ralph.errors import RalphError
+from ralph.progress import Progress
+from ralph.settings import Given, Settings, Source, resolve
+from ralph.state import State
+
+_SUFFIX = "_PROGRESS.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan, by what it left here."""
+
+    name: str
+    path: Path
+    """The plan itself, which may be gone."""
+    progress_path: Path
+
+    @property
+    def state(self) -> State:
+        """Its state folder, which may not be there."""
+        return State(self.name, self.progress_path)
+
+    def read(self) -> Progress | None:
+        """Its progress file; None when there is none. Raises RalphError when it cannot be read."""
+        try:
+            return progress.parse(self.progress_path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RalphError(f"{self.progress_path}: cannot be read: {error.strerror}") from error
+
+
+def find(word: str, progress_file: str | None = None) -> Plan:
+    """The plan that is meant by its file, by its name, or by its progress file. Raises RalphError when none is."""
+    path = Path(word)
+    if path.name.endswith(_SUFFIX) and path.is_file() and progress_file is None:
+        return of_progress_file(path)
+    plan = next((one for one in (path, Path(f"{word}.md")) if one.is_file()), path)
+    name = plan.name.removesuffix(".md")
+    progress_path = _progress_path(plan, progress_file) or Path(name + _SUFFIX)
+    if not plan.is_file() and not progress_path.is_file():
+        raise RalphError(
+            f"{word}: there is no such plan here, and no {progress_path}; ralph status lists what there is"
+        )
+    return Plan(name=name, path=plan, progress_path=progress_path)
+
+
+def here() -> list[Plan]:
+    """Those whose progress file lies in this folder, by name."""
+    found = sorted(path for path in Path().glob(f"*{_SUFFIX}") if path.is_file())
+    elsewhere = _progress_path(Path(), None)
+    if elsewhere is not None and elsewhere.is_file() and elsewhere not in found:
+        found.append(elsewhere)
+    return [of_progress_file(path) for path in found]
+
+
+def of_progress_file(path: Path) -> Plan:
+    """The plan that a progress file belongs to: the one it names, else the one of its own name."""
+    name = path.name.removesuffix(_SUFFIX)
+    plan = path.with_name(f"{name}.md")
+    with contextlib.suppress(OSError, ValueError):
+        if named := progress.parse(path.read_bytes()).plan:
+            plan = Path(named)
+            name = plan.name.removesuffix(".md")
+    return Plan(name=name, path=plan, progress_path=path)
+
+
+def settings(plan: Path, names: Sequence[str], given: Sequence[Given] = ()) -> Settings:
+    """What counts for this plan, of these variables alone; what is wrong with the others does no harm here."""
+    of_plan: list[Given] = []
+    with contextlib.suppress(OSError):
+        of_plan = directives.of_plan(plan.read_bytes(), plan.name)
+    in_files, _ = said.in_files()
+    everywhere = [*given, *of_plan, *said.in_environment(), *in_files]
+    return resolve([one for one in everywhere if one.variable in names])
+
+
+def _progress_path(plan: Path, progress_file: str | None) -> Path | None:
+    given = []
+    if progress_file is not None:
+        given.append(Given(variable=_FILE, text=progress_file, source=Source.COMMAND_LINE, where="--progress-file"))
+    return settings(plan, [_FILE], given).progress_file
+
+
+_FILE = "RALPH_PROGRESS_FILE"

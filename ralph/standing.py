@@ -1,0 +1,97 @@
+"""How a plan stands, in a word, a reason and an exit code. A function of values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ralph.history import Record, stamp, text
+from ralph.lock import Holder
+from ralph.progress import Progress
+from ralph.state import Death
+from ralph.verdict import Limits, Reason, Tallies, verdict
+from ralph.words import moment
+
+_WORK_REMAINS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a plan stands."""
+
+    state: str
+    """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
+    why: str = ""
+    code: int = _WORK_REMAINS
+    """As a run's: 0 done, 3 work remains, 4 a person is needed."""
+    until: float | None = None
+    """Until when it waits, in seconds since 1970."""
+
+    def phrase(self, now: float) -> str:
+        """The state, with the time where it waits for one."""
+        return self.state if self.until is None else f"{self.state} until {moment(self.until, now)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What tells how a plan stands."""
+
+    progress: Progress | None
+    """None without a progress file."""
+    last: Sequence[Record]
+    """The newest records of its journal, the newest last."""
+    holder: Holder | None
+    """The run that works on it now."""
+    unjudged: Death | None
+    """The iteration that was begun and not judged; while a run works, the running one."""
+    limits: Limits
+
+
+def standing(seen: Evidence, now: float) -> Standing:
+    """How it stands at this time, in seconds since 1970."""
+    if seen.holder is not None:
+        return _running(seen, now)
+    if seen.progress is None:
+        return Standing(state="new", why="there is no progress file yet")
+    stop = verdict(seen.progress, Tallies(), seen.limits)
+    if stop is None and seen.progress.done:
+        return Standing(state="unchecked", why="RALPH_DONE counts once the verify command has passed")
+    if stop is None:
+        return _at_rest(seen)
+    if stop.reason is Reason.DONE and seen.unjudged:
+        return Standing(state="unchecked", why="ralph was killed before it could look at RALPH_DONE")
+    state = stop.reason.label if stop.reason in (Reason.DONE, Reason.BLOCKED) else "stopped"
+    return Standing(state=state, why=stop.why, code=stop.reason.code)
+
+
+def _running(seen: Evidence, now: float) -> Standing:
+    last = seen.last[-1] if seen.last else {}
+    if last.get("event") == "wait" and (until := stamp(last, "until")) > now:
+        return Standing(state="waiting", why=text(last, "message"), until=until)
+    what = f"{seen.unjudged.mode}, iteration {seen.unjudged.iteration}" if seen.unjudged else ""
+    return Standing(state="running", why=what)
+
+
+def _at_rest(seen: Evidence) -> Standing:
+    """Work remains and nobody works: how the last run ended."""
+    if seen.unjudged:
+        why = f"ralph was killed in iteration {seen.unjudged.iteration} of {seen.unjudged.mode}"
+        return Standing(state="stopped", why=why)
+    run = next((record for record in reversed(seen.last) if record.get("event") == "run"), {})
+    reason = reason_of(run)
+    if reason is None:
+        return Standing(state="new" if not seen.last else "stopped")
+    if reason is Reason.ONCE and run.get("mode") == "plan":
+        return Standing(state="planned")
+    if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
+        return Standing(state="stopped", why=f"the last run ended {reason.label}, which the file says no more")
+    return Standing(state="stopped", why=ending(run))
+
+
+def ending(run: Record) -> str:
+    """How that run ended, in words."""
+    reason, why = reason_of(run), text(run, "message")
+    return (reason.label if reason else "ended") + (f": {why}" if why else "")
+
+
+def reason_of(run: Record) -> Reason | None:
+    """Why that run ended; None when the record does not say."""
+    return Reason.__members__.get(text(run, "ended").upper())

@@ -1,0 +1,234 @@
+"""What happened: the iterations in a line each, one of them as it was seen, and the running one from elsewhere."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from leaps import leaping
+from ralph_driver import Project, eventually, paced
+from stories import (
+    Act,
+    Agent,
+    at_limit,
+    fails,
+    init,
+    marks,
+    prints,
+    raw,
+    result,
+    runs,
+    says,
+    step,
+    tool,
+    tool_result,
+    waits_for,
+    writes,
+)
+
+HOURS = leaping()
+TOLD = [
+    init(),
+    says("I'll take the login form next."),
+    tool("Bash", command="pytest -q"),
+    tool_result("1 passed"),
+    says("Looking closer.", parent="t1"),
+    tool("Read", parent="t1", file_path="app/login.py"),
+    tool_result("No such file", is_error=True, parent="t1"),
+    prints("a line that is no event"),
+    prints("a complaint", stderr=True),
+    says("第一 task: naïve 🚀 done."),
+    result("Done.", cost_usd=0.41),
+]
+
+
+def adds(message: str) -> Act:
+    return runs(f"git add a.txt && git commit -qm {shlex.quote(message)}")
+
+
+@pytest.fixture
+def night(project: Project, agent: Agent) -> Project:
+    """Planned, then a limit, a good iteration with two a failed one, and the limit of the start."""
+    (project.root / "feature_PROGRESS.md").unlink(missing_ok=True)
+    two = [writes("a.txt", "first\n"), adds("add a"), writes("a.txt", "second\n"), adds("change a")]
+    agent.story(step(adds="one"), at_limit(), step(*two, ticks="one", cost_usd=0.41), fails("The disk is on fire."))
+    assert project.plan().code == 0
+    assert project.build("--max-iterations", "2", command=HOURS).code == 3
+    return project
+
+
+def log(project: Project, *words: str) -> str:
+    run = project.ralph("log", "feature", *words)
+    assert (run.code, run.stderr) == (0, "")
+    return run.stdout
+
+
+def test_the_iterations_are_listed_with_a_number_to_ask_for(night: Project) -> None:
+    listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
+    listed = re.sub(r"\b\d+s\b", "0s", re.sub(r"1h0\dm", "1h00m", listed)).replace("\N{MINUS SIGN}", "-")
+    limit = "usage limit: You've hit your session limit · resets 10:24am (UTC)"
+    assert listed.splitlines() == [
+        "   1  DAY TIME  plan #1 · 0/1 tasks (1 new) · 0s · $0.01",
+        "      DAY TIME  plan ended: finished",
+        f"   2  DAY TIME  build #1 · 0/1 tasks · 0s · $0.00 · {limit} · not counted",
+        "   3  DAY TIME  build waited 1h00m · #1 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
+        "   4  DAY TIME  build #2 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire.",
+        "      DAY TIME  build ended: limit reached: max-iterations is 2",
+    ]
+
+
+def test_an_iteration_is_shown_as_it_was_seen(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(raw(*TOLD))
+    live = project.build("--max-iterations", "1").stdout.splitlines()
+    begin, end = [number for number, line in enumerate(live) if line.startswith("ralph: ")]
+    shown = log(project, "1").splitlines()
+    assert sorted(shown[1:]) == sorted(live[begin + 1 : end])
+    assert "▸ Bash pytest -q" in "\n".join(shown)
+
+
+def test_the_last_one_can_be_asked_for_by_name(night: Project) -> None:
+    assert log(night, "last") == log(night, "4")
+    assert "The disk is on fire." in log(night, "last")
+
+
+def test_the_record_the_prompt_and_the_commits_are_there_to_see(night: Project) -> None:
+    transcript = next(line["transcript"] for line in night.journal() if line["event"] == "iteration")
+    files = {Path(name).name: data.decode() for name, data in night.transcripts().items()}
+    assert log(night, "1", "--raw") == files[transcript]
+    assert log(night, "1", "--prompt") == files[transcript.replace(".jsonl", ".prompt.md")]
+    diff = log(night, "3", "--diff")
+    assert re.findall(r"^    (\w.*)|^([+-]\w.*)", diff, re.MULTILINE) == [
+        ("add a", ""),
+        ("", "+first"),
+        ("change a", ""),
+        ("", "-first"),
+        ("", "+second"),
+    ]
+
+
+def test_without_a_number_the_last_one_is_meant(night: Project) -> None:
+    assert log(night, "--raw") == log(night, "4", "--raw")
+
+
+def test_the_first_commit_of_a_repository_is_shown_too(project: Project, agent: Agent) -> None:
+    project.git("checkout", "-q", "--orphan", "anew")
+    project.has_tasks("one")
+    agent.story(step(file="a.txt", commits="the first"))
+    project.build("--max-iterations", "1")
+    assert "    the first" in log(project, "1", "--diff")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        pytest.param(["9"], 2, "there are 4 iterations, no 9", id="a number beyond"),
+        pytest.param(["0"], 2, "N is a number of `ralph log feature`", id="zero"),
+        pytest.param(["first"], 2, "N is a number of `ralph log feature`", id="a word"),
+        pytest.param(["4", "--diff"], 1, "iteration 4 committed nothing", id="no commit to show"),
+        pytest.param(["-f"], 1, "no run works on it now", id="nothing to follow"),
+        pytest.param(["-f", "3"], 2, "-f follows what runs now", id="to follow what is past"),
+    ],
+)
+def test_what_is_not_there_is_said(night: Project, words: list[str], code: int, said: str) -> None:
+    run = night.ralph("log", "feature", *words)
+    assert (run.code, run.stdout) == (code, "")
+    assert said in run.stderr
+
+
+def test_without_any_iteration_it_says_so(project: Project) -> None:
+    project.has_tasks("one")
+    run = project.ralph("log", "feature")
+    assert run.code == 2
+    assert "feature: no iteration yet" in run.stderr
+
+
+def test_a_transcript_that_was_rotated_away_is_missed_by_name(night: Project) -> None:
+    for folder in night.state_folders:
+        for file in (folder / "transcripts").glob("*.jsonl"):
+            file.unlink()
+    run = night.ralph("log", "feature", "3")
+    assert run.code == 1
+    assert "no transcript of iteration 3: it is removed by now, see --keep-transcripts" in run.stderr
+
+
+def test_a_journal_cannot_make_git_write(night: Project) -> None:
+    """Whoever can write there could give git an option for a commit."""
+    (folder,) = night.state_folders
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["event"] == "iteration":
+            line["commits"] |= {"count": 1, "base": "", "head": f"--output={night.root}/made"}
+    (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert night.ralph("log", "feature", "3", "--diff").code == 1
+    assert not (night.root / "made").exists()
+
+
+def test_a_transcript_cannot_drive_the_terminal(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(raw(init(), says("\x1b]0;title\x07 \x1b[2J"), prints("\x1b[31m"), result("Done.")))
+    project.build("--max-iterations", "1")
+    seen = project.ralph_tty("log", "feature", "1").stdout
+    assert "\N{REPLACEMENT CHARACTER}]0;title" in seen
+    assert "\x1b]" not in seen
+    assert "\x1b[2J" not in seen
+
+
+def test_a_running_iteration_is_followed_to_the_end_of_its_run(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(
+        step(says("First words."), marks("on"), waits_for("go"), says("Last words."), ticks="one", cost_usd=0.41),
+        step(says("The second one."), ticks="all", writes_done=True),
+    )
+    running = project.start("feature.md", "build", "--delay", "0")
+    eventually(lambda: agent.reached("on"))
+    follower = project.start("log", "feature", "-f")
+    eventually(lambda: "First words." in follower.stdout)
+    assert "Last words." not in follower.stdout
+    agent.let("go")
+    assert running.wait().code == 0
+    seen = follower.wait()
+    assert (seen.code, seen.stderr) == (0, "")
+    lines = [line for line in seen.stdout.splitlines() if re.search("words|second|#|ended|iteration", line)]
+    assert lines[:3] == ["build feature · iteration 1", "  First words.", "  Last words."]
+    assert lines[3].startswith("#1 · 1/2 tasks (+1)")
+    assert lines[-1] == "ended: done"
+    assert any(line.startswith("#2 · 2/2 tasks") for line in lines)
+
+
+def test_a_wait_is_followed_too(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(at_limit())
+    running = project.start("feature.md", "build")
+    eventually(lambda: any(line["event"] == "wait" for line in project.journal()))
+    follower = project.start("log", "feature", "--follow")
+    eventually(lambda: "waiting until" in follower.stdout)
+    running.process.terminate()
+    running.wait()
+    assert follower.wait().code == 0
+
+
+def test_following_ends_when_ralph_is_killed(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(says("Words."), marks("on"), waits_for("never")))
+    running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
+    eventually(lambda: agent.reached("on"))
+    follower = project.start("log", "feature", "-f")
+    eventually(lambda: "Words." in follower.stdout)
+    running.process.kill()
+    running.process.wait()
+    assert follower.wait().code == 0
+
+
+def test_who_follows_leaves_with_ctrl_c_and_the_run_goes_on(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(says("Words."), marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    follower = project.start_tty("log", "feature", "-f")
+    eventually(lambda: "Words." in follower.screen)
+    follower.type("\x03")
+    assert follower.wait().code == -2
+    agent.let("go")
+    assert running.wait().code == 0

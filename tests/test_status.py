@@ -1,0 +1,382 @@
+"""How it stands, at a glance: each state in a line, in JSON and in the exit code. And it only looks."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ralph_driver import Project, eventually, paced, progress_text
+from stories import Agent, at_limit, fails, init, marks, raw, step, waits_for
+
+
+def told(project: Project, *words: str) -> dict[str, Any]:
+    """What `ralph status feature.md --json` says."""
+    run = project.ralph("status", "feature.md", "--json", *words)
+    said: dict[str, Any] = json.loads(run.stdout)
+    assert said["exit_code"] == run.code, "the JSON and the exit code"
+    return said
+
+
+def state(project: Project) -> tuple[str, str, int]:
+    said = told(project)
+    return said["state"], said["why"], said["exit_code"]
+
+
+def everything(*folders: Path) -> dict[str, tuple[float, bytes]]:
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
+def plain_run(story: Callable[[Agent], None], *options: str) -> Callable[[Project, Agent], None]:
+    def run(project: Project, agent: Agent) -> None:
+        project.has_tasks("one", "two")
+        story(agent)
+        project.build(*options)
+
+    return run
+
+
+def planned(project: Project, agent: Agent) -> None:
+    agent.story(step(adds="one"))
+    assert project.plan().code == 0
+
+
+def killed_while(project: Project, agent: Agent) -> None:
+    """ralph is killed once the story got to "on", and its guardian has ended."""
+    running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
+    eventually(lambda: agent.reached("on"))
+    running.process.kill()
+    running.process.wait()
+    eventually(lambda: told(project)["holder"] is None)
+
+
+def killed(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("never")))
+    killed_while(project, agent)
+
+
+def killed_after_the_claim(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one")
+    agent.story(step(writes_done=True, after=[marks("on"), waits_for("never")]))
+    killed_while(project, agent)
+
+
+def words(*tasks: str, status: str) -> Callable[[Project, Agent], None]:
+    return lambda project, _agent: project.has_tasks(*tasks, status=status)
+
+
+def verified_by_the_plan(project: Project, _agent: Agent) -> None:
+    (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")
+    project.has_tasks("x one", status="RALPH_DONE")
+
+
+@pytest.mark.parametrize(
+    ("happens", "expected"),
+    [
+        pytest.param(lambda *_: None, ("new", "no progress file yet", 3), id="nothing has begun"),
+        pytest.param(words("one", status="IN_PROGRESS"), ("new", "", 3), id="a file, and no run"),
+        pytest.param(planned, ("planned", "", 3), id="planned"),
+        pytest.param(
+            plain_run(lambda agent: agent.story(step(ticks="one")), "--max-iterations", "1"),
+            ("stopped", "limit reached: max-iterations is 1", 3),
+            id="a limit was reached",
+        ),
+        pytest.param(
+            plain_run(lambda agent: agent.story(step(ticks="all", writes_done=True))), ("done", "", 0), id="done"
+        ),
+        pytest.param(
+            plain_run(lambda agent: agent.story(step(blocks="which database?"))),
+            ("blocked", "which database?", 4),
+            id="a person is asked",
+        ),
+        pytest.param(
+            plain_run(lambda agent: agent.story(fails()), "--max-failures", "1"),
+            ("blocked", "ralph: an iteration failed: It went wrong.", 4),
+            id="ralph gave up",
+        ),
+        pytest.param(
+            plain_run(lambda agent: agent.story(raw(init(), exit_code=1)), "--agent", "/nowhere/claude"),
+            ("new", "", 3),
+            id="a run that came to no iteration",
+        ),
+        pytest.param(
+            words("one", status="RALPH_STOP"), ("stopped", "RALPH_STOP stands in", 3), id="a person said stop"
+        ),
+        pytest.param(words("x one", status="RALPH_DONE"), ("done", "", 0), id="a person said done"),
+        pytest.param(verified_by_the_plan, ("unchecked", "once the verify command", 3), id="done, but not verified"),
+        pytest.param(killed, ("stopped", "killed in iteration 1 of build", 3), id="ralph was killed"),
+        pytest.param(
+            killed_after_the_claim, ("unchecked", "killed before it could look", 3), id="killed after a claim"
+        ),
+    ],
+)
+def test_each_state_has_its_word_its_reason_and_its_exit_code(
+    project: Project,
+    agent: Agent,
+    happens: Callable[[Project, Agent], None],
+    expected: tuple[str, str, int],
+) -> None:
+    happens(project, agent)
+    (was, reason, exit_code), (word, why, code) = state(project), expected
+    assert (was, exit_code) == (word, code), reason
+    assert why in reason
+    assert bool(reason) == bool(why), reason
+
+
+def test_what_it_says_is_what_the_next_start_does(project: Project, agent: Agent) -> None:
+    """A claim that a verify command on the command line once checked must be checked again, and is."""
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True), step())
+    assert project.build("--verify", "test -e ok || touch ok", "--max-iterations", "1").code == 0
+    project.progress.write_text(re.sub(r"Verified:.*\n", "", project.progress_text))
+    assert state(project)[0] == "unchecked"
+
+
+def test_a_run_is_seen_at_work_from_another_terminal(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    said = told(project)
+    assert (said["state"], said["why"], said["exit_code"]) == ("running", "build, iteration 1", 3)
+    assert said["holder"]["pid"] == running.pid
+    assert f"(pid {running.pid})" in project.ralph("status", "feature").stdout
+    agent.let("go")
+    assert running.wait().code == 0
+    assert told(project)["holder"] is None
+
+
+def test_another_plan_of_the_tree_is_not_taken_for_the_one_that_runs(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    (project.root / "other_PROGRESS.md").write_text(progress_text("one", plan="other"))
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    states = {said["plan"]: said["state"] for said in json.loads(project.ralph("status", "--json").stdout)}
+    assert states == {"feature": "running", "other": "new"}
+    agent.let("go")
+    assert running.wait().code == 0
+
+
+def test_a_wait_says_until_when(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(at_limit(), step(ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    said = eventually(lambda: (now := told(project))["state"] == "waiting" and now)
+    assert 3000 < said["until"] - time.time() < 3700
+    assert "hit your session limit" in said["why"]
+    assert re.search(r"waiting until \d\d:\d\d", project.ralph("status").stdout)
+    running.process.terminate()
+    assert running.wait().code == -15
+    assert state(project)[:2] == ("stopped", "interrupted: SIGTERM")
+
+
+def test_no_start_is_turned_away_because_somebody_looks(project: Project, agent: Agent) -> None:
+    """Cron's tick must not meet 75 because `watch ralph status` holds the lock for a moment."""
+    looking = "import sys, pathlib; from ralph.lock import holder\nwhile True: holder(pathlib.Path.cwd())"
+    lookers = [subprocess.Popen([sys.executable, "-c", looking], cwd=project.root, env=project.env) for _ in range(2)]
+    try:
+        project.has_tasks("one", "two", "three", "four", "five", "six", "seven", "eight")
+        agent.story(*[step(ticks="first")] * 8)
+        codes = [project.build("--max-iterations", "1").code for _ in range(8)]
+    finally:
+        for looker in lookers:
+            looker.kill()
+            looker.wait()
+    assert codes == [3] * 8
+
+
+def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(ticks="one", cost_usd=0.41), step(cost_usd=1.2))
+    assert project.build("--max-iterations", "2").code == 3
+    (project.root / "auth_PROGRESS.md").write_text(progress_text("x one", status="RALPH_DONE", plan="auth"))
+    run = project.ralph("status")
+    figures = [re.sub(r"\d+s ago", "0s ago", line) for line in run.stdout.splitlines()]
+    assert figures == [
+        "auth     done     1/1 tasks · 0s ago",
+        "feature  stopped  1/2 tasks · 2 iterations · $1.61 · 0s ago · limit reached: max-iterations is 2",
+    ]
+    assert run.code == 3
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        pytest.param(["RALPH_DONE", "RALPH_DONE"], 0, id="all are done"),
+        pytest.param(["RALPH_DONE", "IN_PROGRESS"], 3, id="one is not"),
+        pytest.param(["RALPH_BLOCKED: why?", "IN_PROGRESS", "RALPH_DONE"], 4, id="one needs a person"),
+    ],
+)
+def test_the_exit_code_of_several_is_that_of_the_one_that_needs_most(
+    project: Project, statuses: list[str], code: int
+) -> None:
+    for number, status in enumerate(statuses):
+        (project.root / f"p{number}_PROGRESS.md").write_text(progress_text("x one", status=status, plan=f"p{number}"))
+    assert project.ralph("status").code == code
+
+
+def test_a_plan_is_shown_with_its_tasks_and_its_last_iterations(project: Project, agent: Agent) -> None:
+    project.progress.write_text(
+        progress_text("x one", "two").replace("- [ ] two", "- [ ] two\n- [~] three\n- [!] four")
+    )
+    agent.story(*[step(cost_usd=0.1)] * 7)
+    assert project.build("--max-iterations", "7", "--max-stalls", "off").code == 3
+    out = project.ralph("status", "feature.md").stdout.splitlines()
+    assert out[0] == "feature · stopped: limit reached: max-iterations is 7"
+    assert re.fullmatch(r"1/4 tasks · 7 iterations · \$0.70 · \d+s ago", out[1])
+    assert out[2:6] == ["  [x] one", "  [ ] two", "  [~] three", "  [!] four"]
+    last = [line.split(maxsplit=1)[1] for line in out[-5:]]
+    assert [line.split(" ")[0] for line in last] == ["#3", "#4", "#5", "#6", "#7"]
+
+
+@pytest.mark.parametrize("word", ["feature.md", "feature", "feature_PROGRESS.md", "./feature.md"])
+def test_a_plan_is_found_by_each_of_its_names(project: Project, word: str) -> None:
+    project.has_tasks("one")
+    assert project.ralph("status", word).stdout.startswith("feature · new")
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        pytest.param(["--progress-file", "state.md"], {}, id="on the command line"),
+        pytest.param([], {"RALPH_PROGRESS_FILE": "state.md"}, id="in the environment"),
+    ],
+)
+def test_a_progress_file_of_another_name_is_found_as_a_run_finds_it(
+    project: Project, agent: Agent, words: list[str], env: dict[str, str]
+) -> None:
+    (project.root / "state.md").write_text(progress_text("one"))
+    agent.story(step())
+    assert project.build("--max-iterations", "1", *words, env=env).code == 3
+    said = json.loads(project.ralph("status", "feature.md", "--json", *words, env=env).stdout)
+    assert (said["state"], said["progress_file"], said["iterations"]) == ("stopped", "state.md", 1)
+
+
+def test_it_looks_in_another_folder(project: Project, tmp_path: Path) -> None:
+    project.has_tasks("one")
+    assert project.ralph("status", "-C", str(project.root), cwd=tmp_path).stdout.startswith("feature")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["status"], "no progress file in", id="an empty folder"),
+        pytest.param(["status", "--json"], "no progress file in", id="an empty folder, for a program"),
+        pytest.param(["status", "nothing.md"], "nothing.md: there is no such plan here", id="no such plan"),
+        pytest.param(["status", "-C", "/nowhere"], "-C /nowhere: No such file or directory", id="no such folder"),
+    ],
+)
+def test_what_is_not_there_is_said_with_the_next_move(project: Project, words: list[str], said: str) -> None:
+    run = project.ralph(*words)
+    assert run.code == 2
+    assert said in run.stderr
+    assert run.stdout == ""
+
+
+def test_it_changes_nothing(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(ticks="all"))
+    assert project.build("--max-iterations", "1").code == 3
+    before = everything(project.root, project.home, project.state)
+    for words in (["status"], ["status", "feature"], ["status", "--json"], ["log", "feature"], ["log", "feature", "1"]):
+        assert project.ralph(*words).stdout
+    assert everything(project.root, project.home, project.state) == before
+
+
+def test_a_folder_that_cannot_be_written_to_is_only_looked_at(project: Project) -> None:
+    project.has_tasks("one")
+    run = project.ralph("status", env={"XDG_STATE_HOME": "/proc/nowhere"})
+    assert (run.code, run.stderr) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        pytest.param(b"", id="an empty one"),
+        pytest.param(b"\xff\xfe\n{\n[]\nnull\n{}\n", id="garbage"),
+        pytest.param(
+            b'{"event": "iteration", "tasks": 7, "commits": [], "sums": "x", "timestamp": 5}\n', id="wrong types"
+        ),
+        pytest.param(b'{"event": "wait", "until": "2999-13-45T99:99:99Z"}\n', id="a time that is none"),
+        pytest.param(b'{"event": "iteration", "cost_usd": 1e999, "counted": true}\n', id="a number beyond all"),
+        pytest.param(b'{"event": "run", "ended": "nonsense", "message": "\x1b[2J"}\n', id="a word of tomorrow"),
+    ],
+)
+def test_whatever_stands_in_the_journal_the_progress_file_is_shown(
+    project: Project, agent: Agent, journal: bytes
+) -> None:
+    project.has_tasks("x one", "two")
+    agent.story(step())
+    project.build("--max-iterations", "1")
+    (folder,) = project.state_folders
+    (folder / "journal.jsonl").write_bytes(journal)
+    for words in (["status"], ["status", "feature"]):
+        run = project.ralph(*words)
+        assert (run.code, run.stderr) == (3, "")
+        assert "1/2 tasks" in run.stdout
+        assert "\x1b" not in run.stdout
+
+
+def test_names_and_tasks_cannot_drive_the_terminal(project: Project) -> None:
+    (project.root / "evil\x1b[2J_PROGRESS.md").write_bytes(
+        b"## Tasks\n- [ ] \x1b]0;title\x07 one\n- [ ] \xff\xfe two\n"
+    )
+    for words in (["status"], ["status", "evil\x1b[2J"]):
+        run = project.ralph_tty(*words)
+        assert run.code == 3
+        assert "\x1b" not in run.stdout
+
+
+def test_on_a_terminal_each_line_stays_one(project: Project) -> None:
+    project.has_tasks("one", status="RALPH_BLOCKED: " + "why " * 50)
+    (line,) = project.ralph_tty("status").stdout.splitlines()
+    assert len(line) <= 80
+    assert line.endswith("…")
+
+
+LIGHT = """
+import sys
+sys.argv[1:] = {words!r}
+from ralph.cli import run
+try:
+    run(sys.argv[1:])
+finally:
+    print("heavy:", *sorted(name for name in ("jinja2", "requests", "dotenv", "subprocess") if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["status"], ["status", "feature"], ["log", "feature"], ["log", "feature", "1"]], ids=" ".join
+)
+def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent, words: list[str]) -> None:
+    project.has_tasks("one")
+    agent.story(step())
+    project.build("--max-iterations", "1")
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT.format(words=words)],
+        cwd=project.root,
+        env=project.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    heavy = done.stdout.splitlines()[-1].split()[1:]
+    assert set(heavy) <= {"subprocess"}, "a transcript is read by what reads the agent, which can start one"
+
+
+def test_a_reader_that_leaves_ends_it_in_silence(project: Project) -> None:
+    project.has_tasks(*map(str, range(5000)))
+    read, write = os.pipe()
+    running = project.start_into(write, "status", "feature")
+    os.close(write)
+    os.read(read, 10)
+    os.close(read)
+    assert running.wait(20) in (0, 1, 3)
