@@ -103,6 +103,19 @@ def _log(plan: str, number: str | None, what: str | None, progress_file: str | N
 
 
 @click.command(context_settings=_HELP_TOO)
+@_PLAN
+@click.option("-o", "--output", metavar="FILE", help="where to write it; `-` is the standard output")
+@click.option("--open", "opens", is_flag=True, help="show it in the browser")
+@_FOLDER
+@_FILE
+def _report(plan: str, output: str | None, opens: bool, progress_file: str | None) -> int:
+    """What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration."""
+    from ralph import report  # noqa: PLC0415 - not needed by a run
+
+    return report.report(plan, output=output, opens=opens, progress_file=progress_file)
+
+
+@click.command(context_settings=_HELP_TOO)
 def _rehearse() -> int:
     """Plan and build a sample for real in a throwaway repository, with a stand-in agent: no key, no network."""
     from ralph import rehearse  # noqa: PLC0415 - not needed by a run
@@ -113,6 +126,7 @@ def _rehearse() -> int:
 VERBS: dict[str, click.Command] = {
     "status": _status,
     "log": _log,
+    "report": _report,
     "rehearse": _rehearse,
     "notify": _notify,
     "config": _config,

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import long_run
+import look
 import marker
 import output
 import silence
@@ -19,7 +20,7 @@ from bench_tools import CHECKOUT, HERE, Cost, Place, interleaved, median
 _BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
 _FOLDERS = {"in a repository": "repository", "outside of one": "outside"}
 _MEMORY = Path("/dev/shm")
-_TABLES = ("start", "loop", "parts", "memory", "output", "marker", "silence")
+_TABLES = ("start", "loop", "parts", "memory", "output", "marker", "look", "silence")
 
 
 def _ralph(place: Place, folder: str, iterations: int) -> Cost:
@@ -105,6 +106,8 @@ def main() -> None:
             output.compare(place, 3)
         if "marker" in wanted:
             marker.compare(place, 2 * asked.runs + 1)
+        if "look" in wanted:
+            look.compare(place, asked.runs)
         if "silence" in wanted:
             silence.measure(place, asked.seconds)
 

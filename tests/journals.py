@@ -1,0 +1,51 @@
+"""Journals that no run wrote, and the report of one."""
+
+import time
+from typing import Any
+
+from ralph import history, progress
+from ralph.report.page import Known, page
+from ralph.standing import Standing
+
+BEGAN = 1_795_215_600
+HOSTILE = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x00\x9b\u202eevil\ud800"
+KINDS = ("input", "output", "cache_read", "cache_write")
+EVENTFUL: list[dict[str, Any]] = [
+    {"cost_usd": 0.4, "duration_s": 300, "tasks": (1, 5, 1, 2), "tokens": (100, 2000, 900_000, 40_000)},
+    {"cost_usd": 1.25, "duration_s": 752, "tasks": (2, 5, 1, 0), "tokens": (50, 9000, 2_500_000, 80_000)},
+    {"cost_usd": 0.02, "duration_s": 20, "tasks": (2, 5, 0, 0), "success": False, "counted": False, "ended": "limit"},
+    {"cost_usd": 0.6, "duration_s": 420, "waited_s": 4000, "tasks": (1, 5, -1, 0), "success": False, "ended": "failed"},
+    {"cost_usd": None, "duration_s": 60, "tasks": None, "success": False, "counted": False, "ended": "died"},
+    {"cost_usd": 0.33, "duration_s": 200, "tasks": (5, 5, 4, 0), "tokens": (7, 700, 70_000, 7_000)},
+]
+
+
+def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> list[dict[str, Any]]:
+    """A journal of these iterations, each ten minutes after the one before; the good ones are verified in 30 s."""
+    lines = []
+    for number, given_ in enumerate(iterations, 1):
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN + 600 * number))
+        common = {"timestamp": stamp, "run": run, "mode": "build", "iteration": number}
+        line = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}.", **given_}
+        if (tasks := line.get("tasks")) is not None:
+            line["tasks"] = dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
+        if (tokens := line.get("tokens")) is not None:
+            line["tokens"] = dict(zip(KINDS, tokens, strict=True))
+        if line["success"]:
+            lines.append({**common, "event": "verify", "success": True, "duration_s": 30})
+        lines.append({**common, "event": "iteration", **line})
+    return [*lines, *([{**common, "event": "run", "success": False, **end}] if end else [])]
+
+
+def known(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> Known:
+    sums = history.Sums()
+    for line in lines:
+        sums = history.added(sums, line)
+    given_: dict[str, Any] = {"name": "feature", "standing": Standing(state="stopped", why="a limit"), **more}
+    read = None if text is None else progress.parse(text.encode(errors="surrogatepass"))
+    rows = list(history.rows(lines))
+    return Known(progress=read, records=lines, rows=rows, sums=sums, now=BEGAN + 9999.0, **given_)
+
+
+def made(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> str:
+    return page(known(lines, text, **more)).decode()
