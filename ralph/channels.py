@@ -28,8 +28,10 @@ __all__ = [
     "configured",
     "default_folders",
     "deliver",
+    "fetch",
     "load",
     "settings_names",
+    "without_secrets",
 ]
 
 DELIVERY_S = 15.0
@@ -79,7 +81,7 @@ def _run(argv: Sequence[str], timeout_s: float) -> str:
     return f"{program}: still running after {timeout_s:g} s" if done.timed_out else ""
 
 
-def _fetch(url: str) -> str:
+def fetch(url: str) -> str:
     """Gets the address; "" or the failure in words, without the server's, which may repeat it. Raises nothing."""
     try:
         tried = _request(Request(url=url, method="GET", headers={}, json=None, body=None), _BEAT_S)
@@ -176,13 +178,18 @@ def _host(url: str) -> str:
 
 
 def _without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """One line of 250 characters at most: addresses shown as their host, secrets and parts of secrets as ***."""
-    text = re.sub(r"https?://[^\s\"'<>]+", lambda found: _host(found[0]), clean(text))
+    """One line of 250 characters at most, without secrets."""
+    return cut(" ".join(without_secrets(clean(text), secrets).split()), 250)
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with addresses shown as their host, and with secrets and parts of secrets as ***."""
+    text = re.sub(r"https?://[^\s\"'<>]+", lambda found: _host(found[0]), text)
     for secret in secrets:
         parts = [part for part in re.split(r"[/?&=@#]+", secret) if len(part) > 8 and part != _host(secret)]
         for hidden in sorted({secret, *parts} - {""}, key=len, reverse=True):
             text = text.replace(hidden, "***")
-    return cut(" ".join(text.split()), 250)
+    return text
 
 
 class Outbox:
@@ -241,7 +248,7 @@ class Heartbeat:
         self._lane.join(time.monotonic() + timeout_s)
 
     def _deliver(self, url: str) -> str:
-        failure = _fetch(url)
+        failure = fetch(url)
         self._failing &= bool(failure)
         return failure
 

@@ -33,9 +33,16 @@ def find(mode: str, places: Sequence[Path]) -> Path:
     """The template of a mode. Raises RalphError that names the modes there are."""
     if re.fullmatch(r"[\w-]+", mode):
         for place in places:
-            if (path := place / f"PROMPT_{mode}.md").is_file():
+            if _is_there(path := place / f"PROMPT_{mode}.md"):
                 return path
     raise RalphError(f'"{mode}" is no mode; there are {", ".join(modes(places))} (a mode is a PROMPT_<mode>.md)')
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise RalphError(f"{path}: {error.strerror}") from error
 
 
 def load(path: Path) -> str:

@@ -1,11 +1,15 @@
 """The verbs of the command line: everything but a run. Parses and calls; decides nothing."""
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ralph import completion, options
 from ralph.errors import RalphError
+
+if TYPE_CHECKING:
+    from ralph.clock import Pace
 
 _HELP_TOO = {"help_option_names": ["-h", "--help"]}
 
@@ -123,11 +127,37 @@ def _rehearse() -> int:
     return rehearse.rehearse()
 
 
+@click.pass_obj
+def _doctor(around: "tuple[list[str], Pace | None]", /, *, live: bool, as_json: bool, **said: Any) -> int:
+    """Whether a run would find what it needs: each check a line, ok or what to do. Exit code 0 or 1.
+
+    With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
+    """
+    from ralph import doctor  # noqa: PLC0415 - not needed by a run
+
+    rest, _ = around
+    return doctor.doctor(options.asked(said, rest), live=live, as_json=as_json)
+
+
+def _with_plan(name: str, callback: Any, *more: click.Parameter) -> click.Command:
+    """A verb that takes the words and options of a run, the plan being optional."""
+    plan, *others = options.words()
+    plan.required = False
+    params = [plan, *others, *more, *options.settings(), options.folder()]
+    return click.Command(name, params=params, callback=callback, help=callback.__doc__, context_settings=_HELP_TOO)
+
+
 VERBS: dict[str, click.Command] = {
     "status": _status,
     "log": _log,
     "report": _report,
     "rehearse": _rehearse,
+    "doctor": _with_plan(
+        "doctor",
+        _doctor,
+        click.Option(["--live"], is_flag=True, help="also log in with one cheap call, and reach the channels"),
+        click.Option(["--json", "as_json"], is_flag=True, help="for a program"),
+    ),
     "notify": _notify,
     "config": _config,
 }

@@ -1,0 +1,33 @@
+"""What a check says."""
+
+from dataclasses import dataclass
+
+from ralph.errors import RalphError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    said: str
+    """What was found, in one line, without a secret."""
+    remedy: str = ""
+    """What to do when it is not ok."""
+    obstacle: bool = True
+    """Whether a run could not start or work while it is not ok; else it deserves a word."""
+
+    @property
+    def level(self) -> str:
+        """`ok`, `warning` or `bad`."""
+        return "ok" if self.ok else "bad" if self.obstacle else "warning"
+
+
+def of_error(name: str, error: RalphError) -> list[Check]:
+    """A check for each thing that is wrong; what follows the first `; ` of a message is what to do."""
+    found = []
+    for line in error.message.splitlines():
+        said, _, remedy = line.partition("; ")
+        found.append(Check(name=name, ok=False, said=said, remedy=remedy))
+    return found
