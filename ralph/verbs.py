@@ -119,12 +119,20 @@ def _report(plan: str, output: str | None, opens: bool, progress_file: str | Non
     return report.report(plan, output=output, opens=opens, progress_file=progress_file)
 
 
-@click.command(context_settings=_HELP_TOO)
-def _rehearse() -> int:
-    """Plan and build a sample for real in a throwaway repository, with a stand-in agent: no key, no network."""
-    from ralph import rehearse  # noqa: PLC0415 - not needed by a run
+@click.pass_obj
+def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
+    """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
 
-    return rehearse.rehearse()
+    With PLAN: its dress rehearsal. The stand-in agent works through a throwaway copy of your repository with your
+    prompts, settings, verify command, limits and channels; then you read what would have gone wrong. Takes MODE and all
+    options of a run. Spends nothing and leaves the repository as it is.
+    """
+    from ralph.rehearsal import dress, of_sample  # noqa: PLC0415 - not needed by a run
+
+    rest, _ = around
+    if said["plan"] is None:
+        return of_sample.rehearse()
+    return dress.rehearse(options.asked(said, rest))
 
 
 @click.pass_obj
@@ -151,7 +159,7 @@ VERBS: dict[str, click.Command] = {
     "status": _status,
     "log": _log,
     "report": _report,
-    "rehearse": _rehearse,
+    "rehearse": _with_plan("rehearse", _rehearse),
     "doctor": _with_plan(
         "doctor",
         _doctor,

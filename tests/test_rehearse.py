@@ -1,7 +1,6 @@
 """The rehearsal as on a fresh machine; and its agent, the stand-in, by itself and with other plans."""
 
 import json
-import re
 import shlex
 import shutil
 import signal
@@ -14,13 +13,14 @@ from typing import Any
 import pytest
 from http_server import Server
 from ralph_driver import CHECKOUT, COMMAND, Project, Run, Running, eventually, progress_text
+from tmux import lines_only
 
-from ralph import sample
 from ralph.progress import parse
-from ralph.rehearse import problems
+from ralph.rehearsal import sample
+from ralph.rehearsal.of_sample import problems
 
 PATIENCE_S = 60
-STANDIN = (sys.executable, "-P", "-m", "ralph.standin")
+STANDIN = (sys.executable, "-P", "-m", "ralph.rehearsal.standin")
 TASKS = list(sample.WORK)
 
 
@@ -100,7 +100,7 @@ def test_nobodys_settings_and_git_count_nobody_is_told_and_nothing_is_left(plain
     assert names_in(plain_project.root) == ["feature.md"]
 
 
-QUICKER = "from ralph import cli, rehearse; rehearse._PACE_S /= 5; cli.main()"
+QUICKER = "from ralph import cli; from ralph.rehearsal import of_sample; of_sample._PACE_S /= 5; cli.main()"
 """A rehearsal for a person who reads five times as fast."""
 
 
@@ -110,7 +110,7 @@ def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> No
     run = plain_project.start_tty("rehearse", command=command, cwd=CHECKOUT, env={"PYTHONPATH": "."}).wait(PATIENCE_S)
     assert run.code == 0, run.stdout
     assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
-    text = re.sub(r"\x1b\[[01]m", "", run.stdout)
+    text = lines_only(run.stdout)
     assert "\x1b" not in text
     assert [line for line in text.splitlines() if line.startswith("$ ")] == [
         "$ cat sample.md",
@@ -134,8 +134,9 @@ def prints_what_a_real_run_prints(lines: list[str]) -> None:
         "  ▸ Write test_greeting.py",
     ]
     summaries = [line for line in lines if line.startswith("#")]
+    unwrapped = " ".join(" ".join(lines).split())
     for number, task in enumerate(TASKS, 1):
-        assert f"  Task {number}: {task}" in lines
+        assert f" Task {number}: {task} " in unwrapped
         assert any(line.startswith(f"#{number} · {number}/4 tasks (+1) · 1 commit") for line in summaries), summaries
 
 

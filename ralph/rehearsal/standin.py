@@ -1,7 +1,8 @@
 """The stand-in agent: does small, real work without a model, and reports it as the real one would.
 
-`python -m ralph.standin MODE PLAN PROGRESS_FILE [--no-commit] [--pace SECONDS]`, the prompt on standard input. It needs
-nothing from the prompt. Any plan will do: a task that it does not know becomes a note in the folder `standin`.
+`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--pace SECONDS]`, the prompt on standard
+input. It needs nothing from the prompt. Any plan will do: a task that it does not know becomes a note in the folder
+`standin`.
 """
 
 import argparse
@@ -13,13 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import files, progress, sample
+from ralph import files, progress
 from ralph.markdown import outside_fences
 from ralph.process import call, signals
 from ralph.progress import Progress, Task
-from ralph.voice import Voice
+from ralph.rehearsal import sample
+from ralph.rehearsal.voice import Voice
+from ralph.words import duration
 
-_CHECK_S = 60.0
+_SHELL_S = 600.0
+"""The longest that the real agent lets a command take; a hook of git may run all the tests."""
 _BULLET = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*)")
 
 
@@ -29,7 +33,7 @@ class _FailedError(Exception):
 
 def main() -> int:
     """One turn of the agent; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ralph.standin", description="ralph's stand-in agent")
+    parser = argparse.ArgumentParser(prog="python -m ralph.rehearsal.standin", description="ralph's stand-in agent")
     parser.add_argument("mode", help="plan; anything else builds")
     parser.add_argument("plan", type=Path)
     parser.add_argument("progress_file", type=Path)
@@ -109,7 +113,7 @@ class Turn:
         self._run(work.check)
         if self.commits:
             paths = shlex.join(edit.path for edit in work.edits)
-            self._run(f"git add {paths}")
+            self._run(f"git add --force {paths}")  # whatever is ignored
             self._run(f"git commit -qm {shlex.quote(work.message)} {paths}")
         self._edit_progress(lambda text: _with_done_if_all(_ticked(text, task)))
 
@@ -138,9 +142,11 @@ class Turn:
         env = dict(os.environ)
         if command.startswith("python3 "):
             env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
-        done = call(["sh", "-c", command], timeout_s=_CHECK_S, env=env)
+        done = call(["sh", "-c", command], timeout_s=_SHELL_S, env=env)
         said = (done.stdout + done.stderr).decode(errors="replace").strip()
         self.voice.got(said, is_error=done.code != 0)
+        if done.timed_out:
+            return f"still running after {duration(_SHELL_S)}"
         return (said or f"exit code {done.code}").splitlines()[-1] if done.code else ""
 
 

@@ -4,18 +4,18 @@ import os
 import shlex
 import shutil
 import site
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import ralph
-from ralph import progress, sample
+from ralph import progress
+from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.process import MARK, call, foreground, signals
 from ralph.progress import Progress
-from ralph.display.screen import Screen
+from ralph.rehearsal import sample
+from ralph.rehearsal.itself import program
+from ralph.rehearsal.stage import throwaway
 
 _INTRO = """A rehearsal: in a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.
@@ -28,6 +28,7 @@ what you want, then
 _MODES = {"plan": ("sample.md", "plan"), "build": ("sample.md", "build", "--max-iterations", "10")}
 _PACE_S = 0.06
 """Seconds after each step of the stand-in on a terminal, so that a person can follow."""
+_FEW_TASKS = 10
 _GIT_S = 30.0
 
 
@@ -43,7 +44,7 @@ def rehearse() -> int:
     screen = Screen()
     screen.open()
     try:
-        with _throwaway() as folder:
+        with throwaway() as folder:
             wrong = _Rehearsal(folder=Path(folder).resolve(), screen=screen).run()
         screen.close()
         if (number := signals.interrupted()) is not None:
@@ -56,13 +57,9 @@ def rehearse() -> int:
     return 0
 
 
-def _throwaway() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise RalphError(
-            f"no room for a rehearsal: {error}; set TMPDIR to a folder that can be written to", 1
-        ) from error
+def pace_s(screen: Screen, tasks: int) -> float:
+    """Seconds between two steps of the stand-in; none where nobody can follow them all."""
+    return _PACE_S if screen.width is not None and tasks <= _FEW_TASKS else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +113,11 @@ class _Rehearsal:
     def _ralph(self, mode: str, words: Sequence[str]) -> int:
         """A real start of ralph in this terminal; its exit code."""
         self._say_command("ralph", *words)
-        pace = _PACE_S if self.screen.width is not None else 0.0
-        python = [sys.executable, "-P", "-m"]
-        standin = [*python, "ralph.standin", mode, "sample.md", "sample_PROGRESS.md", "--pace", str(pace)]
+        pace = pace_s(self.screen, len(sample.WORK))
+        standin = [*program("ralph.rehearsal.standin"), mode, "sample.md", "sample_PROGRESS.md", "--pace", str(pace)]
         hidden = ["--delay", f"{2 * pace}s", "--agent", shlex.join(standin)]
         self.screen.close()  # what was said before comes before
-        code = foreground([*python, "ralph", *words, *hidden], env=self._environment(), cwd=str(self.repository))
+        code = foreground([*program("ralph.cli"), *words, *hidden], env=self._environment(), cwd=str(self.repository))
         if signals.interrupted() is None:
             self.screen.agent("")
         return code
@@ -130,10 +126,6 @@ class _Rehearsal:
         """The person's environment without their settings, secrets, home and git configuration."""
         kept = ("GIT_EXEC_PATH", MARK)  # git may need the one; by the other an outer ralph knows what it started
         env = {n: v for n, v in os.environ.items() if n in kept or not n.startswith(("RALPH_", "GIT_", "XDG_"))}
-        package = Path(ralph.__file__).resolve().parents[1]
-        paths = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        if str(package) not in map(os.path.realpath, [*site.getsitepackages(), site.getusersitepackages()]):
-            paths.insert(0, str(package))
         return env | {
             "HOME": str(self.folder / "home"),
             "XDG_STATE_HOME": str(self.folder / "state"),
@@ -142,7 +134,6 @@ class _Rehearsal:
             "GIT_CONFIG_SYSTEM": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "PYTHONUSERBASE": site.getuserbase(),
-            "PYTHONPATH": os.pathsep.join(paths),
         }
 
     def _say_command(self, *words: str) -> None:

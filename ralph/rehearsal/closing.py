@@ -1,0 +1,192 @@
+"""The closing of a dress rehearsal: what would have happened, and what would have gone wrong. Pure text."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ralph.checks import Check
+from ralph.history import number, text
+from ralph.judge import Verification
+from ralph.progress import harmless_output
+from ralph.rehearsal.marked import Told
+from ralph.verdict import Reason, Stop
+from ralph.words import counted
+
+_LAST_LINES = 3
+"""Of a command's output, those that are shown."""
+_HAPPENED, _WRONG, _LOOK = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG", "WORTH A LOOK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """One start of ralph, rehearsed."""
+
+    words: Sequence[str]
+    """As a person would write it."""
+    once: bool
+    code: int
+    """Its exit code, negative for a signal."""
+    run: Mapping[str, Any]
+    """The last line of its journal; empty when it did not begin an iteration."""
+
+    def __str__(self) -> str:
+        return f"`{shlex.join(self.words[:3])}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """All that is known at the end."""
+
+    takes: Sequence[Take]
+    early: Stop | None
+    """Why the start that was asked for ends at once."""
+    told: Told
+    channels: Sequence[str]
+    """Those that are configured, by name."""
+    found: Sequence[Check]
+    """What was noticed besides."""
+
+    @property
+    def wrong(self) -> list[Check]:
+        """What would have gone wrong."""
+        return [check for check in self._all if not check.ok and check.obstacle]
+
+    @property
+    def remarkable(self) -> list[Check]:
+        """What need not go wrong, but deserves a look."""
+        return [check for check in self._all if not check.ok and not check.obstacle]
+
+    @property
+    def _all(self) -> list[Check]:
+        return [*self.found, *_of_start(self.early), *_of_takes(self.takes, self.early), *_of_notices(self.told)]
+
+
+def lines(rehearsed: Rehearsed) -> Iterator[str]:
+    """The closing, line by line."""
+    yield _HAPPENED
+    red = any(check.name == "verify" for check in rehearsed.wrong)
+    for take in rehearsed.takes:
+        yield f"  {take}: {_outcome(take)}" + " · if the verify command passed" * (red and not take.once)
+    if rehearsed.takes:
+        yield f"  from cron: {_from_cron(rehearsed)}"
+    yield from _notices(rehearsed.told, rehearsed.channels)
+    yield from ("", _WRONG)
+    yield from _listed(rehearsed.wrong) if rehearsed.wrong else ["  nothing that a rehearsal can show"]
+    if rehearsed.remarkable:
+        yield from ("", _LOOK)
+        yield from _listed(rehearsed.remarkable)
+
+
+def _listed(checks: Sequence[Check]) -> Iterator[str]:
+    for check in checks:
+        first, *more = f"{check.name}: {check.said}".splitlines()
+        yield f"  - {first}"
+        yield from (f"      {line}" for line in more)
+        if check.remedy:
+            yield f"    {check.remedy}"
+
+
+def _outcome(take: Take) -> str:
+    parts = [f"exit code {take.code}" if take.code >= 0 else f"ended by signal {-take.code}"]
+    if not take.run:
+        return f"{parts[0]}, no iteration"
+    parts += [ended] if (ended := _ended(take)) else []
+    tasks = take.run["tasks"]
+    if take.once:
+        return " · ".join([*parts, counted(tasks["total"], "task")])
+    parts.append(f"{tasks['done']} of {tasks['total']} tasks")
+    parts += [counted(int(number(take.run, f"{what}s")), what) for what in ("iteration", "commit")]
+    return " · ".join(parts)
+
+
+def _ended(take: Take) -> str:
+    reason = next((one for one in Reason if one.name.lower() == text(take.run, "ended")), None)
+    return "planned" if reason is Reason.ONCE and take.words[2] == "plan" else reason.label if reason else ""
+
+
+def _from_cron(rehearsed: Rehearsed) -> str:
+    """What later starts of the same command do."""
+    take, early = rehearsed.takes[-1], rehearsed.early
+    if any(check.name == "verify" for check in rehearsed.wrong) and not take.once:
+        return "each start goes on until the verify command passes"
+    if text(take.run, "ended") in _REMEDIES and take.code in (1, 4):
+        return "RALPH_BLOCKED is in the file; each later start ends at once with exit code 4, until you take it out"
+    if take.code == 0:
+        return "each start plans anew" if take.once else "it is done; each later start ends at once with exit code 0"
+    if take.code == 3 and early is None:
+        return "the next start goes on with the tasks that are left"
+    if take.code in (3, 4):
+        return f"each later start ends at once with exit code {take.code}, until somebody takes care of it"
+    return "each start ends like this"
+
+
+def _notices(told: Told, channels: Sequence[str]) -> Iterator[str]:
+    if not channels:
+        yield "  nobody is told: no channel is configured, see ralph notify setup"
+        return
+    titles = ", ".join(
+        title + (f" ({times} times)" if times > 1 else "") for title, times in Counter(told.sent).items()
+    )
+    for channel in channels:
+        failed = sum(line.startswith(f"{channel}: ") for line in told.failed)
+        lost = f", {failed} of {len(told.sent)} did not get there" if failed else ""
+        yield f"  {channel} is told: {titles or 'nothing'}{lost}"
+
+
+def _of_start(early: Stop | None) -> Iterator[Check]:
+    """What an end before the first iteration is: done is well, anything else is for somebody to see to."""
+    if early is None:
+        return
+    ends = f"a start ends at once with exit code {early.reason.code}"
+    if early.reason is Reason.DONE:
+        remedy = "take RALPH_DONE out of the progress file to go on"
+        yield Check(name="done", ok=False, said=f"{ends}: it is done already", remedy=remedy, obstacle=False)
+    else:
+        remedy = "allow it more" if early.reason is Reason.LIMIT else "mend it, then take that line out of the file"
+        yield Check(name="start", ok=False, said=f"{ends}: {early.why}", remedy=remedy)
+
+
+def _of_takes(takes: Sequence[Take], early: Stop | None) -> Iterator[Check]:
+    for take in takes:
+        if take.code == 0 or (early and not take.run):
+            continue
+        why = text(take.run, "message") or "what it said is above"
+        remedy = _REMEDIES.get(text(take.run, "ended"), "see its output above")
+        if tasks := take.run.get("tasks"):
+            why += f" ({tasks['done']} of {tasks['total']} tasks done)"
+        yield Check(name="run", ok=False, said=f"{take}: exit code {take.code}: {why}", remedy=remedy)
+
+
+_REMEDIES = {
+    "limit": "allow it more, or let cron start it again",
+    "failures": "mend what failed; the real agent would meet it too",
+    "refused": "after the stand-in's work, notes in a folder standin, verify fails: see its output above",
+    "stalled": "see its output above: nothing the stand-in did was kept",
+}
+"""By how a run ended."""
+
+
+def of_verification(verified: Verification | None, *, done: bool) -> list[Check]:
+    """What the verify command on the untouched copy shows; `done` says that RALPH_DONE stands in the file already."""
+    if verified is None or not verified.failed:
+        return []
+    told = [line for line in harmless_output(verified.output).splitlines() if line.strip()][-_LAST_LINES:]
+    said = "\n".join([f"on the untouched repository, {verified.failed}", *told])
+    if verified.failed.endswith(" exited with 127"):
+        remedy = "there is no such command: install it, or mend --verify; rehearsed without it"
+    elif " had not ended after " in verified.failed:
+        remedy = "make it end by itself, or allow it more with --verify-timeout; rehearsed without it"
+    else:
+        remedy = "RALPH_DONE will count only once the work turns it green; rehearsed without it"
+    more = "the RALPH_DONE in the progress file would be taken back; " if done else ""
+    return [Check(name="verify", ok=False, said=said, remedy=more + remedy)]
+
+
+def _of_notices(told: Told) -> Iterator[Check]:
+    """One for each channel that something did not get through to."""
+    first = {line.partition(":")[0]: line for line in reversed(told.failed)}
+    for line in first.values():
+        remedy = "mend its settings, and try them with ralph notify test"
+        yield Check(name="notices", ok=False, said=line, remedy=remedy)

@@ -1,0 +1,112 @@
+"""The dress rehearsal of a plan: all of it real but the agent, in a throwaway copy of the repository.
+
+What a stand-in agent cannot show, it does not show: whether the real one is logged in, and how well it works. What lies
+outside of the working tree is there as it is, and is not copied.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ralph import lock, start
+from ralph.checks import Check
+from ralph.display.screen import Screen
+from ralph.errors import RalphError
+from ralph.process import Care, Family, Guardian, Patience, be_subreaper, call, signals
+from ralph.rehearsal import closing, script, stage, untouched
+from ralph.rehearsal.closing import Rehearsed
+from ralph.rehearsal.performance import Performance
+from ralph.rehearsal.script import Script
+from ralph.rehearsal.stage import Stage
+from ralph.start import Asked
+from ralph.words import counted
+
+_GIT_S = 30.0
+_NAMED = 5
+"""Differences that are named."""
+
+
+def rehearse(asked: Asked) -> int:
+    """Rehearses the plan in a copy, removes it, and shows what would have happened and what would have gone wrong.
+
+    1 when something would have gone wrong, else 0. Wrong is whatever ends a start otherwise than with 0 (a hook that
+    fails, fewer iterations than tasks), a verify command that is red on the untouched copy, missing or hanging, a
+    notice that does not get through, what keeps the agent from working (it is missing, git does not know who commits,
+    no room), and a repository that is not as it was. Uncommitted files, no limit, little room and a plan that is done
+    already only deserve a look.
+    Raises RalphError where a start would, before anything is copied, and when there is no room for a copy.
+    """
+    if asked.folder is not None:
+        start.change_to(asked.folder)
+    play = script.read(asked)
+    top = _top(Path.cwd().resolve())
+    if holder := lock.holder(lock.working_tree(Path.cwd())):
+        raise RalphError(f"another run works in {top}: {holder}; rehearse when it is over", lock.LOCKED)
+    signals.install(lambda: None)  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
+    before = untouched.look(top)
+    screen = Screen()
+    rehearsed = _rehearsed(play, top, screen)
+    changed = _changed(untouched.differences(before, untouched.look(top), top))
+    for check in changed:
+        screen.complain(f"ralph: {check.said}")
+    screen.close()
+    if (number := signals.interrupted()) is not None:
+        signals.die_by(number)
+    return _close(replace(rehearsed, found=[*rehearsed.found, *changed]), screen)
+
+
+def _top(folder: Path) -> Path:
+    """The top of the working tree as git knows it, also where the environment tells git; else the folder."""
+    with contextlib.suppress(OSError):
+        done = call(["git", "rev-parse", "--show-toplevel"], timeout_s=_GIT_S)
+        top = Path(os.fsdecode(done.stdout.rstrip(b"\n")))
+        if done.code == 0 and folder.is_relative_to(top):
+            return top
+    return lock.working_tree(folder)
+
+
+def _changed(differences: list[str]) -> list[Check]:
+    if not differences:
+        return []
+    more = f" and {counted(len(differences) - _NAMED, 'more file')}" if len(differences) > _NAMED else ""
+    said = f"the repository is not as it was before the rehearsal: {', '.join(differences[:_NAMED])}{more}"
+    remedy = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
+    return [Check(name="untouched", ok=False, said=said, remedy=remedy)]
+
+
+def _rehearsed(play: Script, top: Path, screen: Screen) -> Rehearsed:
+    """What came of it; the copy is gone by then."""
+    with stage.throwaway() as name:
+        here = Stage(folder=Path(name).resolve(), original=top)
+        if here.folder.is_relative_to(top):
+            raise RalphError(f"{here.folder.parent} is inside of {top}; set TMPDIR to a folder outside of it", 1)
+        with _guarded(here.folder) as (care, mark):
+            screen.open()  # the first thread; the guardian was forked before it
+            return Performance(play=play, stage=here, screen=screen, care=care, mark=mark).run()
+
+
+@contextlib.contextmanager
+def _guarded(folder: Path) -> Iterator[tuple[Care, str]]:
+    """A guardian that ends everything and removes the folder if this process is killed; and the mark of it all."""
+    mark = f"rehearsal-{secrets.token_hex(4)}"
+    fd = os.open(folder, os.O_RDONLY)
+    guardian = Guardian(mark=mark, keep_open=fd, litter=folder, patience=Patience())
+    be_subreaper()
+    try:
+        yield Care(kin=Family(ralph=os.getpid(), mark=mark), guardian=guardian, patience=Patience()), mark
+    finally:
+        guardian.dismiss()
+        os.close(fd)
+
+
+def _close(rehearsed: Rehearsed, screen: Screen) -> int:
+    for line in closing.lines(rehearsed):
+        if line.isupper():
+            screen.say(line)
+        else:
+            screen.agent(line)
+    screen.close()
+    return 1 if rehearsed.wrong else 0

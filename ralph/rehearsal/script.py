@@ -1,0 +1,116 @@
+"""The script of a dress rehearsal: which starts of ralph it is made of, and how each is asked for."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralph import agent, progress, start
+from ralph.progress import Progress
+from ralph.rehearsal.stage import Stage
+from ralph.settings import BY_VARIABLE, Settings
+from ralph.start import Asked, Start
+from ralph.verdict import Stop, Tallies, verdict
+
+_MANY = 20
+"""From so many tasks on there are fewer progress notices, so as not to flood a channel within a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One start of ralph."""
+
+    asked: Asked
+    start: Start
+
+    @property
+    def words(self) -> list[str]:
+        """How a person asks for it."""
+        return ["ralph", self.asked.plan, self.asked.mode, *_options(self._given), *self._rest]
+
+    @property
+    def _given(self) -> dict[str, str]:
+        given: dict[str, str] = {}
+        for one in self.asked.given:
+            given.setdefault(BY_VARIABLE[one.variable].name, one.text)  # the first of a setting is the one that counts
+        return given
+
+    @property
+    def _rest(self) -> list[str]:
+        return ["--", *self.asked.agent_arguments] if self.asked.agent_arguments else []
+
+    def in_copy(self, stage: Stage, here: Path, instead: dict[str, str]) -> list[str]:
+        """The arguments with which it happens in the copy; `instead` are settings of the rehearsal's own."""
+        settings = self.start.settings
+        own = {"delay": "0s", "max-failures": "1", **instead}  # the stand-in does not do better the second time
+        if settings.prompts:
+            own["prompts"] = str(stage.counterpart(settings.prompts))
+        if settings.progress_file or self.start.progress_path.is_symlink():
+            own["progress-file"] = str(progress_in(stage, self.start))
+        plan = os.path.relpath(stage.counterpart(Path(self.asked.plan)), here)
+        return [plan, self.asked.mode, *_options(self._given | own), "--rehearsal", *self._rest]
+
+
+def _options(given: dict[str, str]) -> list[str]:
+    return [word for name, text in given.items() for word in (f"--{name}", text)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """All of it."""
+
+    scenes: Sequence[Scene]
+    now: Progress
+    """The progress file as it is."""
+    early: Stop | None
+    """Why the last of the starts would end at once."""
+
+    @property
+    def last(self) -> Start:
+        """What the start that was asked for finds."""
+        return self.scenes[-1].start
+
+    @property
+    def settings(self) -> Settings:
+        """Those of that start."""
+        return self.last.settings
+
+
+def read(asked: Asked) -> Script:
+    """What to rehearse: planning too, where there is no task yet. Raises RalphError with what a start would."""
+    found = _found(asked)
+    now = progress.parse(found.progress_path.read_bytes() if found.progress_path.is_file() else b"")
+    early = verdict(now, Tallies(), found.limits)
+    scenes = [Scene(asked=asked, start=found)]
+    if not (found.settings.once or now.tasks or now.done or early):
+        planning = replace(asked, mode="plan")
+        scenes.insert(0, Scene(asked=planning, start=_found(planning)))
+    return Script(scenes=scenes, now=now, early=early)
+
+
+def _found(asked: Asked) -> Start:
+    found = start.find(asked)
+    found.prompt()
+    agent.argv(found.settings, found.agent_arguments)
+    return found
+
+
+def progress_in(stage: Stage, found: Start) -> Path:
+    """Where the progress file is on the stage: in the copy, or beside it where it lies outside of the working tree."""
+    there = stage.counterpart(found.progress_path)
+    return there if there.is_relative_to(stage.top) else stage.folder / "progress" / there.name
+
+
+def fewer_notices(settings: Settings, tasks: int) -> dict[str, str]:
+    """Five progress notices at most where there are many tasks."""
+    every = settings.notify_frequency
+    return {} if every is None or tasks < _MANY else {"notify-frequency": str(max(every, tasks // 4))}
+
+
+def stand_in(python: Sequence[str], scene: Scene, stage: Stage, *, commits: bool, pace_s: float) -> str:
+    """A program that stands in for the agent of this scene, whatever arguments it gets: its text."""
+    plan, file = stage.counterpart(Path(scene.asked.plan)), progress_in(stage, scene.start)
+    mode = "plan" if scene.start.settings.once else "build"
+    words = [*python, mode, str(plan), str(file), "--pace", str(pace_s), *["--no-commit"] * (not commits)]
+    return f"#!/bin/sh\nexec {shlex.join(words)}\n"
