@@ -10,11 +10,13 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import click
 import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
 from ralph.lock import LOCKED
 from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Source
+from ralph.verbs import VERBS
 from ralph.verdict import Reason
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -28,6 +30,8 @@ CHANNEL_SETTINGS = {
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP"}
 """Not settings: how a name looks, and a switch of the tests."""
+OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--user"}
+"""Options of other programs: claude, loginctl."""
 SIGNALS = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
 
 
@@ -102,9 +106,19 @@ def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> Non
 
 
 def test_every_option_in_the_readme_is_in_the_help(help_text: str) -> None:
-    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
-    options = set(re.findall(r"`(--[a-z-]+)", prose)) - {"--add-dir"}  # that one is the agent's
-    assert [option for option in sorted(options) if option not in help_text] == []
+    """Those of the examples too."""
+    helps = [help_text]
+    helps += [" ".join(verb.get_help(click.Context(verb)).split()) for verb in VERBS.values()]
+    own = re.sub(r"^.*(?:tmux|systemctl|pip|crontab|pytest).*$", "", README, flags=re.MULTILINE)
+    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS
+    assert [option for option in sorted(options) if not any(option in text for text in helps)] == []
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_is_in_the_help_and_in_the_readme(verb: str, help_text: str) -> None:
+    assert re.search(rf"\b{verb}\b", help_text)
+    assert f"ralph {verb}" in README
+    assert VERBS[verb].help
 
 
 def test_the_example_sets_nothing() -> None:
@@ -262,7 +276,11 @@ def sources() -> dict[str, ast.Module]:
         pytest.param("signal", ("process/",), id="signals are handled in one place"),
         pytest.param("requests", ("channels.py",), id="HTTP is spoken in one place"),
         pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
-        pytest.param("click", ("cli.py", "wizard.py"), id="people are asked in two places"),
+        pytest.param(
+            "click",
+            ("cli.py", "options.py", "verbs.py", "completion.py", "wizard.py", "report/__init__.py"),
+            id="people are asked, command lines read and browsers opened in a few",
+        ),
     ],
 )
 def test_each_thing_has_its_place(library: str, homes: tuple[str, ...]) -> None:

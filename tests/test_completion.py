@@ -1,0 +1,112 @@
+"""Tab, in real shells, set up by the very lines that the README gives."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ralph_driver import CHECKOUT, COMMAND, Project, eventually
+
+README = (CHECKOUT / "README.md").read_text("utf-8")
+
+
+def setup_of(shell: str) -> str:
+    """The line of the README that sets this shell up."""
+    (line,) = re.findall(rf"^(.*_RALPH_COMPLETE={shell}_source ralph.*?)(?:  +#.*)?$", README, re.MULTILINE)
+    return str(line)
+
+
+@pytest.fixture
+def there(project: Project) -> Project:
+    """A project with a plan, a mode of its own, and `ralph` on the PATH."""
+    ralph = project.root.parent / "bin" / "ralph"
+    ralph.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    ralph.chmod(0o755)
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_review.md").write_text("Look at it.\n")
+    project.has_tasks("one")
+    return project
+
+
+def in_bash(project: Project, line: str) -> list[str]:
+    words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
+    listed = " ".join(map(shlex.quote, words))
+    ask = f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _ralph_completion ralph"
+    return shell(
+        project, "bash", f'{setup_of("bash")}\n{ask}\n[ -z "$COMPREPLY" ] || printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+
+
+def in_fish(project: Project, line: str) -> list[str]:
+    listed = shell(project, "fish", f"{setup_of('fish')}\ncomplete -C {shlex.quote(line)}")
+    return [word.split("\t")[0] for word in listed]
+
+
+def shell(project: Project, name: str, script: str) -> list[str]:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    flags = {"bash": ["--norc"], "fish": ["--no-config"]}[name]
+    done = subprocess.run(
+        [name, *flags, "-c", script], cwd=project.root, env=project.env, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+VERBS = ["config", "doctor", "log", "notify", "rehearse", "report", "status"]
+OFFERED = [
+    pytest.param("ralph ", [*VERBS, "feature.md"], id="verbs and plans come first"),
+    pytest.param("ralph fe", ["feature.md"], id="a plan begun"),
+    pytest.param("ralph re", ["rehearse", "report"], id="a verb begun"),
+    pytest.param("ralph feature.md ", ["build", "plan", "review"], id="then the modes"),
+    pytest.param("ralph feature.md build --max-i", ["--max-iteration-cost", "--max-iterations"], id="then options"),
+    pytest.param("ralph --max-st", ["--max-stalls"], id="or an option first"),
+    pytest.param("ralph feature.md --effort x", ["xhigh"], id="the values of an option"),
+    pytest.param("ralph log ", ["feature.md"], id="plans after a verb"),
+    pytest.param("ralph log feature.md --ra", ["--raw"], id="the options of a verb"),
+    pytest.param("ralph rehearse feature.md pl", ["plan"], id="modes of a rehearsal"),
+    pytest.param("ralph notify s", ["setup"], id="what a verb does"),
+    pytest.param("ralph config commit o", ["off", "on"], id="and to what"),
+    pytest.param("ralph nothing-like-this", [], id="nothing for nothing"),
+]
+
+
+@pytest.mark.parametrize(("line", "offered"), OFFERED)
+def test_bash_offers_it(there: Project, line: str, offered: list[str]) -> None:
+    assert sorted(in_bash(there, line)) == sorted(offered)
+
+
+@pytest.mark.parametrize(("line", "offered"), OFFERED)
+def test_fish_offers_it(there: Project, line: str, offered: list[str]) -> None:
+    assert sorted(in_fish(there, line)) == sorted(offered)
+
+
+def test_zsh_completes_at_the_keyboard(there: Project) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    zsh = there.start_tty(command=("zsh", "-f", "-i"), env={"PS1": "$ "})
+    zsh.type(f"autoload -Uz compinit && compinit -u\n{setup_of('zsh')}\necho re'ady'\n")
+    eventually(lambda: "ready" in zsh.screen)
+    zsh.type("ralph log fe\t")
+    eventually(lambda: "feature.md" in zsh.screen)
+    zsh.type("--ra\t")
+    eventually(lambda: "--raw" in zsh.screen)
+    zsh.type("\x15exit\n")
+    assert zsh.wait().code == 0
+
+
+def test_a_plan_in_another_folder_is_offered_with_its_folder(there: Project) -> None:
+    plans = there.root / "plans"
+    plans.mkdir()
+    (plans / "auth.md").write_text("# Auth\n")
+    assert in_bash(there, "ralph pl") == ["plans/"]
+    assert in_bash(there, "ralph plans/") == ["plans/auth.md"]
+    assert in_bash(there, f"ralph {there.root}/plans/au") == [f"{there.root}/plans/auth.md"]
+
+
+def test_tab_changes_nothing(there: Project) -> None:
+    before = sorted(Path(there.root).rglob("*"))
+    in_bash(there, "ralph feature.md build ")
+    assert sorted(Path(there.root).rglob("*")) == before
+    assert there.state_folders == []
