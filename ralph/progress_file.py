@@ -30,7 +30,7 @@ class ProgressFile:
         self.say: Callable[[str], None] = print
         self._last = state.before_death()
         self._mode: int | None = None
-        self._parsed = progress.parse(b"")
+        self._parsed = progress.parse(self._last)
         self._created: bytes | None = None
 
     def exists(self) -> bool:

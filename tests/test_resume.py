@@ -11,7 +11,7 @@ from away import Mailbox
 from leaps import leaping
 from offspring import Offspring
 from ralph_driver import Project, Running, alive, eventually, marked
-from stories import Act, Agent, at_limit, hangs, init, marks, raw, says, starts, step, waits_for, writes
+from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, says, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
 
@@ -101,6 +101,38 @@ def test_another_plan_in_the_same_tree_ends_it_too(orphaned: Project, agent: Age
 def test_so_does_a_start_that_finds_no_agent(orphaned: Project, offspring: Offspring) -> None:
     run = orphaned.build("--agent", "./missing")
     assert (run.code, offspring.alive()) == (1, []), run.text
+
+
+@pytest.fixture
+def untouched(project: Project, agent: Agent, mark: str) -> Project:
+    """A run that died before its agent had changed anything; what it had cost by then stands in the file."""
+    project.has_tasks("one", "two", "three")
+    project.progress.write_text(project.progress_text.replace("\n\n## Status", "\nSpent: $4.90\n\n## Status"))
+    agent.story(raw(init(), marks("on"), waits_for("end")))
+    running = project.start(*BUILD)
+    eventually(lambda: agent.reached("on"))
+    dies(running, mark)
+    agent.let("end")
+    return project
+
+
+def test_after_a_death_the_tasks_of_an_unchanged_file_are_known(untouched: Project, agent: Agent) -> None:
+    gone = [edits(f"- [ ] {task}\n", "") for task in ("two", "three")]
+    agent.story(step(ticks="one"), step(*gone, writes_done=True))
+    run = untouched.build("2")
+    assert "iteration 1 of at most 2 · 0/3 tasks" in run.stdout
+    assert "#1 · 1/3 tasks (+1) ·" in run.stdout
+    assert run.code == 3, run.text
+    assert "RALPH_DONE refused" in run.stderr
+    assert "- [ ] two" in untouched.progress_text
+
+
+def test_after_a_death_what_the_plan_has_cost_is_known(untouched: Project, agent: Agent) -> None:
+    agent.story(*[step(ticks="first", cost_usd=0.06)] * 3)
+    run = untouched.build("--max-total-cost", "5")
+    assert run.code == 3, run.text
+    assert "Spent: $5.02" in untouched.progress_text
+    assert untouched.journal()[-1]["iterations"] == 2
 
 
 def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent, mark: str) -> None:
