@@ -98,6 +98,8 @@ def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
     """Does what the command line says; the exit code. Raises RalphError."""
     at = list(argv).index("--") if "--" in argv else len(argv)
     words, rest = list(argv[:at]), list(argv[at + 1 :])
+    if words[:1] == ["-C"] and words[2:3] and words[2] in VERBS:  # as people write it for git
+        words = [words[2], *words[:2], *words[3:]]
     if not words or words[0] == "help":
         words = ["--help"]
     try:
@@ -107,7 +109,8 @@ def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
             return int(verb.main(words[1:], prog_name=name, standalone_mode=False, obj=(rest, pace)) or 0)
         return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=(rest, pace)) or 0)
     except click.UsageError as error:
-        raise RalphError(f"{error.format_message()} (see ralph --help)") from error
+        about = f"ralph {words[0]}" if words[0] in VERBS else "ralph"
+        raise RalphError(f"{error.format_message()} (see {about} --help)") from error
     except click.exceptions.Exit as done:
         return done.exit_code
 

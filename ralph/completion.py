@@ -1,5 +1,6 @@
 """What the shell offers at Tab: verbs and plans first, then modes and options. By click, for bash, zsh and fish."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_SPECIAL = re.compile(r"([^\w@%+=:,./~-])")
+_ESCAPED = r"\\\1"
 VARIABLE = "_RALPH_COMPLETE"
 """Where the shell says what it wants; the scripts that click makes for the shells set it."""
 
@@ -46,15 +49,32 @@ def complete(run: click.Command, verbs: dict[str, click.Command], instruction: s
     """Prints what the shell asked for: the script that sets it up, or what may stand next; the exit code."""
     from click.shell_completion import shell_complete  # noqa: PLC0415 - only the shell asks for it
 
+    _teach_bash()
     words = _Words(run, verbs)
     words.context_settings = {"ignore_unknown_options": True, "help_option_names": []}
     return shell_complete(words, {}, "ralph", VARIABLE, instruction)
 
 
-def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+def _teach_bash() -> None:
+    """Names with blanks or quotes come escaped, and after a folder one can go on."""
+    from click.shell_completion import BashComplete, add_completion_class  # noqa: PLC0415 - only the shell asks for it
+
+    class Bash(BashComplete):
+        source_template = BashComplete.source_template.replace("read type", "read -r type").replace(
+            "COMPREPLY+=($value)", 'COMPREPLY+=("$value"); [[ $value == */ ]] && compopt -o nospace'
+        )
+
+        def format_completion(self, item: "CompletionItem") -> str:
+            return f"{item.type},{re.sub(_SPECIAL, _ESCAPED, item.value)}"
+
+    add_completion_class(Bash)
+
+
+def plans(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Markdown files, but for the progress files, and folders that may hold some."""
     folder, _, begun = incomplete.rpartition("/")
-    place = Path(folder or ("/" if incomplete.startswith("/") else ".")).expanduser()
+    base = Path(context.params.get("folder") or ".")
+    place = base / Path(folder or ("/" if incomplete.startswith("/") else ".")).expanduser()
     before = incomplete[: len(incomplete) - len(begun)]
     return [
         before + path.name + "/" * path.is_dir()

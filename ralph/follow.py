@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ralph import history, journal, lock
 from ralph.errors import RalphError
+from ralph.history import Record
 from ralph.plans import Plan
-from ralph.replay import Replay, say
+from ralph.replay import Replay, say, view
 from ralph.standing import ending
+from ralph.state import Death
 from ralph.words import moment
 
 _LOOK_S = 0.1
@@ -17,49 +19,67 @@ _LOOK_S = 0.1
 
 def follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
-    tree, me = lock.working_tree(Path.cwd()), os.path.realpath(plan.progress_path)
-    if not _runs(tree, me):
+    if not is_worked_on(plan):
         raise RalphError(f"{plan.name}: no run works on it now; `ralph log {plan.name}` shows what was", 1)
     follower = _Follower(plan, verbose=verbose)
-    while _runs(tree, me):
+    while is_worked_on(plan):
         follower.look()
         time.sleep(_LOOK_S)
     follower.look()
     follower.end()
+    if unjudged := plan.state.died():
+        say(f"ended: ralph was killed in iteration {unjudged.iteration}")
     return 0
 
 
-def _runs(tree: Path, progress_path: str) -> bool:
-    holder = lock.holder(tree)
-    return holder is not None and holder.progress == progress_path
+def is_worked_on(plan: Plan) -> bool:
+    """Whether a run works on this plan, in the tree of its progress file or in the one that we are in."""
+    me = os.path.realpath(plan.progress_path)
+    holders = map(lock.holder, {lock.working_tree(place) for place in (Path.cwd(), Path(me).parent)})
+    return any(holder is not None and holder.progress == me for holder in holders)
 
 
 class _Follower:
     """Shows what is new since the last look, of the transcript that grows and of the journal."""
 
     def __init__(self, plan: Plan, *, verbose: bool) -> None:
-        self._name, self._state, self._verbose = plan.name, plan.state, verbose
+        self._name, self._state = plan.name, plan.state
+        self._view = view(verbose=verbose, pays=False)  # who pays was said where it runs
         self._journal = plan.state.journal
         self._at = self._journal.stat().st_size if self._journal.exists() else 0
         self._replay: Replay | None = None
-        for record in journal.last(self._journal, 1):
-            if record.get("event") == "wait":
-                _tell(record)
+        self._begun: Path | None = None
+        self._verifying: Path | None = None
+        if not self._state.died():
+            for record in journal.last(self._journal, 1):
+                self._tell(record)
 
     def look(self) -> None:
-        """One look; the end of an iteration comes before its summary."""
+        """One look. What the journal says of an iteration was written after its last word."""
+        news = list(journal.read_from(self._journal, self._at))
         running = self._state.died()
-        if self._replay and (running is None or running.record != self._replay.path):
-            self.end()
-        for record, end in journal.read_from(self._journal, self._at):
-            self._at = end
-            _tell(record)
-        if running and self._replay is None and running.record.is_file():
-            say(f"{running.mode} {self._name} · iteration {running.iteration}")
-            self._replay = Replay(running.record, verbose=self._verbose)
         if self._replay:
             self._replay.more()
+            self._replay.quiet()
+            if running is None or running.record != self._replay.path:
+                self.end()
+        for record, end in news:
+            self._at = end
+            self._tell(record)
+        if running:
+            self._show(running)
         sys.stdout.flush()
+
+    def _show(self, running: Death) -> None:
+        if running.record != self._begun and running.record.is_file():
+            self._begun = running.record
+            say(f"{running.mode} {self._name} · iteration {running.iteration}")
+            self._replay = Replay(running.record, self._view)
+            self._replay.more()
+        verifying = running.record.with_suffix(".verify.log")
+        if verifying != self._verifying and verifying.exists():
+            self._verifying = verifying
+            say("verifying")
 
     def end(self) -> None:
         """Nothing more comes of this iteration."""
@@ -67,12 +87,12 @@ class _Follower:
             self._replay.rest()
         self._replay = None
 
-
-def _tell(record: history.Record) -> None:
-    if record.get("event") == "wait":
-        until = moment(history.stamp(record, "until"), time.time())
-        say(f"waiting until {until}: {history.text(record, 'message')}")
-    for row in history.rows([record]):
-        say(row.summary)
-    if record.get("event") == "run":
-        say(f"ended: {ending(record)}")
+    def _tell(self, record: Record) -> None:
+        event = record.get("event")
+        if event == "iteration":
+            self.end()
+            say(history.row(record).summary)
+        elif event == "wait" and (until := history.stamp(record, "until")) > time.time():
+            say(f"waiting until {moment(until, time.time())}: {history.text(record, 'message')}")
+        elif event == "run":
+            say(f"ended: {ending(record)}")

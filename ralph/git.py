@@ -32,6 +32,12 @@ def _may_be_in_repository(top: Path) -> bool:
     return "GIT_DIR" in os.environ or any((place / ".git").exists() for place in (top, *top.parents))
 
 
+def has(commit: str, cwd: Path) -> bool:
+    """Whether that commit is in the repository there; only a whole name is one."""
+    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
+    return named is not None and _git("cat-file", "-e", f"{commit}^{{commit}}", cwd=cwd) is not None
+
+
 def commits(old: str, new: str) -> Commits:
     """What lies between two commits."""
     if old == new or not new:

@@ -106,6 +106,8 @@ class Row:
     """Its last one."""
     transcript: str
     """The name of its file; empty when there is none."""
+    pays: bool
+    """Whether the agent is one that somebody pays for."""
 
 
 def rows(records: Iterable[Record]) -> Iterator[Row]:
@@ -118,11 +120,12 @@ def rows(records: Iterable[Record]) -> Iterator[Row]:
             of = run
         elif record.get("event") == "iteration":
             count += 1
-            yield _row(count, record, verified_s if run == of else 0.0)
+            yield row(record, count, verified_s if run == of else 0.0)
             verified_s = 0.0
 
 
-def _row(count: int, record: Record, verified_s: float) -> Row:
+def row(record: Record, count: int = 0, verified_s: float = 0.0) -> Row:
+    """The row of one iteration; the first that is counted has the number 1."""
     tasks, commits = _inner(record, "tasks"), _inner(record, "commits")
     said = text(record, "message")
     iteration = int(number(record, "iteration"))
@@ -156,6 +159,7 @@ def _row(count: int, record: Record, verified_s: float) -> Row:
         base=text(commits, "base"),
         head=text(commits, "head"),
         transcript=Path(text(record, "transcript")).name,
+        pays=text(record, "agent") == "claude",
     )
 
 

@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ralph import history, journal
+from ralph import git, history, journal, records
 from ralph.errors import RalphError
 from ralph.follow import follow as follow_run
-from ralph.history import Row
+from ralph.follow import is_worked_on
+from ralph.history import Record, Row
 from ralph.plans import Plan
 from ralph.process import foreground
-from ralph.replay import Replay, say
+from ralph.replay import Replay, say, view
 from ralph.standing import ending
 from ralph.words import duration
 
@@ -30,62 +31,74 @@ def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbo
         return _list(plan)
     row = _row(plan, number or "last")
     if what == "diff":
-        return _diff(row)
+        return _diff(plan, row)
     path = _transcript(plan, row)
     if what == "raw":
         return _copy(path)
     if what == "prompt":
         return _copy(path.with_suffix(".prompt.md"))
     say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
-    Replay(path, verbose=verbose).rest()
+    Replay(path, view(verbose=verbose, pays=row.pays)).rest()
+    if row.refused:
+        say(f"RALPH_DONE refused: {row.message}")
     say(row.summary)
     return 0
 
 
 def _list(plan: Plan) -> int:
     """Each iteration with the number by which it can be asked for, and how each run ended."""
-    empty = True
-    for line in _lines(plan):
-        empty = False
-        say(line)
-    if empty:
-        raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
+    count = 0
+    for record in _records(plan):
+        count += record.get("event") == "iteration"
+        if line := _line(record, count):
+            say(line)
+    if not count:
+        raise _nothing(plan)
     return 0
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    count = 0
-    for record in journal.read(plan.state.journal):
-        if record.get("event") == "iteration":
-            count += 1
-        if line := _line(record, count):
-            yield line
+def _nothing(plan: Plan) -> RalphError:
+    return RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
 
 
-def _line(record: history.Record, count: int) -> str:
-    """A record in a line; waits and verifications have none, the iteration after them tells of them."""
-    when = _when(history.stamp(record))
-    mode = history.text(record, "mode")
-    if record.get("event") == "run":
+def _records(plan: Plan) -> Iterator[Record]:
+    """The journal, with the iteration that runs now, or in which ralph was killed just now. Raises RalphError."""
+    state, last = plan.state, {}
+    try:
+        for last in journal.read(state.journal):
+            yield last
+    except OSError as error:
+        raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
+    begun = state.died()
+    if begun and (last.get("run"), last.get("iteration"), last.get("ended")) != (begun.run, begun.iteration, "died"):
+        yield records.unfinished(begun, "runs now" if is_worked_on(plan) else "ralph was killed")
+
+
+def _line(record: Record, count: int) -> str:
+    """A record in a line. Waits have none, verifications only at a start: the iteration after them tells of them."""
+    when, mode = _when(history.stamp(record)), history.text(record, "mode")
+    event = record.get("event")
+    if event == "run":
         return f"      {when}  {mode} ended: {ending(record)}"
-    for row in history.rows([record]):
-        waited = f"waited {duration(row.waited_s)} · " if row.waited_s >= 1 else ""
-        return f"{count:>4}  {when}  {mode} {waited}{row.summary}" + ("" if row.counted else " · not counted")
-    return ""
+    if event == "verify" and not record.get("iteration"):
+        return f"      {when}  verified before the first iteration: {history.text(record, 'message') or 'passed'}"
+    if event != "iteration":
+        return ""
+    row = history.row(record, count)
+    waited = f"waited {duration(row.waited_s)} · " if row.waited_s >= 1 else ""
+    return f"{count:>4}  {when}  {mode} {waited}{row.summary}" + ("" if row.counted else " · not counted")
 
 
 def _row(plan: Plan, number: str) -> Row:
     """That iteration. Raises RalphError when there is none of that number."""
-    rows = history.rows(journal.read(plan.state.journal))
-    found = None
     if not re.fullmatch(r"last|[1-9][0-9]{0,8}", number):
         raise RalphError(f'"{number}": N is a number of `ralph log {plan.name}`, or `last`')
-    for row in rows:
-        found = row
-        if number == str(row.number):
-            return row
+    found = None
+    for found in history.rows(_records(plan)):
+        if number == str(found.number):
+            return found
     if found is None:
-        raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
+        raise _nothing(plan)
     if number != "last":
         raise RalphError(f"{plan.name}: there are {found.number} iterations, no {number}")
     return found
@@ -111,12 +124,15 @@ def _copy(path: Path) -> int:
     return 0
 
 
-def _diff(row: Row) -> int:
+def _diff(plan: Plan, row: Row) -> int:
     """Its commits, shown by git as the person has set git up."""
-    if not row.commits or not re.fullmatch(r"[0-9a-f]{40,64}", row.head):
+    if not row.commits:
         raise RalphError(f"iteration {row.number} committed nothing", 1)
-    between = f"{row.base}..{row.head}" if re.fullmatch(r"[0-9a-f]{40,64}", row.base) else row.head
-    code = foreground(["git", "log", "--reverse", "--patch", between, "--"], env=os.environ, cwd=".")
+    folder = plan.progress_path.resolve().parent
+    if not git.has(row.head, folder):
+        raise RalphError(f"iteration {row.number}: its commits are not here any more, or git is not", 1)
+    between = f"{row.base}..{row.head}" if git.has(row.base, folder) else row.head
+    code = foreground(["git", "log", "--reverse", "--patch", between, "--"], env=os.environ, cwd=str(folder))
     return 1 if code else 0
 
 

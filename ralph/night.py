@@ -1,5 +1,6 @@
 """A night: the loop in its surroundings, and an orderly way out however it ends."""
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -7,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph import agent, channels, judge, loop, notices, progress, recovery, said
+from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
@@ -44,7 +45,10 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
         agent.check_there(agent.argv(start.settings, start.agent_arguments))
         prompt = start.prompt()
         _prepare(start, file, state, screen)
-    except RalphError:
+    except RalphError as error:
+        with contextlib.suppress(OSError):
+            by = records.Identity(run=run_id, mode=start.mode, iteration=0, now=pace.clock.now())
+            told.journal.append(records.of_failed_start(by, error.message))
         screen.open()  # what was done until here is said all the same
         screen.close()
         raise

@@ -119,7 +119,7 @@ def ended(run: Run, stop: Stop, now: Progress) -> Notice:
         event, title, emoji_code = "planned", "Ralph Planning Complete!", ":clipboard:"
     lines = [f"Plan: {run.plan}", f"Mode: {run.mode}"]
     lines += [f"Reason: {stop.why[:1000]}"] if stop.why else []
-    lines += [f"To go on: {next_move}"] if (next_move := _next_move(run, stop)) else []
+    lines += [f"To go on: {move}"] if (move := next_move(stop, run.progress_file)) else []
     lines += [f"Task list created in: {run.progress_file}"] if event == "planned" and now.tasks else []
     lines += [_tasks_left(now) if now.tasks else f"No task in {run.progress_file}"]
     lines += [f"Iterations: {run.iterations}", f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
@@ -148,11 +148,12 @@ _ENDINGS = {
 }
 
 
-def _next_move(run: Run, stop: Stop) -> str:
+def next_move(stop: Stop, progress_file: str) -> str:
+    """What a person can do so that it goes on; empty when there is nothing."""
     if stop.reason is Reason.BLOCKED or stop.reason in OPENS:
-        return f"mend it, then take RALPH_BLOCKED out of {run.progress_file}"
+        return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
     if stop.reason is Reason.STOPPED:
-        return f"take RALPH_STOP out of {run.progress_file}"
+        return f"take RALPH_STOP out of {progress_file}"
     return ""
 
 
@@ -173,6 +174,6 @@ def closing(run: Run, stop: Stop, now: Progress) -> str:
         parts.append(f"{duration(run.waited_s)} of it waiting")
     if run.cost_usd is not None:
         parts.append(usd(run.cost_usd, at_least=run.at_least))
-    if next_move := _next_move(run, stop):
-        parts.append(f"to go on, {next_move}")
+    if move := next_move(stop, run.progress_file):
+        parts.append(f"to go on, {move}")
     return " · ".join(parts)

@@ -12,6 +12,8 @@ from ralph.settings import Given, Settings, Source, resolve
 from ralph.state import State
 
 _SUFFIX = "_PROGRESS.md"
+_HEAD_BYTES = 4_096
+"""In which a progress file names its plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,11 @@ class Plan:
     path: Path
     """The plan itself, which may be gone."""
     progress_path: Path
+
+    @property
+    def label(self) -> str:
+        """Its name; that of its progress file where the two differ, as a copy's does."""
+        return self.name if self.progress_path.name == self.name + _SUFFIX else self.progress_path.name
 
     @property
     def state(self) -> State:
@@ -39,27 +46,38 @@ class Plan:
 
 
 def find(word: str, progress_file: str | None = None) -> Plan:
-    """The plan that is meant by its file, by its name, or by its progress file. Raises RalphError when none is."""
-    path = Path(word)
+    """The plan that is meant by its file, by its name, or by its progress file. Raises RalphError when none is.
+
+    Unlike a run it also looks beside the plan: who only wants to know may be anywhere.
+    """
+    path = next((one for one in (Path(word), Path(f"{word}.md")) if word and one.is_file()), Path(word))
+    if not word and progress_file is not None:
+        return of_progress_file(Path(progress_file))
     if path.name.endswith(_SUFFIX) and path.is_file() and progress_file is None:
         return of_progress_file(path)
-    plan = next((one for one in (path, Path(f"{word}.md")) if one.is_file()), path)
-    name = plan.name.removesuffix(".md")
-    progress_path = _progress_path(plan, progress_file) or Path(name + _SUFFIX)
-    if not plan.is_file() and not progress_path.is_file():
+    name = path.name.removesuffix(".md")
+    here, beside = Path(name + _SUFFIX), path.with_name(name + _SUFFIX)
+    progress_path = _progress_path(path, progress_file) or (here if here.is_file() or not beside.is_file() else beside)
+    if not path.is_file() and not progress_path.is_file():
         raise RalphError(
             f"{word}: there is no such plan here, and no {progress_path}; ralph status lists what there is"
         )
-    return Plan(name=name, path=plan, progress_path=progress_path)
+    return Plan(name=name, path=path, progress_path=progress_path)
 
 
 def here() -> list[Plan]:
-    """Those whose progress file lies in this folder, by name."""
+    """Those whose progress file lies in this folder, or is named by a plan or by the settings of this folder."""
     found = sorted(path for path in Path().glob(f"*{_SUFFIX}") if path.is_file())
-    elsewhere = _progress_path(Path(), None)
-    if elsewhere is not None and elsewhere.is_file() and elsewhere not in found:
-        found.append(elsewhere)
+    naming = [path for path in sorted(Path().glob("*.md")) if path not in found and _names_its_file(path)]
+    named = (_progress_path(path, None) for path in [*naming, Path()])
+    found += dict.fromkeys(path for path in named if path is not None and path.is_file() and path not in found)
     return [of_progress_file(path) for path in found]
+
+
+def _names_its_file(plan: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return _FILE.encode() in plan.read_bytes()
+    return False
 
 
 def of_progress_file(path: Path) -> Plan:
@@ -67,10 +85,15 @@ def of_progress_file(path: Path) -> Plan:
     name = path.name.removesuffix(_SUFFIX)
     plan = path.with_name(f"{name}.md")
     with contextlib.suppress(OSError, ValueError):
-        if named := progress.parse(path.read_bytes()).plan:
+        if named := progress.parse(_head(path)).plan:
             plan = Path(named)
             name = plan.name.removesuffix(".md")
     return Plan(name=name, path=plan, progress_path=path)
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
 
 
 def settings(plan: Path, names: Sequence[str], given: Sequence[Given] = ()) -> Settings:

@@ -7,7 +7,8 @@ from ralph.judge import Iteration, Judgement, Verification
 from ralph.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
-from ralph.verdict import Stop
+from ralph.state import Death
+from ralph.verdict import Reason, Stop
 from ralph.waiting import Wait
 
 Record = dict[str, object]
@@ -23,6 +24,8 @@ class Identity:
     iteration: int
     now: float
     """Seconds since 1970."""
+    agent: str = ""
+    """The name of its program."""
 
     def line(self, event: str, *, success: bool, message: str, **more: object) -> Record:
         """A line of the journal; times in seconds, costs in US dollars."""
@@ -58,6 +61,7 @@ def of_iteration(
         cost_at_least=turn.at_least,
         tokens=None if turn.tokens is None else asdict(turn.tokens),
         context=None if turn.context is None else round(turn.context, 4),
+        agent=by.agent,
         model=turn.model,
         pays=turn.pays,
         tasks={
@@ -77,6 +81,16 @@ def of_death(by: Identity, transcript: str) -> Record:
     return by.line(
         "iteration", success=False, message="ralph was killed", ended="died", counted=False, transcript=transcript
     )
+
+
+def unfinished(begun: Death, message: str) -> Record:
+    """An iteration that nobody has judged yet; it stands in no journal."""
+    try:
+        now = begun.record.stat().st_mtime
+    except OSError:
+        now = 0.0
+    by = Identity(run=begun.run, mode=begun.mode, iteration=begun.iteration, now=now)
+    return by.line("iteration", success=False, message=message, ended="", counted=False, transcript=begun.record.name)
 
 
 def of_wait(by: Identity, wait: Wait) -> Record:
@@ -99,6 +113,11 @@ def of_verification(by: Identity, command: str, verified: Verification, files: F
         duration_s=took_s,
         output=files.output.name,
     )
+
+
+def of_failed_start(by: Identity, why: str) -> Record:
+    """A run that came to no iteration, because something that it needs is missing."""
+    return by.line("run", success=False, message=why, ended=Reason.HOPELESS.name.lower(), iterations=0)
 
 
 def of_run(by: Identity, run: Run, stop: Stop, now: Progress) -> Record:

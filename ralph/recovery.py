@@ -32,10 +32,18 @@ def _is_written_down(death: Death, state: State) -> bool:
     return any(about.items() <= record.items() for record in last(state.journal, 1))
 
 
+def _last_words_at(death: Death) -> float:
+    """When it died, as far as anybody knows."""
+    try:
+        return death.record.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
 def _mourn(death: Death, told: Told) -> None:
     told.screen.complain(
         f"ralph: the run before was killed in iteration {death.iteration}; its record is {death.record}"
     )
-    by = records.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=time.time())
+    by = records.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=_last_words_at(death))
     with contextlib.suppress(OSError):  # a full disk is said where it matters
         told.journal.append(records.of_death(by, death.record.name))

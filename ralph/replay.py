@@ -17,14 +17,21 @@ def say(line: str) -> None:
     print(plain(line))
 
 
+def view(*, verbose: bool, pays: bool) -> View:
+    """What shows a transcript here; words are wrapped to a terminal's width."""
+    width = size().columns if is_terminal(1) else None
+    return View(say, width=width, pays=pays, detail=Detail.of(quiet=False, verbose=verbose))
+
+
 class Replay:
     """Shows the transcript at `path`, and with it what the agent wrote to its standard error."""
 
-    def __init__(self, path: Path, *, verbose: bool) -> None:
+    def __init__(self, path: Path, shown: View) -> None:
         self.path = path
         self._at = {path: 0, path.with_suffix(".err"): 0}
-        width = size().columns if is_terminal(1) else None
-        self._stream = Stream(View(say, width=width, pays=True, detail=Detail.of(quiet=False, verbose=verbose)))
+        shown.begin()
+        self._stream = Stream(shown)
+        self.quiet = shown.quiet
 
     def more(self) -> None:
         """Shows what is new."""

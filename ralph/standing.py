@@ -7,7 +7,7 @@ from ralph.history import Record, stamp, text
 from ralph.lock import Holder
 from ralph.progress import Progress
 from ralph.state import Death
-from ralph.verdict import Limits, Reason, Tallies, verdict
+from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
 from ralph.words import moment
 
 _WORK_REMAINS = 3
@@ -24,6 +24,8 @@ class Standing:
     """As a run's: 0 done, 3 work remains, 4 a person is needed."""
     until: float | None = None
     """Until when it waits, in seconds since 1970."""
+    stop: Stop | None = None
+    """Why the next start ends at once."""
 
     def phrase(self, now: float) -> str:
         """The state, with the time where it waits for one."""
@@ -42,6 +44,8 @@ class Evidence:
     """The run that works on it now."""
     unjudged: Death | None
     """The iteration that was begun and not judged; while a run works, the running one."""
+    verifying: bool
+    """What it did is being verified, or was when ralph died."""
     limits: Limits
 
 
@@ -58,32 +62,43 @@ def standing(seen: Evidence, now: float) -> Standing:
         return _at_rest(seen)
     if stop.reason is Reason.DONE and seen.unjudged:
         return Standing(state="unchecked", why="ralph was killed before it could look at RALPH_DONE")
-    state = stop.reason.label if stop.reason in (Reason.DONE, Reason.BLOCKED) else "stopped"
-    return Standing(state=state, why=stop.why, code=stop.reason.code)
+    state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
+    return Standing(state=state, why=stop.why, code=stop.reason.code, stop=stop)
 
 
 def _running(seen: Evidence, now: float) -> Standing:
     last = seen.last[-1] if seen.last else {}
+    if seen.unjudged:
+        what = f"{seen.unjudged.mode}, iteration {seen.unjudged.iteration}" + ", verifying" * seen.verifying
+        return Standing(state="running", why=what)
     if last.get("event") == "wait" and (until := stamp(last, "until")) > now:
         return Standing(state="waiting", why=text(last, "message"), until=until)
-    what = f"{seen.unjudged.mode}, iteration {seen.unjudged.iteration}" if seen.unjudged else ""
-    return Standing(state="running", why=what)
+    return Standing(state="running")
 
 
 def _at_rest(seen: Evidence) -> Standing:
     """Work remains and nobody works: how the last run ended."""
     if seen.unjudged:
         why = f"ralph was killed in iteration {seen.unjudged.iteration} of {seen.unjudged.mode}"
-        return Standing(state="stopped", why=why)
-    run = next((record for record in reversed(seen.last) if record.get("event") == "run"), {})
+        return Standing(state="stopped", why=why + ", while it was verified" * seen.verifying)
+    if not seen.last:
+        begun = seen.progress is not None and seen.progress.ticked > 0
+        return Standing(state="stopped", why="no run is on record here") if begun else Standing(state="new")
+    run = seen.last[-1]
     reason = reason_of(run)
     if reason is None:
-        return Standing(state="new" if not seen.last else "stopped")
+        return Standing(state="stopped", why=f"ralph was killed {_when_killed(run)}")
     if reason is Reason.ONCE and run.get("mode") == "plan":
         return Standing(state="planned")
     if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
         return Standing(state="stopped", why=f"the last run ended {reason.label}, which the file says no more")
     return Standing(state="stopped", why=ending(run))
+
+
+def _when_killed(last: Record) -> str:
+    if text(last, "ended") == "died":
+        return f"in iteration {last.get('iteration')} of {text(last, 'mode')}"
+    return "while it waited" if last.get("event") == "wait" else "between two iterations"
 
 
 def ending(run: Record) -> str:
@@ -94,4 +109,4 @@ def ending(run: Record) -> str:
 
 def reason_of(run: Record) -> Reason | None:
     """Why that run ended; None when the record does not say."""
-    return Reason.__members__.get(text(run, "ended").upper())
+    return Reason.__members__.get(text(run, "ended").upper()) if run.get("event") == "run" else None

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import history, journal, lock, plans
-from ralph.display.rows import clipped
+from ralph import directives, history, journal, lock, plans, said
+from ralph.display.rows import clipped, columns
 from ralph.errors import RalphError
-from ralph.history import Row, Sums
+from ralph.history import Record, Row, Sums
 from ralph.lock import Holder
+from ralph.notices import next_move, tasks
 from ralph.plans import Plan
 from ralph.progress import Progress
 from ralph.standing import Evidence, Standing, standing
@@ -24,6 +25,7 @@ from ralph.words import counted, moment, since, usd
 _TAIL = 30
 """Newest records that are looked at; among them is how the last run ended, unless a newer one goes on."""
 _LAST = 5
+_WHY_COLUMNS = 60
 _CODES = (4, 3, 0)
 """Of several plans the first of these that one has."""
 
@@ -36,42 +38,76 @@ class Seen:
     progress: Progress | None
     standing: Standing
     holder: Holder | None
+    """Who works on it."""
+    other: Holder | None
+    """Who else works in its tree, so that no run of it can start."""
     sums: Sums
-    rows: Sequence[Row]
+    last: Sequence[Record]
+    """The newest records of its journal."""
     moved: float | None
     """When something happened last, in seconds since 1970."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """Its last iterations."""
+        return list(history.rows(self.last))[-_LAST:]
 
 
 def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
     """Prints how it stands; the exit code says it too: 0 done, 3 work remains, 4 a person is needed."""
     now = time.time()
-    holder = lock.holder(lock.working_tree(Path.cwd()))
     if word is not None or progress_file is not None:
-        seen = look(plans.find(word or "", progress_file), holder, now)
+        seen = look(plans.find(word or "", progress_file), now)
         _print([json.dumps(_told(seen, whole=True), ensure_ascii=False)] if as_json else _whole(seen, now))
         return seen.standing.code
-    found = [look(plan, holder, now) for plan in plans.here()]
+    found = [_look_or_say(plan, now) for plan in _all()]
     if not found:
         raise RalphError(f"no progress file in {Path.cwd()}; ralph PLAN starts one, -C DIR looks elsewhere")
     if as_json:
         _print([json.dumps([_told(seen, whole=False) for seen in found], ensure_ascii=False)])
     else:
         _print(_table(found, now))
-    return next((code for code in _CODES if any(seen.standing.code == code for seen in found)), 0)
+    return next(code for code in _CODES if any(seen.standing.code == code for seen in found))
 
 
-def look(plan: Plan, holder: Holder | None, now: float) -> Seen:
-    """What there is to say about a plan; `holder` is who holds the lock of its working tree."""
+def _all() -> list[Plan]:
+    """The plans of this folder, with the one that is worked on here, whose progress file may be missing just now."""
+    found = plans.here()
+    holder = lock.holder(lock.working_tree(Path.cwd()))
+    if holder and holder.progress and Path(holder.progress) not in {plan.progress_path.resolve() for plan in found}:
+        path = Path(holder.progress)
+        if path.parent == Path.cwd() or not path.name.endswith("_PROGRESS.md"):
+            name = holder.plan.removesuffix(".md")
+            found.append(Plan(name=name, path=Path(holder.plan), progress_path=Path(os.path.relpath(path))))
+    return found
+
+
+def _look_or_say(plan: Plan, now: float) -> Seen:
+    """One that cannot be read does not hide the others."""
+    try:
+        return look(plan, now)
+    except RalphError as error:
+        standing = Standing(state="unreadable", why=error.message)
+        return Seen(
+            plan=plan, progress=None, standing=standing, holder=None, other=None, sums=Sums(), last=[], moved=None
+        )
+
+
+def look(plan: Plan, now: float) -> Seen:
+    """What there is to say about a plan. Raises RalphError when its files cannot be read."""
     progress, state = plan.read(), plan.state
-    last = journal.last(state.journal, _TAIL)
-    if holder is not None and holder.progress != os.path.realpath(plan.progress_path):
-        holder = None
+    holder, other = _holders(plan)
     unjudged = state.died()
+    try:
+        last, sums = journal.last(state.journal, _TAIL), history.sums(state.journal)
+    except OSError as error:
+        raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
     evidence = Evidence(
         progress=progress,
         last=last,
         holder=holder,
         unjudged=unjudged,
+        verifying=unjudged is not None and unjudged.record.with_suffix(".verify.log").exists(),
         limits=_limits(plan, progress, last),
     )
     return Seen(
@@ -79,24 +115,35 @@ def look(plan: Plan, holder: Holder | None, now: float) -> Seen:
         progress=progress,
         standing=standing(evidence, now),
         holder=holder,
-        sums=history.sums(state.journal),
-        rows=list(history.rows(last)),
+        other=other,
+        sums=sums,
+        last=last,
         moved=_moved(last, plan.progress_path, *([unjudged.record] if unjudged else [])),
     )
 
 
-def _limits(plan: Plan, progress: Progress | None, last: Iterable[history.Record]) -> Limits:
+def _holders(plan: Plan) -> tuple[Holder | None, Holder | None]:
+    """Who works on this plan, and who else in its tree, or in the one that we are in."""
+    me = os.path.realpath(plan.progress_path)
+    trees = {lock.working_tree(place) for place in (Path.cwd(), Path(me).parent)}
+    found = [holder for tree in trees if (holder := lock.holder(tree))]
+    mine = next((holder for holder in found if holder.progress == me), None)
+    return mine, None if mine else next(iter(found), None)
+
+
+def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Limits:
     """What decides whether the next start would have anything to do; looked up only where it matters."""
     if progress is None or not (progress.done or progress.spent_usd):
         return Limits()
-    verified = any(record.get("event") == "verify" for record in last)  # the command line may have asked for it
-    with contextlib.suppress(RalphError):
-        said = plans.settings(plan.path, ["RALPH_VERIFY", "RALPH_MAX_TOTAL_COST"])
-        return Limits(verify=verified or said.verify is not None, max_total_cost_usd=said.max_total_cost)
-    return Limits(verify=verified)
+    newest = history.text(last[-1], "run") if last else ""
+    verified = any(record.get("event") == "verify" and record.get("run") == newest for record in last)
+    with contextlib.suppress(RalphError, OSError):
+        settings = said.everywhere([], directives.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
+        return Limits(verify=verified or settings.verify is not None, max_total_cost_usd=settings.max_total_cost)
+    return Limits(verify=verified)  # the command line of the last run may have asked for it
 
 
-def _moved(last: Sequence[history.Record], *touched: Path) -> float | None:
+def _moved(last: Sequence[Record], *touched: Path) -> float | None:
     times = [history.stamp(record) for record in last[-1:]]
     for path in touched:
         with contextlib.suppress(OSError):
@@ -111,46 +158,48 @@ def _print(lines: Iterable[str]) -> None:
 
 def _table(found: Sequence[Seen], now: float) -> list[str]:
     """A line each, the columns under each other; on a terminal cut to its width."""
-    names = max(len(seen.plan.name) for seen in found)
-    states = max(len(seen.standing.phrase(now)) for seen in found)
+    cells = [(plain(seen.plan.label), seen.standing.phrase(now)) for seen in found]
+    names, states = (max(map(columns, column)) for column in zip(*cells, strict=True))
     width = size().columns if is_terminal(1) else None
-    lines = (
-        f"{seen.plan.name:<{names}}  {seen.standing.phrase(now):<{states}}  {' · '.join(_parts(seen, now))}".rstrip()
-        for seen in found
-    )
-    return [line if width is None else clipped(plain(line), width) for line in lines]
+    lines = []
+    for seen, (name, state) in zip(found, cells, strict=True):
+        why = [clipped(seen.standing.why, _WHY_COLUMNS)] if seen.standing.why else []
+        before = f"{name}{' ' * (names - columns(name))}  {state}{' ' * (states - columns(state))}"
+        line = plain(f"{before}  {' · '.join([*why, *_figures(seen, now)])}")
+        lines.append(line if width is None else clipped(line, width))
+    return lines
 
 
-def _parts(seen: Seen, now: float) -> list[str]:
-    parts = [_tasks(seen.progress)]
+def _figures(seen: Seen, now: float) -> list[str]:
+    parts = [tasks(seen.progress)] if seen.progress else ["no progress file"]
     if seen.sums.iterations:
         parts.append(counted(seen.sums.iterations, "iteration"))
     if seen.sums.cost_usd is not None:
         parts.append(usd(seen.sums.cost_usd, at_least=seen.sums.cost_at_least))
-    if seen.moved is not None:
-        parts.append(since(seen.moved, now))
-    return [*parts, *([seen.standing.why] if seen.standing.why else [])]
-
-
-def _tasks(progress: Progress | None) -> str:
-    return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress and progress.tasks else "no tasks"
+    return [*parts, *([since(seen.moved, now)] if seen.moved is not None else [])]
 
 
 def _whole(seen: Seen, now: float) -> list[str]:
     why = f": {seen.standing.why}" if seen.standing.why else ""
-    parts = [part for part in _parts(seen, now) if part != seen.standing.why]
-    lines = [f"{seen.plan.name} · {seen.standing.phrase(now)}{why}", " · ".join(parts)]
+    lines = [f"{seen.plan.name} · {seen.standing.phrase(now)}{why}", " · ".join(_figures(seen, now))]
     if seen.holder:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
+    if seen.other:
+        lines.append(f"another run works in this tree: {seen.other}")
+    if seen.standing.stop and (move := next_move(seen.standing.stop, seen.plan.progress_path.name)):
+        lines.append(f"to go on, {move}")
+    answer = lines[0]
     lines += [f"  [{task.mark}] {task.text}" for task in (seen.progress.tasks if seen.progress else ())]
-    if seen.rows:
+    if rows := seen.rows:
         lines += ["", "The last iterations:"]
-        lines += [f"  {moment(row.at, now)}  {row.summary}" for row in seen.rows[-_LAST:]]
+        lines += [f"  {moment(row.at, now)}  {row.summary}" for row in rows]
+    if is_terminal(1) and len(lines) >= size().lines:
+        lines += ["", answer]  # the first line has scrolled away
     return lines
 
 
 def _told(seen: Seen, *, whole: bool) -> dict[str, Any]:
-    """The same for a program. Times in seconds since 1970, costs in US dollars."""
+    """The same for a program. Times in seconds since 1970, but `since` as people here write it; costs in US dollars."""
     progress = seen.progress
     told: dict[str, Any] = {
         "plan": seen.plan.name,
@@ -164,11 +213,16 @@ def _told(seen: Seen, *, whole: bool) -> dict[str, Any]:
         "cost_usd": seen.sums.cost_usd,
         "cost_at_least": seen.sums.cost_at_least,
         "moved": seen.moved,
-        "holder": {"pid": seen.holder.pid, "since": seen.holder.since} if seen.holder else None,
+        "holder": _holder(seen.holder),
+        "other_holder": _holder(seen.other),
     }
     if whole:
         told["task_list"] = (
             [{"text": task.text, "mark": task.mark, "done": task.done} for task in progress.tasks] if progress else []
         )
-        told["last"] = [{"at": row.at, "summary": row.summary, "success": row.success} for row in seen.rows[-_LAST:]]
+        told["last"] = [{"at": row.at, "summary": row.summary, "success": row.success} for row in seen.rows]
     return told
+
+
+def _holder(holder: Holder | None) -> dict[str, Any] | None:
+    return {"pid": holder.pid, "plan": holder.plan, "since": holder.since} if holder else None

@@ -70,7 +70,7 @@ def _enter(_context: click.Context, _option: click.Parameter, folder: str | None
 
 _FOLDER = click.option(*options.FOLDER, metavar="DIR", expose_value=False, callback=_enter, help="look there")
 _PLAN = click.argument("plan", shell_complete=completion.plans)
-_FILE = click.option("--progress-file", metavar="FILE", help="where the plan's state is, if not beside you")
+_FILE = click.option("--progress-file", metavar="FILE", help="the progress file, if not <plan>_PROGRESS.md")
 _JSON = click.option("--json", "as_json", is_flag=True, help="for a program")
 
 

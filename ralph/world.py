@@ -266,7 +266,13 @@ class RealWorld:
 
     @property
     def _identity(self) -> records.Identity:
-        return records.Identity(run=self._job.run_id, mode=self.run.mode, iteration=self.run.iterations, now=self.now())
+        return records.Identity(
+            run=self._job.run_id,
+            mode=self.run.mode,
+            iteration=self.run.iterations,
+            now=self.now(),
+            agent=Path(self._settings.agent[0]).name,
+        )
 
     def _write_down(self, record: Mapping[str, object]) -> None:
         """Adds it to the journal, with the sums of the plan, so that its last line is enough to know them."""

@@ -105,6 +105,30 @@ def test_a_plan_in_another_folder_is_offered_with_its_folder(there: Project) -> 
     assert in_bash(there, f"ralph {there.root}/plans/au") == [f"{there.root}/plans/auth.md"]
 
 
+def test_bash_gets_names_that_it_need_not_quote(there: Project) -> None:
+    """Typed in a real one, since its own quoting is at stake."""
+    (there.root / "my plans").mkdir()
+    (there.root / "my plans" / 'deep "o$te.md').write_text("# Deep\n")
+    bash = there.start_tty(command=("bash", "--norc", "-i"), env={"PS1": "$ "})
+    bash.type(f"{setup_of('bash')}\necho re'ady'\n")
+    eventually(lambda: "ready" in bash.screen)
+    bash.type("ralph my\t")
+    eventually(lambda: "ralph my\\ plans/" in bash.screen)
+    bash.type("\t--dry-run > out\n")
+    eventually(lambda: (there.root / "out").exists() and bash.screen.rstrip().endswith("$"))
+    assert 'deep "o$te.md' in (there.root / "out").read_text()
+    bash.type("exit\n")
+    bash.wait()
+
+
+def test_plans_are_looked_for_where_c_leads(there: Project) -> None:
+    sub = there.root / "sub"
+    sub.mkdir()
+    (sub / "deep.md").write_text("# Deep\n")
+    for line in ("ralph -C sub de", "ralph status -C sub de", "ralph log -C sub d"):
+        assert in_bash(there, line) == ["deep.md"], line
+
+
 def test_tab_changes_nothing(there: Project) -> None:
     before = sorted(Path(there.root).rglob("*"))
     in_bash(there, "ralph feature.md build ")

@@ -144,6 +144,36 @@ def test_without_any_iteration_it_says_so(project: Project) -> None:
     assert "feature: no iteration yet" in run.stderr
 
 
+def test_what_was_verified_at_a_start_is_listed(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert project.build("--verify", "true").code == 0
+    agent.story()
+    run = project.ralph("log", "feature")
+    assert (run.code, "no iteration yet" in run.stderr) == (2, True)
+    assert "verified before the first iteration: passed" in run.stdout
+
+
+def test_why_a_claim_was_refused_is_shown(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(writes_done=True))
+    project.build("--max-iterations", "1")
+    assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "1")
+
+
+def test_commits_that_are_gone_are_missed_by_name(night: Project) -> None:
+    night.git("update-ref", "-d", "HEAD")
+    night.git("reflog", "expire", "--expire=now", "--all")
+    night.git("gc", "-q", "--prune=now")
+    run = night.ralph("log", "feature", "3", "--diff")
+    assert run.code == 1
+    assert "iteration 3: its commits are not here any more" in run.stderr
+
+
+def test_commits_are_found_from_another_folder(night: Project, tmp_path: Path) -> None:
+    run = night.ralph("log", str(night.root / "feature_PROGRESS.md"), "3", "--diff", cwd=tmp_path)
+    assert "change a" in run.stdout
+
+
 def test_a_transcript_that_was_rotated_away_is_missed_by_name(night: Project) -> None:
     for folder in night.state_folders:
         for file in (folder / "transcripts").glob("*.jsonl"):
@@ -218,7 +248,12 @@ def test_following_ends_when_ralph_is_killed(project: Project, agent: Agent) -> 
     eventually(lambda: "Words." in follower.stdout)
     running.process.kill()
     running.process.wait()
-    assert follower.wait().code == 0
+    seen = follower.wait()
+    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 1")
+    listed = log(project)
+    assert "1  " in listed
+    assert "#1 · ralph was killed · not counted" in listed
+    assert "Words." in log(project, "last")
 
 
 def test_who_follows_leaves_with_ctrl_c_and_the_run_goes_on(project: Project, agent: Agent) -> None:

@@ -21,7 +21,7 @@ USED = {
 HEAD = {"timestamp", "event", "run", "mode", "iteration", "success", "message", "sums"}
 LINES = {
     "iteration": HEAD
-    | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays"}
+    | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays", "agent"}
     | {"tasks", "commits", "changed", "transcript", "summary", "refused", "waited_s"},
     "wait": HEAD | {"why", "until", "planned_s"},
     "verify": HEAD | {"command", "duration_s", "output"},

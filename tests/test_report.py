@@ -319,3 +319,12 @@ def test_the_times_are_the_readers(project: Project, agent: Agent) -> None:
         at = history.stamp({"timestamp": stamps[0]})
         assert f"<td>{time.strftime('%m-%d %H:%M', time.gmtime(at + ahead))}<td>" in text
         assert f"Times are in {re.split('[-0]', zone)[0]}." in text
+
+
+def test_time_that_no_iteration_follows_is_counted_too() -> None:
+    """A night of waiting that Ctrl+C ended, and a claim that was verified at a start."""
+    lines = records([EVENTFUL[3]], waited_s=4000.0 + 7200, ended="interrupted", message="SIGINT")
+    lines.append({**lines[0], "event": "verify", "iteration": 0, "success": True, "duration_s": 90})
+    text = made(lines)
+    assert "waiting 3h06m" in text
+    assert "verifying 1m30s" in text

@@ -1,8 +1,8 @@
 """How it stands, at a glance: each state in a line, in JSON and in the exit code. And it only looks."""
 
 import json
-import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project, eventually, paced, progress_text
-from stories import Agent, at_limit, fails, init, marks, raw, step, waits_for
+from leaps import leaping
+from ralph_driver import COMMAND, Project, eventually, paced, progress_text
+from stories import Act, Agent, at_limit, fails, init, marks, raw, step, waits_for
+
+from ralph.display.rows import columns
 
 
 def told(project: Project, *words: str) -> dict[str, Any]:
@@ -62,6 +65,36 @@ def killed(project: Project, agent: Agent) -> None:
     killed_while(project, agent)
 
 
+def killed_in_a(event: str, *options: str, story: Act) -> Callable[[Project, Agent], None]:
+    """ralph is killed at rest, after an older run that ended in another way."""
+
+    def happens(project: Project, agent: Agent) -> None:
+        project.has_tasks("one", "two")
+        agent.story(step(), story)
+        assert project.build("--max-iterations", "1").code == 3
+        running = project.start("feature.md", "build", *options)
+        eventually(lambda: project.journal()[-1]["event"] == event and state(project)[1] != "build, iteration 1")
+        running.process.kill()
+        running.process.wait()
+        eventually(lambda: told(project)["holder"] is None)
+
+    return happens
+
+
+def verified_once(project: Project, agent: Agent) -> None:
+    """A verify command that is asked no more."""
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True), step(writes_done=True))
+    assert project.build("--verify", "false", "--max-iterations", "1").code == 3
+    assert project.build().code == 0
+
+
+def verified_by_the_template(project: Project, _agent: Agent) -> None:
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_build.md").write_text("{# RALPH_VERIFY: false #}\nBuild it.\n")
+    project.has_tasks("x one", status="RALPH_DONE")
+
+
 def killed_after_the_claim(project: Project, agent: Agent) -> None:
     project.has_tasks("x one")
     agent.story(step(writes_done=True, after=[marks("on"), waits_for("never")]))
@@ -103,8 +136,23 @@ def verified_by_the_plan(project: Project, _agent: Agent) -> None:
         ),
         pytest.param(
             plain_run(lambda agent: agent.story(raw(init(), exit_code=1)), "--agent", "/nowhere/claude"),
-            ("new", "", 3),
+            ("stopped", "cannot go on: the agent /nowhere/claude is not there", 3),
             id="a run that came to no iteration",
+        ),
+        pytest.param(
+            words("x one", "two", status="IN_PROGRESS"), ("stopped", "no run is on record", 3), id="from afar"
+        ),
+        pytest.param(
+            killed_in_a("wait", story=at_limit()), ("stopped", "killed while it waited", 3), id="killed in a wait"
+        ),
+        pytest.param(
+            killed_in_a("iteration", "--delay", "10m", story=step()),
+            ("stopped", "killed between two iterations", 3),
+            id="killed in a pause",
+        ),
+        pytest.param(verified_once, ("done", "", 0), id="done, and verified no more"),
+        pytest.param(
+            verified_by_the_template, ("unchecked", "once the verify command", 3), id="verified by its template"
         ),
         pytest.param(
             words("one", status="RALPH_STOP"), ("stopped", "RALPH_STOP stands in", 3), id="a person said stop"
@@ -151,6 +199,57 @@ def test_a_run_is_seen_at_work_from_another_terminal(project: Project, agent: Ag
     agent.let("go")
     assert running.wait().code == 0
     assert told(project)["holder"] is None
+
+
+def test_what_is_done_is_seen_to_be_verified(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True))
+    running = project.start("feature.md", "--verify", "until test -e go; do sleep 0.05; done")
+    eventually(lambda: told(project)["why"] == "build, iteration 1, verifying")
+    (project.root / "go").touch()
+    assert running.wait().code == 0
+
+
+def test_a_run_is_seen_from_elsewhere_and_while_its_file_is_gone(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    for name in ("feature.md", "feature_PROGRESS.md", "feature"):
+        seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
+        assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
+    text = project.progress.read_text()
+    project.progress.unlink()
+    (line,) = project.ralph("status").stdout.splitlines()
+    assert line.startswith("feature  running  build, iteration 1 · no progress file")
+    project.progress.write_text(text)
+    agent.let("go")
+    assert running.wait().code == 0
+
+
+def test_who_else_holds_the_tree_is_said(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    (project.root / "other.md").write_text("# Other\n")
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build")
+    eventually(lambda: agent.reached("on"))
+    out = project.ralph("status", "other.md").stdout
+    assert re.search(rf"another run works in this tree: feature.md since .* \(pid {running.pid}\)", out)
+    agent.let("go")
+    assert running.wait().code == 0
+
+
+def test_a_wait_that_was_cut_short_by_a_clock_is_over(project: Project, agent: Agent) -> None:
+    """Its time is still to come, but an iteration runs."""
+    project.has_tasks("one")
+    agent.story(at_limit(), step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "build", command=leaping())
+    eventually(lambda: agent.reached("on"))
+    assert told(project)["state"] == "running"
+    agent.let("go")
+    assert running.wait().code == 0
 
 
 def test_another_plan_of_the_tree_is_not_taken_for_the_one_that_runs(project: Project, agent: Agent) -> None:
@@ -202,7 +301,7 @@ def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> 
     figures = [re.sub(r"\d+s ago", "0s ago", line) for line in run.stdout.splitlines()]
     assert figures == [
         "auth     done     1/1 tasks · 0s ago",
-        "feature  stopped  1/2 tasks · 2 iterations · $1.61 · 0s ago · limit reached: max-iterations is 2",
+        "feature  stopped  limit reached: max-iterations is 2 · 1/2 tasks · 2 iterations · $1.61 · 0s ago",
     ]
     assert run.code == 3
 
@@ -237,7 +336,38 @@ def test_a_plan_is_shown_with_its_tasks_and_its_last_iterations(project: Project
     assert [line.split(" ")[0] for line in last] == ["#3", "#4", "#5", "#6", "#7"]
 
 
-@pytest.mark.parametrize("word", ["feature.md", "feature", "feature_PROGRESS.md", "./feature.md"])
+def test_what_a_person_can_do_is_said(project: Project) -> None:
+    project.has_tasks("one", status="RALPH_BLOCKED: which database?")
+    assert (
+        "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
+        in project.ralph("status", "feature").stdout
+    )
+
+
+def test_a_copy_is_told_from_its_original(project: Project) -> None:
+    project.has_tasks("one")
+    (project.root / "old_PROGRESS.md").write_text(project.progress_text)
+    names = [line.split()[0] for line in project.ralph("status").stdout.splitlines()]
+    assert names == ["feature", "old_PROGRESS.md"]
+
+
+def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step())
+    project.build("--max-iterations", "1")
+    (project.root / "other_PROGRESS.md").write_text(progress_text("x one", status="RALPH_DONE", plan="other"))
+    (folder,) = project.state_folders
+    (folder / "journal.jsonl").unlink()
+    (folder / "journal.jsonl").mkdir()
+    run = project.ralph("status")
+    assert [line.split()[:2] for line in run.stdout.splitlines()] == [["feature", "unreadable"], ["other", "done"]]
+    for words in (["status", "feature"], ["log", "feature"], ["report", "feature"]):
+        run = project.ralph(*words)
+        assert (run.code, "Traceback" in run.stderr) == (1, False), run.stderr
+        assert "journal.jsonl: cannot be read: Is a directory" in run.stderr
+
+
+@pytest.mark.parametrize("word", ["feature.md", "feature", "feature_PROGRESS.md", "feature_PROGRESS", "./feature.md"])
 def test_a_plan_is_found_by_each_of_its_names(project: Project, word: str) -> None:
     project.has_tasks("one")
     assert project.ralph("status", word).stdout.startswith("feature · new")
@@ -337,9 +467,17 @@ def test_names_and_tasks_cannot_drive_the_terminal(project: Project) -> None:
 
 def test_on_a_terminal_each_line_stays_one(project: Project) -> None:
     project.has_tasks("one", status="RALPH_BLOCKED: " + "why " * 50)
-    (line,) = project.ralph_tty("status").stdout.splitlines()
-    assert len(line) <= 80
-    assert line.endswith("…")
+    (project.root / "夜の計画_PROGRESS.md").write_text(progress_text("終わる" * 30, plan="夜の計画"))
+    for line in project.ralph_tty("status").stdout.splitlines():
+        assert columns(line) <= 80
+        assert "…" in line or "夜" in line
+    assert "夜の計画  new" in project.ralph("status").stdout
+
+
+def test_where_the_answer_scrolls_away_it_is_said_again(project: Project) -> None:
+    project.has_tasks(*map(str, range(100)))
+    lines = project.ralph_tty("status", "feature").stdout.splitlines()
+    assert lines[0] == lines[-1] == "feature · new"
 
 
 LIGHT = """
@@ -374,9 +512,6 @@ def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent,
 
 def test_a_reader_that_leaves_ends_it_in_silence(project: Project) -> None:
     project.has_tasks(*map(str, range(5000)))
-    read, write = os.pipe()
-    running = project.start_into(write, "status", "feature")
-    os.close(write)
-    os.read(read, 10)
-    os.close(read)
-    assert running.wait(20) in (0, 1, 3)
+    command = ["bash", "-c", f"{shlex.join([*COMMAND, 'status', 'feature'])} | head -1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(command, cwd=project.root, env=project.env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("feature · new\n", "", 1)

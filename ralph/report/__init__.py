@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from ralph import files, history, journal, lock, plans, status
+from ralph import files, history, journal, plans, status
 from ralph.errors import RalphError
 from ralph.history import Record, Sums
 from ralph.plans import Plan
@@ -46,7 +46,7 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
 def _known(plan: Plan) -> Known:
     records = _records(plan.state.journal)
     now = time.time()
-    seen = status.look(plan, lock.holder(lock.working_tree(Path.cwd())), now)
+    seen = status.look(plan, now)
     if not records and seen.progress is None:
         raise RalphError(f"{plan.name}: nothing to report: no {plan.progress_path}, and no run that is recorded here")
     return Known(

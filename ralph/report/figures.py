@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ralph.history import Record, Row, stamp, text
+from ralph.history import Record, Row, number, stamp, text
 from ralph.report.scale import whole_step
 from ralph.standing import reason_of
 from ralph.turn import Outcome
@@ -58,12 +58,17 @@ class Totals:
         return self.agent_s + self.waiting_s + self.verifying_s
 
 
-def totals(rows: Sequence[Row]) -> Totals:
-    """The sums of these iterations."""
+def totals(rows: Sequence[Row], records: Sequence[Record] = ()) -> Totals:
+    """The sums of these iterations, with what the records tell of waits and verifications that none followed."""
+    waited = {text(record, "run"): number(record, "waited_s") for record in records if record.get("event") == "run"}
+    verified_s = [number(record, "duration_s") for record in records if record.get("event") == "verify"]
     return Totals(
         agent_s=sum(row.took_s for row in rows),
-        waiting_s=sum(row.waited_s for row in rows),
-        verifying_s=sum(row.verified_s for row in rows),
+        waiting_s=max(
+            sum(row.waited_s for row in rows),
+            sum(row.waited_s for row in rows if row.run not in waited) + sum(waited.values()),
+        ),
+        verifying_s=sum(verified_s) if verified_s else sum(row.verified_s for row in rows),
         commits=sum(row.commits for row in rows),
         added=sum(row.added for row in rows),
         removed=sum(row.removed for row in rows),

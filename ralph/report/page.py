@@ -46,7 +46,7 @@ class Known:
 def page(known: Known) -> bytes:
     """The page, in UTF-8."""
     rows = known.rows
-    parts, all_, of = groups(rows), totals(rows), runs(known.records, rows)
+    parts, all_, of = groups(rows), totals(rows, known.records), runs(known.records, rows)
     shown = _newest(of)
     tasks = known.progress.tasks if known.progress else ()
     text = _template().render(
