@@ -3,12 +3,12 @@
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ralph import __version__, files, lock, start
-from ralph.checks import agent, hidden, limits, login, machine, plan, project, repository, settings, told
+from ralph.checks import agent, cron, hidden, limits, login, machine, plan, project, repository, settings, told
 from ralph.checks.check import Check, of_error
 from ralph.checks.settings import Basis
 from ralph.errors import RalphError
@@ -17,16 +17,17 @@ from ralph.terminal import plain
 from ralph.words import counted
 
 Look = Callable[[], Check | list[Check]]
+Hide = Callable[[str], str]
 
 
 def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
-    """Looks at everything and says what it saw; 1 when something would keep a run from working, else 0."""
+    """Looks at everything and says what it saw; 1 when something needs mending, else 0."""
     if asked.folder is not None:
         start.change_to(asked.folder)
     basis = settings.basis(asked)
     hide = hidden.hider(basis.given)
     seen = []
-    for found in _checks(asked, basis, live=live):
+    for found in _checks(basis, hide, live=live):
         check = replace(found, said=hide(found.said), remedy=hide(found.remedy))
         seen.append(check)
         if not as_json:
@@ -36,21 +37,20 @@ def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     return 1 if bad else 0
 
 
-def _checks(asked: Asked, basis: Basis, *, live: bool) -> Iterator[Check]:
+def _checks(basis: Basis, hide: Hide, *, live: bool) -> Iterator[Check]:
     """Everything, from what matters most; one check that fails does not keep the others from being made."""
     yield _version()
-    for name, look in _looks(asked, basis, live=live).items():
+    for name, look in _looks(basis, hide, live=live).items():
         yield from _guarded(name, look)
 
 
-def _looks(asked: Asked, basis: Basis, *, live: bool) -> dict[str, Look]:
+def _looks(basis: Basis, hide: Hide, *, live: bool) -> dict[str, Look]:
     said, begun = basis.settings, basis.start
     tree = lock.working_tree(Path.cwd())
-    words = [*said.agent, *asked.agent_arguments]
-    line = ["ralph", basis.asked.plan or "PLAN", asked.mode]
+    rest = basis.asked.agent_arguments
     looks: dict[str, Look] = {
         "agent": lambda: agent.version(said),
-        "login": lambda: login.login(said, asked.agent_arguments, live=live),
+        "login": lambda: login.login(said, rest, live=live),
         "rights": lambda: agent.rights(said),
         "nested": agent.nested,
         "settings": lambda: settings.said_settings(basis),
@@ -58,16 +58,16 @@ def _looks(asked: Asked, basis: Basis, *, live: bool) -> dict[str, Look]:
         "progress": lambda: plan.progress_file(begun) if begun else [],
         "lock": lambda: plan.free(tree),
         "git": lambda: _git(tree, basis),
-        "disk": lambda: machine.disk([tree, files.state_home(), machine.temporary()]),
+        "disk": lambda: machine.disk([tree, files.state_home()]),
         "state": lambda: machine.writable("state", files.state_home(), "set XDG_STATE_HOME elsewhere"),
-        "temporary": lambda: machine.writable("temporary", machine.temporary(), "set TMPDIR elsewhere"),
+        "temporary": machine.temporary,
         "verify": lambda: limits.verify_found(said),
         "limits": lambda: limits.bounds(said),
         "env file": told.env_file,
         "channel": lambda: told.told(live=live),
         "heartbeat": lambda: told.heartbeat(said, live=live),
-        "project": lambda: project.loaded(words),
-        "cron": lambda: agent.cron(said, line),
+        "project": lambda: project.loaded([*said.agent, *rest]),
+        "cron": lambda: cron.cron(said, basis.asked, hide),
     }
     return looks
 
@@ -108,10 +108,10 @@ def _shown(check: Check) -> str:
     return _MARKS[check.level] + "\n     ".join(lines)
 
 
-def _verdict(bad: Sequence[str]) -> str:
-    if not bad:
+def _verdict(bad: Iterable[str]) -> str:
+    if not (names := list(dict.fromkeys(bad))):
         return "A run would find what it needs."
-    return f"{counted(len(bad), 'thing')} would keep a run from working: {', '.join(dict.fromkeys(bad))}."
+    return f"{counted(len(names), 'thing')} {'needs' if len(names) == 1 else 'need'} mending: {', '.join(names)}."
 
 
 def _as_json(seen: Sequence[Check]) -> str:

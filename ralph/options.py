@@ -1,13 +1,14 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ralph import completion
 from ralph.errors import RalphError
-from ralph.settings import ON_COMMAND_LINE, Given, Source
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Source
 
 if TYPE_CHECKING:
     from ralph.start import Asked
@@ -88,3 +89,24 @@ def _given(variable: str, text: str, where: str) -> Given:
     if not text.strip():
         raise RalphError(f"{where}: is empty")
     return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
+
+
+def arguments(asked: "Asked") -> list[str]:
+    """The words after `ralph` that ask for the same, in the folder that it changed to."""
+    given: dict[str, str] = {}
+    for one in asked.given:
+        given.setdefault(BY_VARIABLE[one.variable].name, one.text)  # the first of a setting is the one that counts
+    said = [word for name, text in given.items() for word in (f"--{name}", text)]
+    return [_as_plan(asked.plan), asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
+
+
+def shown(asked: "Asked", hide: Callable[[str], str]) -> str:
+    """The command line that asks for the same, for people; `hide` makes of a text one without secrets."""
+    return hide(shlex.join(["ralph", *map(hide, arguments(asked))]))  # in words, as quotes within quotes confuse it
+
+
+def _as_plan(name: str) -> str:
+    """The name as a word that is neither a verb nor an option."""
+    from ralph.verbs import VERBS  # noqa: PLC0415 - which is made of what is here
+
+    return f"./{name}" if name in (*VERBS, "help") or name.startswith("-") else name

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -165,6 +166,13 @@ def only_own_programs(project: Project) -> None:
     project.env["PATH"] = str(programs(project))
 
 
+def behind_another(project: Project) -> None:
+    second = project.home / "second"
+    shutil.copytree(programs(project), second)
+    project.env["PATH"] += f":{second}"
+    program("claude", "#!/gone\n")(project)
+
+
 def has_no_name(project: Project) -> None:
     (project.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
 
@@ -191,10 +199,28 @@ AGENT = [
     case("a claude without a version", lambda p: claude_says(p, version="hi"), "warning", "agent", "says no version"),
     case("a claude that fails", program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "bad", "agent", "3: broken"),
     case("a claude whose interpreter is gone", program("claude", "#!/gone\n"), "bad", "agent", "#! line"),
+    case("one behind another that cannot start", behind_another, "ok", "agent", "2.1.197 at /", "/second/claude"),
     case("not inside of another claude", nothing, "ok", "nested"),
     case("inside of another claude", sets(CLAUDECODE="1"), "warning", "nested", "unset CLAUDECODE"),
-    case("a short PATH of cron", nothing, "warning", "cron", "no claude", "bin:/usr/bin:/bin ralph feature.md build"),
-    case("an agent by its path", nothing, "ok", "cron", args="--agent /bin/cat"),
+    case(
+        "a short PATH of cron",
+        nothing,
+        "warning",
+        "cron",
+        "no claude",
+        "/bin:/usr/bin:",
+        ":/bin ralph feature.md build",
+    ),
+    case("an agent by its path", nothing, "warning", "cron", "has no ralph -> ", args="--agent /bin/cat"),
+    case("a setting cron does not know", sets(RALPH_DELAY="4s"), "warning", "cron", "no RALPH_DELAY", "--delay 4s"),
+    case(
+        "a verify program cron would not find",
+        program("mine", "#!/bin/sh\n"),
+        "warning",
+        "cron",
+        "no mine",
+        args="--verify mine",
+    ),
     case(
         "a script whose interpreter cron would not find",
         all_of(program("mynode", "#!/bin/sh\n"), has("mine", "#!/usr/bin/env mynode\n", 0o755)),
@@ -307,6 +333,14 @@ MACHINE = [
 TOLD = [
     case("no channel", nothing, "warning", "channel", "none is set up", "ralph notify setup"),
     case("a channel", sets(RALPH_SLACK_WEBHOOK_URL="https://x.example/y"), "ok", "channel", "slack", "not tried"),
+    case(
+        "a channel cron does not know",
+        sets(RALPH_SLACK_WEBHOOK_URL="https://x.example/y"),
+        "warning",
+        "channel",
+        "RALPH_SLACK_WEBHOOK_URL: only in this environment",
+        "/.ralph.env",
+    ),
     case("half a channel", sets(RALPH_TELEGRAM_CHAT_ID="1"), "warning", "channel", "TELEGRAM_BOT_TOKEN is not set"),
     case("a notify script", sets(RALPH_CUSTOM_NOTIFY_SCRIPT="/bin/true"), "ok", "channel", "custom is set up"),
     case(
@@ -314,6 +348,7 @@ TOLD = [
     ),
     case("a channel file that is none", has("~/.ralph/notify/x.toml", "["), "bad", "channel", "x.toml"),
     case("no monitor", nothing, "ok", "heartbeat", "no monitor"),
+    case("one cron does not know", sets(RALPH_HEARTBEAT_URL="http://x.example/y"), "warning", "heartbeat", "only in"),
     case("a monitor", sets(RALPH_HEARTBEAT_URL="http://x.example/y"), "ok", "heartbeat", "not tried"),
 ]
 PROJECT = [
@@ -400,17 +435,25 @@ def test_a_run_that_died(doctor: Doctor, patient: Project) -> None:
     assert not report.says("warning", "progress")
 
 
-def test_a_full_disk(doctor: Doctor, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "level", "name"),
+    [
+        pytest.param("XDG_STATE_HOME", "bad", "disk", id="where ralph writes"),
+        pytest.param("TMPDIR", "warning", "temporary", id="for temporary files, which the work may not need"),
+    ],
+)
+def test_a_full_disk(doctor: Doctor, tmp_path: Path, what: str, level: str, name: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
     if not AS_ROOT or not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("only root, and not in every container, can mount a small disk")
     try:
-        report = doctor("feature.md", env={"TMPDIR": str(disk)})
+        report = doctor("feature.md", env={what: str(disk)})
     finally:
         subprocess.run(["umount", disk], check=True)
-    assert report.says("bad", "disk", f"4 MB free in {disk}", "free some space"), report.of("disk")
+    assert report.says(level, name, f"4 MB free in {disk}", "free some space"), report.of(name)
+    assert report.code == (level == "bad")
 
 
 def test_what_may_not_be_written_to(patient: Project, no_override: list[str]) -> None:
@@ -421,7 +464,7 @@ def test_what_may_not_be_written_to(patient: Project, no_override: list[str]) ->
     assert (run.code, run.stderr) == (1, "")
     assert "BAD  progress: feature_PROGRESS.md is read-only" in run.stdout
     assert f"BAD  state: {patient.state} cannot be written to\n     set XDG_STATE_HOME elsewhere\n" in run.stdout
-    assert run.stdout.splitlines()[-1] == "2 things would keep a run from working: progress, state."
+    assert run.stdout.splitlines()[-1] == "2 things need mending: progress, state."
 
 
 def test_what_may_not_be_read_is_no_traceback(patient: Project, no_override: list[str]) -> None:
@@ -443,6 +486,8 @@ def test_all_that_is_wrong_with_the_settings_is_said_at_once(doctor: Doctor, pat
     report = doctor("feature.md", "--max-iterations", "0")
     assert len([level for level, _ in report.of("settings") if level == "bad"]) == 4, report.of("settings")
     assert report.says("ok", "limits", "at most 8h00m"), "what is right counts for the other checks"
+    last = patient.ralph("doctor", "feature.md").stdout.splitlines()[-1]
+    assert last == "1 thing needs mending: settings.", "once, however much is wrong with them"
 
 
 def test_without_a_plan_it_looks_at_the_rest(doctor: Doctor) -> None:
@@ -457,16 +502,38 @@ def test_a_plan_is_known_by_its_name_too(doctor: Doctor, patient: Project) -> No
     assert doctor("feature").says("ok", "progress", "1/2 tasks")
 
 
-def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
-    program("ralph", '#!/bin/sh\npwd; command -v claude; echo "$@"\n')(patient)
+@pytest.mark.parametrize("plan", ["../feature.md", "./status", "./-x.md"])
+def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project, plan: str) -> None:
+    program("ralph", "#!/bin/sh\npwd; command -v claude; printf '%s\\n' \"$@\"\n")(patient)
     folder = patient.root / "100% 'mine'"
-    folder.mkdir()
-    (text,) = [text for _, text in doctor("../feature.md", "plan", "-C", str(folder)).of("cron")]
+    has(f"{folder.name}/{plan}", "Do.")(patient)
+    options = ["--max-time", "3h", "--verify", "true && git --version"]
+    rest = ["--", "--add-dir", "../x"]
+    env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
+    (text,) = [text for _, text in doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")]
+    assert ("RALPH_MAX_COST" in text, "RALPH_MAX_TIME" in text) == (True, False), "what decides, and is lost"
     line = text.partition("in the crontab: ")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), "../feature.md plan"], line
+    words = [plan, "build", *options, "--max-iterations", "7", "--max-cost", "5", *rest]
+    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
+
+
+def test_a_ralph_that_cron_would_not_find_either(patient: Project) -> None:
+    """One that was called by its path, which is not on this PATH."""
+    folder = patient.home / "venv"
+    has("~/venv/ralph", f"#!{sys.executable}\nfrom ralph.cli import main\nmain()\n", 0o755)(patient)
+    run = patient.ralph("doctor", command=[str(folder / "ralph")])
+    assert "no ralph" in run.stdout, run.text
+    assert f":{folder}:" in run.stdout, run.text
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
+def test_cron_does_not_know_of_the_sandbox(doctor: Doctor, patient: Project) -> None:
+    assert doctor().says("warning", "cron", "no IS_SANDBOX", "&& IS_SANDBOX=1 PATH=")
+    has("~/.claude/settings.json", '{"env": {"IS_SANDBOX": "1"}}')(patient)
+    assert not doctor().says("warning", "cron", "IS_SANDBOX"), "claude finds that file from cron too"
 
 
 def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
@@ -509,8 +576,11 @@ def test_the_folder_may_be_named(patient: Project) -> None:
 # Live: requests go out, one of them to the model.
 
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "total_cost_usd": 0.0021}
-ERROR = {**OK, "is_error": True, "result": "Not logged in · Please run /login", "total_cost_usd": 0}
+ERROR = {**OK, "is_error": True, "result": "API Error: 400 no such thing", "total_cost_usd": 0}
+KEY = {**ERROR, "result": "Invalid API key", "api_error_status": 401}
+MODEL = {**ERROR, "result": "It may not exist", "api_error_status": 404}
 LIMIT = {**ERROR, "result": "You've hit your session limit", "api_error_status": 429}
+NETWORK = {**ERROR, "result": "API Error: Unable to connect to API (ConnectionRefused)"}
 BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["Reached maximum"]}
 
 
@@ -518,12 +588,14 @@ BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "err
     ("answer", "level", "words"),
     [
         pytest.param((OK, 0), "ok", ("claude answered, for $0.0021",), id="it answers"),
-        pytest.param(([{"type": "system"}, OK], 0), "ok", ("for $0.0021",), id="it answers with all its events"),
-        pytest.param((ERROR, 1), "bad", ("Not logged in", "claude setup-token"), id="it is not logged in"),
+        pytest.param((KEY, 1), "bad", ("Invalid API key (", "log in", "claude setup-token"), id="its key is none"),
+        pytest.param((MODEL, 1), "bad", ("not exist (", "-> choose another --model"), id="there is no such model"),
+        pytest.param((ERROR, 1), "bad", ("400 no such thing", "start claude"), id="it says an error"),
         pytest.param((LIMIT, 1), "warning", ("session limit", "a run waits"), id="its limit is reached"),
+        pytest.param((NETWORK, 1), "warning", ("Unable to connect", "a run waits"), id="there is no network"),
         pytest.param((BUDGET, 1), "bad", ("Reached maximum",), id="it says errors in a list"),
         pytest.param(("error: unknown option", 1), "bad", ("unknown option",), id="it says no result"),
-        pytest.param(("", 7), "bad", ("nothing, and ended with 7",), id="it says nothing"),
+        pytest.param(("", 7), "bad", ("exited with 7",), id="it says nothing"),
     ],
 )
 def test_a_cheap_call(
@@ -534,7 +606,7 @@ def test_a_cheap_call(
     assert report.says(level, "login", *words), report.of("login")
     assert report.code == (level == "bad")
     asked = path.with_name("claude.log").read_text()
-    assert asked.startswith("1 0 -p --dangerously-skip-permissions --output-format json --max-turns 1 ")
+    assert asked.startswith("1 0 -p --dangerously-skip-permissions --verbose --output-format stream-json ")
     assert asked.endswith("--model sonnet --verbose\n"), "the model and the words of a run"
 
 
@@ -568,23 +640,45 @@ def test_a_monitor_that_is_gone(doctor: Doctor, patient: Project, serve: Callabl
 SECRET = "s3cr3t-never-to-be-seen"
 
 
-@pytest.mark.parametrize("live", [pytest.param([], id="at rest"), pytest.param(["--live"], id="live")])
-@pytest.mark.parametrize("form", [pytest.param([], id="in words"), pytest.param(["--json"], id="as JSON")])
-def test_no_line_shows_a_secret(
-    patient: Project, serve: Callable[..., Server], live: list[str], form: list[str]
-) -> None:
+FORMS = [
+    f"GH_TOKEN={SECRET.upper()} make",
+    f"tool --api-key {SECRET} --password='{SECRET} {SECRET}'",
+    f"curl -H 'Authorization: Bearer {SECRET}' -H 'Authorization: {SECRET}' -H 'X-Api-Key: {SECRET}'",
+    f"curl -u me:{SECRET} https://me:{SECRET}@x.example/{SECRET}",
+    "tool a/n/o/t/h/e/r",
+]
+"""How a command may hold it."""
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param([], id="at rest"), pytest.param(["--live", "--json"], id="live, as JSON")]
+)
+def test_no_line_shows_a_secret(patient: Project, serve: Callable[..., Server], how: list[str]) -> None:
     hook = serve(Answer(status=403, body=f"not {SECRET}")).url(f"/{SECRET}")
     claude_says(patient, result={**ERROR, "result": f"Invalid key {SECRET}"}, exit_code=1, version=f"{KNOWN} {SECRET}")
     has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
-    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET, "RALPH_TELEGRAM_CHAT_ID": "1"}
-    patient.env["RALPH_WEBHOOK_URL"] = f"no-address/{SECRET}"
+    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
+    patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
     has(".claude/settings.json", hooks(SECRET, env={"A": SECRET}, apiKeyHelper=SECRET))(patient)
-    plan_says(f"RALPH_VERIFY: GH_TOKEN={SECRET.upper()} make")(patient)
-    said = [patient.ralph("doctor", "feature.md", *live, *form).text]
-    patient.env["RALPH_HEARTBEAT_URL"] = f"also-{SECRET[::-1]}"
-    said += [patient.ralph("doctor", "feature.md", *form).text]
+    said = [patient.ralph("doctor", "feature.md", *how, "--heartbeat-url", hook).text]
+    patient.env |= {"RALPH_HEARTBEAT_URL": f"also-{SECRET[::-1]}"}
+    said += [patient.ralph("doctor", "feature.md", *how[1:]).text]
     assert all("heartbeat" in one and "***" in one for one in said)
     assert not [line for one in said for line in one.splitlines() if SECRET in line.lower() or SECRET[::-1] in line]
+
+
+@pytest.mark.parametrize("command", FORMS)
+def test_no_command_shows_a_secret(doctor: Doctor, command: str) -> None:
+    report = doctor("--verify", command, env={"A_TOKEN": "a/n/o/t/h/e/r", "SOME_PAT": "another"})
+    seen = [text for name in ("settings", "verify", "cron") for _, text in report.of(name)]
+    assert all("***" in text for text in seen)
+    assert not [text for text in seen if SECRET in text.lower() or "a/n/o/t/h/e/r" in text]
+
+
+@pytest.mark.parametrize("harmless", ["python -u run.py", "git log x:y", "KEY_FILE=~/.ssh/id make", "set -u; make"])
+def test_what_is_no_secret_is_shown(doctor: Doctor, harmless: str) -> None:
+    report = doctor("--verify", harmless, env={"A_KEY": "/home/me/.ssh/id"})
+    assert report.says("ok", "settings", f"verify {harmless} ("), report.of("settings")
 
 
 @pytest.fixture
@@ -624,7 +718,7 @@ def test_the_real_claude_has_a_key_that_is_none(doctor: Doctor, serve: Callable[
     error = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
     server = serve(Answer(status=401, body=json.dumps(error)))
     report = doctor("--live", env={"ANTHROPIC_BASE_URL": server.url("")})
-    assert report.says("bad", "login", "Invalid API key", "/login"), report.of("login")
+    assert report.says("bad", "login", "Invalid API key", "-> log in"), report.of("login")
     assert report.code == 1
 
 
@@ -633,6 +727,14 @@ def test_the_real_claude_is_not_logged_in(doctor: Doctor, patient: Project) -> N
     del patient.env["ANTHROPIC_API_KEY"]
     report = doctor("--live")
     assert report.says("bad", "login", "Not logged in", "/login"), report.of("login")
+
+
+@pytest.mark.usefixtures("real")
+def test_the_real_claude_has_no_network(doctor: Doctor) -> None:
+    """Which a run waits for."""
+    report = doctor("--live")
+    assert report.says("warning", "login", "Unable to connect", "a run waits"), report.of("login")
+    assert report.code == 0
 
 
 @pytest.mark.usefixtures("real")

@@ -1,8 +1,8 @@
 """The agent: found, of a version that was measured, and willing to start here."""
 
+import contextlib
 import os
 import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -17,8 +17,8 @@ MEASURED = (2, 1, 197)
 """What the facts about claude in this project were measured with."""
 _OLD = (2, 1, 0)
 _VERSION_S = 30.0
-_CRON_PATH = "/usr/bin:/bin"
-"""What cron gives on Debian and its kin, on Fedora and on macOS, if the crontab says nothing."""
+_SANDBOX = ("IS_SANDBOX", "CLAUDE_CODE_BUBBLEWRAP")
+"""Names that tell claude that it is in a sandbox; only exactly 1 does."""
 
 
 def agent_found(settings: Settings) -> Check:
@@ -48,8 +48,22 @@ def version(settings: Settings) -> Check:
 
 
 def _where(settings: Settings) -> str:
-    program = settings.agent[0]
-    return f"{program.rpartition('/')[2]} at {shutil.which(program)}"
+    name = settings.agent[0]
+    return f"{name.rpartition('/')[2]} at {program(name)}"
+
+
+def program(name: str) -> str | None:
+    """The one that is started: of those on the PATH the first whose #! line, if it has one, leads to something."""
+    found = [one for folder in os.get_exec_path() if (one := shutil.which(name, path=folder))]
+    return next((one for one in found if all(map(shutil.which, interpreter(one)[:1]))), next(iter(found), None))
+
+
+def interpreter(program: str) -> list[str]:
+    """The words of its #! line."""
+    with contextlib.suppress(OSError), Path(program).open("rb") as file:
+        if file.read(2) == b"#!":
+            return file.readline(200).decode(errors="replace").split()
+    return []
 
 
 def _judged(words: str, where: str) -> Check:
@@ -76,18 +90,21 @@ def rights(settings: Settings) -> list[Check]:
         return []
     if os.geteuid():
         return [Check(name="rights", ok=True, said=f"user {os.geteuid()}, who is not root")]
-    if sandbox := _sandbox():
+    if sandbox := _told_by_file() or next(iter(told_by_environment(settings)), ""):
         return [Check(name="rights", ok=True, said=f"root, and claude is told by {sandbox} that this is a sandbox")]
     said = "you are root, and claude refuses to run without asking for root"
     remedy = "use an account of its own, or in a container: export IS_SANDBOX=1 (in the crontab too)"
     return [Check(name="rights", ok=False, said=said, remedy=remedy)]
 
 
-def _sandbox() -> str:
-    """What tells claude that it is in a sandbox; only exactly 1 does."""
-    names = ("IS_SANDBOX", "CLAUDE_CODE_BUBBLEWRAP")
-    if told := next((name for name in names if os.environ.get(name) == "1"), ""):
-        return told
+def told_by_environment(settings: Settings) -> list[str]:
+    """The names without which claude would refuse to run for root."""
+    if os.geteuid() or not agent.is_claude(settings.agent) or _told_by_file():
+        return []
+    return [name for name in _SANDBOX if os.environ.get(name) == "1"][:1]
+
+
+def _told_by_file() -> str:
     folder = os.environ.get("CLAUDE_CONFIG_DIR")
     path = (Path(folder) if folder else files.home() / ".claude") / "settings.json"
     return str(path) if project.table(path, "env").get("IS_SANDBOX") == "1" else ""
@@ -99,39 +116,3 @@ def nested() -> Check:
         return Check(name="nested", ok=True, said="not inside of another claude")
     said = "CLAUDECODE is set: this runs inside of another claude, and some versions refuse that"
     return Check(name="nested", ok=False, said=said, remedy="unset CLAUDECODE", obstacle=False)
-
-
-def cron(settings: Settings, words: list[str]) -> list[Check]:
-    """Whether the agent would be found from cron, where the PATH is short; `words` are those of the run."""
-    first = shutil.which(settings.agent[0])
-    if first is None:
-        return []
-    needs = ["ralph", "git", settings.agent[0], *_interpreter(Path(first))]
-    lost = [name for name in needs if shutil.which(name) and not shutil.which(name, path=_CRON_PATH)]
-    lost = [name for name in lost if "/" not in name]
-    if not lost:
-        return [Check(name="cron", ok=True, said=f"what a run needs is on cron's PATH, {_CRON_PATH}")]
-    said = f"cron's PATH is {_CRON_PATH}, where there is no {' and no '.join(lost)}"
-    remedy = f"in the crontab: {_line(needs, words)}"
-    return [Check(name="cron", ok=False, said=said, remedy=remedy, obstacle=False)]
-
-
-def _line(needs: list[str], words: list[str]) -> str:
-    """The command of a crontab line for this folder; cron takes a % for the end of it."""
-    found = {os.path.dirname(shutil.which(name) or "") for name in needs if "/" not in name}  # noqa: PTH120 - strings
-    here = [os.path.abspath(one) for one in os.environ.get("PATH", "").split(":") if one in found]  # noqa: PTH100
-    path = ":".join(dict.fromkeys([*filter(None, here), *_CRON_PATH.split(":")]))
-    sandbox = "IS_SANDBOX=1 " if os.environ.get("IS_SANDBOX") == "1" and not os.geteuid() else ""
-    line = f"cd {shlex.quote(str(Path.cwd()))} && {sandbox}PATH={shlex.quote(path)} {shlex.join(words)}"
-    return line.replace("%", r"\%")
-
-
-def _interpreter(program: Path) -> list[str]:
-    """The program that `#!/usr/bin/env NAME` asks for."""
-    try:
-        with program.open("rb") as file:
-            first = file.readline(200)
-    except OSError:
-        return []
-    found = re.match(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)", first)
-    return [found[1].decode()] if found else []

@@ -16,7 +16,7 @@ class Check:
     remedy: str = ""
     """What to do when it is not ok."""
     obstacle: bool = True
-    """Whether a run could not start or work while it is not ok; else it deserves a word."""
+    """Whether it needs mending before a run while it is not ok; else it deserves a word."""
 
     @property
     def level(self) -> str:

@@ -34,7 +34,7 @@ def verify_found(settings: Settings) -> Check:
     if settings.verify is None:
         return Check(name="verify", ok=True, said="no command is set; done is what the agent and the task list say")
     shown = " ".join(settings.verify.split())
-    word = _first_word(settings.verify)
+    word = first_word(settings.verify)
     if word is None or _is_command(word):
         return Check(name="verify", ok=True, said=shown)
     written_later = word.startswith((".", "~", "/")) or "/" in word
@@ -47,7 +47,7 @@ def verify_found(settings: Settings) -> Check:
     )
 
 
-def _first_word(command: str) -> str | None:
+def first_word(command: str) -> str | None:
     """The program that a shell command begins with; None when only a shell could tell."""
     try:
         words = shlex.split(command, comments=True)

@@ -1,15 +1,15 @@
 """Whether claude is logged in, by one cheap call when that is wanted; else who would pay."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ralph import agent
 from ralph.checks.check import Check
-from ralph.process import Finished, call
+from ralph.process import Ended, Finished, How, call
 from ralph.settings import Settings
+from ralph.stream import Event, Stream
+from ralph.turn import Outcome, Turn
 from ralph.words import duration
 
 _CALL_S = 120.0
@@ -20,13 +20,12 @@ _PAYS = {
 }
 _NOBODY = "no key in the environment, so that claude's own login pays"
 _CHEAP = (
-    *("-p", "--dangerously-skip-permissions", "--output-format", "json", "--max-turns", "1"),
+    *("-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json", "--max-turns", "1"),
     *("--tools", "", "--strict-mcp-config", "--settings", '{"disableAllHooks": true}'),
     *("--no-session-persistence", "--system-prompt", "Answer with one word."),
 )
 """Measured: 1.5 kB go out, in place of 116; no hook runs, no server is started, no session is kept."""
-_PASSES = (408, 429, 500, 502, 503, 504, 529)
-_LOG_IN = "start claude and /login; for cron `claude setup-token` makes a CLAUDE_CODE_OAUTH_TOKEN"
+_FOR_CRON = "; for cron `claude setup-token` makes a CLAUDE_CODE_OAUTH_TOKEN"
 
 
 def login(settings: Settings, extra: Sequence[str], *, live: bool) -> list[Check]:
@@ -51,33 +50,37 @@ def _who(name: str) -> str:
 
 
 def _judged(done: Finished, pays: str) -> Check:
-    """What came of the call; that `subtype` says success means nothing."""
+    """What came of the call, as a run would judge it."""
     if done.timed_out:
         said = f"claude gave no answer within {duration(_CALL_S)}"
         return Check(name="login", ok=False, said=said, remedy="is the network there? see status.claude.com")
-    result = _result(done.stdout)
-    cost = result.get("total_cost_usd")
-    cost_usd = cost if isinstance(cost, int | float) else 0.0
-    if result and not result.get("is_error") and done.code == 0:
-        return Check(name="login", ok=True, said=f"claude answered, for ${cost_usd:.4f}; {pays}")
-    passes = result.get("api_error_status") in _PASSES
-    said = f"claude says: {_words(result, done)} ({pays})"
-    remedy = "a run waits, or tries again later" if passes else _LOG_IN
-    return Check(name="login", ok=False, said=said, remedy=remedy, obstacle=not passes)
+    turn = _turn(done)
+    if turn.outcome is Outcome.OK:
+        return Check(name="login", ok=True, said=f"claude answered, for ${turn.cost_usd or 0:.4f}; {pays}")
+    passes = turn.outcome in (Outcome.TROUBLE, Outcome.LIMIT)
+    why, remedy = turn.why, "a run waits, or tries again later" if passes else "start claude here, and see"
+    if turn.outcome is Outcome.HOPELESS:
+        why, _, remedy = why.removesuffix(")").rpartition(" (")
+    if "log in" in remedy:
+        remedy += _FOR_CRON
+    return Check(name="login", ok=False, said=f"{why} ({pays})", remedy=remedy, obstacle=not passes)
 
 
-def _result(stdout: bytes) -> dict[str, Any]:
-    """The result that it printed; among all events when the agent's own words ask for those."""
-    try:
-        said = json.loads(stdout)
-    except (ValueError, RecursionError):
-        return {}
-    events = [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, dict)]
-    return next((one for one in reversed(events) if one.get("type") == "result"), {})
+def _turn(done: Finished) -> Turn:
+    stream = Stream(_Unheard())
+    stream.sees(done.stdout)
+    stream.complains(done.stderr)
+    ended = Ended(code=done.code, how=How.LEFT, shrunk=False, left_over=(), survivors=(), complaints=done.stderr)
+    return stream.turn(ended, 0)
 
 
-def _words(result: dict[str, Any], done: Finished) -> str:
-    errors = result.get("errors")
-    said = result.get("result") or (errors[0] if isinstance(errors, list) and errors else "")
-    text = str(said or (done.stderr.strip() or done.stdout.strip()).decode(errors="replace"))
-    return text.strip()[:300] or f"nothing, and ended with {done.code}"
+class _Unheard:
+    """Nobody is shown what it says."""
+
+    def show(self, event: Event) -> None: ...
+
+    def tell(self, line: str) -> None: ...
+
+    def quiet(self) -> None: ...
+
+    def ending(self) -> None: ...

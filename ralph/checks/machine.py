@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ralph.checks.check import Check
@@ -18,7 +19,7 @@ def disk(folders: Iterable[Path]) -> Check:
     if least >= _LITTLE_BYTES:
         return Check(name="disk", ok=True, said=f"{_size(least)} free at least, in {where}")
     said = f"{_size(least)} free in {where}"
-    remedy = "free some space; an agent that cannot write or commit works for nothing"
+    remedy = "free some space; who cannot write works for nothing"
     return Check(name="disk", ok=False, said=said, remedy=remedy, obstacle=least < _NO_BYTES)
 
 
@@ -38,9 +39,11 @@ def writable(name: str, folder: Path, remedy: str) -> Check:
     return Check(name=name, ok=True, said=f"{folder} can be written to")
 
 
-def temporary() -> Path:
-    """Where temporary files go; Python's own answer would write one to find out."""
-    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - the system's, nothing is written
+def temporary() -> Check:
+    """Whether temporary files can be made, and how many; the agent's work is elsewhere."""
+    folder = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - Python's own answer would write a file
+    there = writable("temporary", folder, "set TMPDIR elsewhere")
+    return replace(disk([folder]), name="temporary", obstacle=False) if there.ok else there
 
 
 def _device(place: Path) -> int:

@@ -12,10 +12,10 @@ from ralph.notices import tasks
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.settings import Settings, resolve
-from ralph.start import Early, Start, check_folder, check_same_plan
+from ralph.start import Start, check_folder, check_same_plan, ends_at_once
 from ralph.state import State
 from ralph.terminal import attended
-from ralph.verdict import Reason, Tallies, verdict
+from ralph.verdict import Reason
 
 _SAMPLE: dict[str, str | int | bool] = {
     "PLAN_FILE": "/plan.md",
@@ -70,8 +70,7 @@ def _end(start: Start, now: Progress) -> list[Check]:
     died = _state(start).died()
     if died is not None:
         said = f"the last run died in iteration {died.iteration}; a start clears up after it first"
-        found = _end_of(start, replace(now, done=False))
-        return [Check(name="progress", ok=True, said=said), *found]
+        return [Check(name="progress", ok=True, said=said), *_end_of(start, now)]
     return _end_of(start, now)
 
 
@@ -80,11 +79,11 @@ def _end_of(start: Start, now: Progress) -> list[Check]:
         said = f"ralph gave up: {now.blocked}"
         remedy = "a start from a terminal tries again; from cron it ends at once"
         return [Check(name="progress", ok=False, said=said, remedy=remedy, obstacle=False)]
-    stop = verdict(now, Tallies(), start.limits)
-    if stop is None:
+    early = ends_at_once(start, now, _state(start))
+    if early is None:
         return []
-    said, _, remedy = str(Early(start, now, stop)).partition("; ")
-    done = stop.reason is Reason.DONE
+    said, _, remedy = str(early).partition("; ")
+    done = early.stop.reason is Reason.DONE
     return [Check(name="progress", ok=False, said=f"{said}: a start ends at once", remedy=remedy, obstacle=not done)]
 
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ralph import channels, envfile, said
@@ -33,6 +33,7 @@ def told(*, live: bool) -> list[Check]:
     with ThreadPoolExecutor() as pool:  # one that is dead takes its time
         found = list(pool.map(lambda channel: look(channel, values), ready))
     found += [_half(channel, values) for channel in known if 0 < len(channel.missing(values)) < len(channel.needs)]
+    found += _only_here("channel", sorted(channels.settings_names(ready)))
     if not ready:
         what = "none is set up: nobody hears how a run ends"
         found.append(Check(name="channel", ok=False, said=what, remedy=_SET_UP, obstacle=False))
@@ -66,6 +67,16 @@ def _half(channel: Channel, values: Mapping[str, str]) -> Check:
     return Check(name="channel", ok=False, said=what, remedy=_SET_UP, obstacle=False)
 
 
+def _only_here(name: str, variables: Sequence[str]) -> list[Check]:
+    """What the environment says of them and no file does."""
+    kept = {entry.name for entry in envfile.read(said.home_file())[0]}
+    lost = [variable for variable in variables if os.environ.get(variable) and variable not in kept]
+    if not lost:
+        return []
+    what = f"{' and '.join(lost)}: only in this environment, which cron does not have"
+    return [Check(name=name, ok=False, said=what, remedy=f"write that into {said.home_file()}", obstacle=False)]
+
+
 def _notice() -> Notice:
     import socket  # noqa: PLC0415 - only who sends needs it
 
@@ -77,8 +88,8 @@ def heartbeat(settings: Settings, *, live: bool) -> list[Check]:
     """Whether the monitor, if there is one, can be reached; it takes that for a sign of life."""
     if settings.heartbeat_url is None:
         return [Check(name="heartbeat", ok=True, said="no monitor is told")]
-    if not live:
-        return [Check(name="heartbeat", ok=True, said="a monitor is told; not tried, --live does")]
-    if why := channels.fetch(settings.heartbeat_url):
+    why = channels.fetch(settings.heartbeat_url) if live else ""
+    if why:
         return [Check(name="heartbeat", ok=False, said=why, remedy="see --heartbeat-url")]
-    return [Check(name="heartbeat", ok=True, said="the monitor was told")]
+    how = "the monitor was told" if live else "a monitor is told; not tried, --live does"
+    return [Check(name="heartbeat", ok=True, said=how), *_only_here("heartbeat", ["RALPH_HEARTBEAT_URL"])]
