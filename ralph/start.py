@@ -186,10 +186,15 @@ def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock)
     check_same_plan(start, now)
     if held.dead_run():
         return None  # what it left running has to be ended, whatever the file says
+    return ends_at_once(start, now, state)
+
+
+def ends_at_once(start: Start, now: Progress, state: State) -> "Early | None":
+    """Why a start that finds this progress file has nothing to do; None when it has."""
     if now.blocked_by_ralph and attended():
         now = replace(now, blocked=None)
     if now.done and state.died() is not None:
-        now = replace(now, done=False)
+        now = replace(now, done=False)  # what a run wrote that died was never checked
     stop = verdict(now, Tallies(), start.limits)
     return None if stop is None else Early(start, now, stop)
 

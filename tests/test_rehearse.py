@@ -101,13 +101,14 @@ def test_nobodys_settings_and_git_count_nobody_is_told_and_nothing_is_left(plain
 
 
 QUICKER = "from ralph import cli; from ralph.rehearsal import of_sample; of_sample._PACE_S /= 5; cli.main()"
+FOR_A_QUICK_READER = (sys.executable, "-P", "-c", QUICKER)
 """A rehearsal for a person who reads five times as fast."""
 
 
 def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> None:
     """On a terminal, from a checkout that is found by a relative path."""
-    command = (sys.executable, "-P", "-c", QUICKER)
-    run = plain_project.start_tty("rehearse", command=command, cwd=CHECKOUT, env={"PYTHONPATH": "."}).wait(PATIENCE_S)
+    env = {"PYTHONPATH": "."}
+    run = plain_project.start_tty("rehearse", command=FOR_A_QUICK_READER, cwd=CHECKOUT, env=env).wait(PATIENCE_S)
     assert run.code == 0, run.stdout
     assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
     text = lines_only(run.stdout)
@@ -155,7 +156,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing(plain_project: Project) -> None:
 
 
 def test_a_closed_terminal_leaves_nothing(plain_project: Project) -> None:
-    running = plain_project.start_tty("rehearse")
+    running = plain_project.start_tty("rehearse", command=FOR_A_QUICK_READER)
     eventually(lambda: "▸ Write greeting.py" in running.screen, PATIENCE_S)
     running.hang_up()
     eventually(lambda: running.poll() is not None, PATIENCE_S)
@@ -288,11 +289,11 @@ def test_it_does_one_task_and_commits_just_that(project: Project) -> None:
     project.has_tasks("x one", "two & 'more' $(false)", "three")
     (project.root / "mine.txt").write_text("of a person, staged\n")
     project.git("add", "mine.txt")
-    assert calls(stand_in(project, "build")) == ["Read", "Read", "Bash", "Write", "Bash", "Bash", "Bash", "Edit"]
+    assert calls(stand_in(project, "build")) == ["Read", "Read", "Bash", "Write", "Bash", "Bash", "Edit"]
     assert project.git("show", "--name-only", "--format=%s").splitlines() == [
-        "Stand in for: two & 'more' $(false)",
+        "chore: stand in for two & 'more' $(false)",
         "",
-        "standin/02-two-more-false.md",
+        "standin-02-two-more-false.md",
     ]
     assert [task.done for task in parse(project.progress.read_bytes()).tasks] == [True, True, False]
     assert "\nIN_PROGRESS\n" in project.progress_text
@@ -302,7 +303,7 @@ def test_it_can_be_told_not_to_commit(project: Project) -> None:
     project.has_tasks("one")
     stand_in(project, "build", "--no-commit")
     assert project.git("log", "--format=%s") == "plan\n"
-    assert (project.root / "standin" / "01-one.md").exists()
+    assert (project.root / "standin-01-one.md").exists()
     assert "\nRALPH_DONE\n" in project.progress_text
 
 
@@ -317,10 +318,11 @@ def test_it_ticks_the_task_and_not_an_example_of_it(project: Project) -> None:
 def test_a_task_whose_commit_fails_stays_open(project: Project) -> None:
     project.has_tasks("one")
     before = project.progress_text
-    fake_git(project, 'case " $* " in *" commit "*) echo no commits today >&2; exit 1 ;; esac\nexec "$git" "$@"')
+    says = 'echo "fatal: no commits today\nsee elsewhere" >&2'
+    fake_git(project, f'case " $* " in *" commit "*) {says}; exit 1 ;; esac\nexec "$git" "$@"')
     last = stand_in(project, "build", code=1)[-1]
     assert last["is_error"]
-    assert last["result"].endswith(": no commits today")
+    assert last["result"].endswith(": fatal: no commits today")
     assert project.progress_text == before
 
 

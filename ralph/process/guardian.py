@@ -14,20 +14,24 @@ from pathlib import Path
 
 from ralph.process import signals
 from ralph.process.family import LOOK_EVERY_S, Family, Patience, end_agent, table
+from ralph.terminal import Taken
 
 
 class Guardian:
     """Starts watching when made; told of each agent; dismissed when ralph leaves in good order.
 
-    After a ralph that did not, it also removes the folder `litter`.
+    After a ralph that did not, it also cleans up the terminal that it had `taken`, and removes the folder `litter`.
     """
 
-    def __init__(self, *, mark: str, keep_open: int, litter: Path, patience: Patience) -> None:
+    def __init__(
+        self, *, mark: str, keep_open: int, litter: Path, patience: Patience, taken: Taken | None = None
+    ) -> None:
         family = Family(ralph=os.getpid(), mark=mark)  # before there is an agent
         listen, self._tell = os.pipe()
         child = os.fork()
         if child == 0:
-            _become_guardian({listen, keep_open}, lambda: _guard(listen, family, litter, patience))
+            kept = {listen, keep_open} | ({taken.fd} if taken else set())
+            _become_guardian(kept, lambda: _guard(listen, family, litter, patience, taken))
         os.close(listen)
         os.waitpid(child, 0)
 
@@ -60,13 +64,13 @@ def _let_go_of_everything_but(kept: set[int]) -> None:
     for fd in (0, 1, 2):
         os.dup2(nowhere, fd)
     below = 3
-    for fd in sorted(kept):
+    for fd in sorted(fd for fd in kept if fd >= below):
         os.closerange(below, fd)
         below = fd + 1
     os.closerange(below, 65536)
 
 
-def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> None:
+def _guard(listen: int, family: Family, litter: Path, patience: Patience, taken: Taken | None) -> None:
     agent, started, newest = 0, "", b""
     while True:
         ready, _, _ = select.select([listen], [], [], LOOK_EVERY_S)
@@ -82,13 +86,25 @@ def _guard(listen: int, family: Family, litter: Path, patience: Patience) -> Non
         if agent < 0:
             return
         started = _started(agent)
+    if taken:
+        taken.clean_up()  # before the shell's prompt, if it can be
     family.members()  # seen once more before the agent's end makes orphans of them
     try:
         if agent and started:
             end_agent(agent, lambda: _started(agent) == started, patience)
     finally:
         family.end(patience)
-        shutil.rmtree(litter, ignore_errors=True)
+        _remove(litter)
+
+
+def _remove(folder: Path) -> None:
+    """With the folders in it that are read-only, as a cache of modules may be."""
+    for place, names, _ in os.walk(folder):
+        for inner in (Path(place, name) for name in names):
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):
+                    inner.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _newest() -> bytes:

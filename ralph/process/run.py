@@ -15,6 +15,8 @@ from typing import BinaryIO
 from ralph.process import family, signals
 
 _GLANCE_S = 0.1
+_SHARED_S = 0.5
+"""Seconds within which a program leaves that got the terminal's Ctrl+C too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +109,20 @@ def _code(child: "subprocess.Popen[bytes]") -> int:
 
 
 def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> int:
-    """Runs a program in this terminal, which gives both of us the Ctrl+C; its exit code, negative for a signal."""
+    """Runs a program in this terminal; its exit code, negative for a signal.
+
+    It hears of each signal. Ctrl+C goes to both of us, so that one gets there only if it stays nevertheless: it may
+    have been sent to this process alone.
+    """
     sys.stdout.flush()
     child = subprocess.Popen(argv, env=env, cwd=cwd)
-    forwarded = False
+    forwarded = 0
     while child.poll() is None:
-        number = signals.interrupted()
-        if number is not None and number != signal.SIGINT and not forwarded:
+        for number, at in signals.received()[forwarded:]:
+            if number == signal.SIGINT and time.monotonic() - at < _SHARED_S:
+                break
             child.send_signal(number)
-            forwarded = True
+            forwarded += 1
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(_GLANCE_S)
     return child.returncode

@@ -67,6 +67,11 @@ def interrupted() -> int | None:
     return _received[0][0] if _received else None
 
 
+def received() -> list[tuple[int, float]]:
+    """Every signal that asked ralph to stop, and when, by time.monotonic()."""
+    return list(_received)
+
+
 def impatient() -> bool:
     """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)

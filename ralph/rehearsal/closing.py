@@ -11,12 +11,11 @@ from ralph.history import number, text
 from ralph.judge import Verification
 from ralph.progress import harmless_output
 from ralph.rehearsal.marked import Told
-from ralph.verdict import Reason, Stop
+from ralph.verdict import Reason
 from ralph.words import counted
 
 _LAST_LINES = 3
 """Of a command's output, those that are shown."""
-_HAPPENED, _WRONG, _LOOK = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG", "WORTH A LOOK"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,10 @@ class Rehearsed:
     """All that is known at the end."""
 
     takes: Sequence[Take]
-    early: Stop | None
-    """Why the start that was asked for ends at once."""
+    early: bool
+    """The start that was asked for ends at once."""
+    red: bool
+    """The verify command fails on the untouched copy, so that the starts were rehearsed without it."""
     told: Told
     channels: Sequence[str]
     """Those that are configured, by name."""
@@ -60,23 +61,25 @@ class Rehearsed:
 
     @property
     def _all(self) -> list[Check]:
-        return [*self.found, *_of_start(self.early), *_of_takes(self.takes, self.early), *_of_notices(self.told)]
+        return [*self.found, *_of_takes(self), *_of_notices(self.told)]
 
 
-def lines(rehearsed: Rehearsed) -> Iterator[str]:
-    """The closing, line by line."""
-    yield _HAPPENED
-    red = any(check.name == "verify" for check in rehearsed.wrong)
+def sections(rehearsed: Rehearsed) -> dict[str, list[str]]:
+    """The closing: lines by heading."""
+    wrong, look = list(_listed(rehearsed.wrong)), list(_listed(rehearsed.remarkable))
+    return {
+        "WHAT WOULD HAVE HAPPENED": list(_happened(rehearsed)),
+        "WHAT WOULD HAVE GONE WRONG": wrong or ["  nothing that a rehearsal can show"],
+        **({"WORTH A LOOK": look} if look else {}),
+    }
+
+
+def _happened(rehearsed: Rehearsed) -> Iterator[str]:
     for take in rehearsed.takes:
-        yield f"  {take}: {_outcome(take)}" + " · if the verify command passed" * (red and not take.once)
+        yield f"  {take}: {_outcome(take)}" + " · if the verify command passed" * (rehearsed.red and not take.once)
     if rehearsed.takes:
         yield f"  from cron: {_from_cron(rehearsed)}"
     yield from _notices(rehearsed.told, rehearsed.channels)
-    yield from ("", _WRONG)
-    yield from _listed(rehearsed.wrong) if rehearsed.wrong else ["  nothing that a rehearsal can show"]
-    if rehearsed.remarkable:
-        yield from ("", _LOOK)
-        yield from _listed(rehearsed.remarkable)
 
 
 def _listed(checks: Sequence[Check]) -> Iterator[str]:
@@ -108,14 +111,16 @@ def _ended(take: Take) -> str:
 
 def _from_cron(rehearsed: Rehearsed) -> str:
     """What later starts of the same command do."""
-    take, early = rehearsed.takes[-1], rehearsed.early
-    if any(check.name == "verify" for check in rehearsed.wrong) and not take.once:
+    take, ended = rehearsed.takes[-1], text(rehearsed.takes[-1].run, "ended")
+    if rehearsed.red and not take.once:
         return "each start goes on until the verify command passes"
-    if text(take.run, "ended") in _REMEDIES and take.code in (1, 4):
-        return "RALPH_BLOCKED is in the file; each later start ends at once with exit code 4, until you take it out"
+    if ended in _BLOCKS:
+        return (
+            f"after as many of these as {_BLOCKS[ended]} allows, RALPH_BLOCKED ends each start at once with exit code 4"
+        )
     if take.code == 0:
-        return "each start plans anew" if take.once else "it is done; each later start ends at once with exit code 0"
-    if take.code == 3 and early is None:
+        return "each start does it anew" if take.once else "it is done; each later start ends at once with exit code 0"
+    if take.code == 3 and not rehearsed.early:
         return "the next start goes on with the tasks that are left"
     if take.code in (3, 4):
         return f"each later start ends at once with exit code {take.code}, until somebody takes care of it"
@@ -135,37 +140,34 @@ def _notices(told: Told, channels: Sequence[str]) -> Iterator[str]:
         yield f"  {channel} is told: {titles or 'nothing'}{lost}"
 
 
-def _of_start(early: Stop | None) -> Iterator[Check]:
-    """What an end before the first iteration is: done is well, anything else is for somebody to see to."""
-    if early is None:
-        return
-    ends = f"a start ends at once with exit code {early.reason.code}"
-    if early.reason is Reason.DONE:
-        remedy = "take RALPH_DONE out of the progress file to go on"
-        yield Check(name="done", ok=False, said=f"{ends}: it is done already", remedy=remedy, obstacle=False)
-    else:
-        remedy = "allow it more" if early.reason is Reason.LIMIT else "mend it, then take that line out of the file"
-        yield Check(name="start", ok=False, said=f"{ends}: {early.why}", remedy=remedy)
-
-
-def _of_takes(takes: Sequence[Take], early: Stop | None) -> Iterator[Check]:
-    for take in takes:
-        if take.code == 0 or (early and not take.run):
+def _of_takes(rehearsed: Rehearsed) -> Iterator[Check]:
+    for take in rehearsed.takes:
+        if take.code == 0 or (rehearsed.early and not take.run):
             continue
-        why = text(take.run, "message") or "what it said is above"
-        remedy = _REMEDIES.get(text(take.run, "ended"), "see its output above")
+        ended = text(take.run, "ended")
+        why = text(take.run, "message") or "it said why, above"
         if tasks := take.run.get("tasks"):
             why += f" ({tasks['done']} of {tasks['total']} tasks done)"
-        yield Check(name="run", ok=False, said=f"{take}: exit code {take.code}: {why}", remedy=remedy)
+        said = f"{take}: exit code {take.code}: {why}"
+        yield Check(name="run", ok=False, said=said, remedy=_REMEDIES.get(ended, ""), obstacle=ended != "limit")
 
 
 _REMEDIES = {
     "limit": "allow it more, or let cron start it again",
     "failures": "mend what failed; the real agent would meet it too",
-    "refused": "after the stand-in's work, notes in a folder standin, verify fails: see its output above",
+    "refused": "after the stand-in's work, notes called standin-…, verify fails: see its output above",
     "stalled": "see its output above: nothing the stand-in did was kept",
 }
 """By how a run ended."""
+_BLOCKS = {"failures": "--max-failures", "refused": "--max-failures", "stalled": "--max-stalls"}
+"""The ends after which RALPH_BLOCKED is in the file, and how many it takes; a rehearsal tries once."""
+
+
+def of_copy(lost: Sequence[str]) -> list[Check]:
+    """What could not be copied."""
+    remedy = "what needs it, such as the verify command, may fail here only"
+    said = "not in the copy: " + "\n".join(lost)
+    return [Check(name="copy", ok=False, said=said, remedy=remedy, obstacle=False)] if lost else []
 
 
 def of_verification(verified: Verification | None, *, done: bool) -> list[Check]:

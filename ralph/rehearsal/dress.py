@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import lock, start
-from ralph.checks import Check
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.process import Care, Family, Guardian, Patience, be_subreaper, call, signals
@@ -22,21 +21,18 @@ from ralph.rehearsal.performance import Performance
 from ralph.rehearsal.script import Script
 from ralph.rehearsal.stage import Stage
 from ralph.start import Asked
-from ralph.words import counted
 
 _GIT_S = 30.0
-_NAMED = 5
-"""Differences that are named."""
 
 
 def rehearse(asked: Asked) -> int:
     """Rehearses the plan in a copy, removes it, and shows what would have happened and what would have gone wrong.
 
-    1 when something would have gone wrong, else 0. Wrong is whatever ends a start otherwise than with 0 (a hook that
-    fails, fewer iterations than tasks), a verify command that is red on the untouched copy, missing or hanging, a
-    notice that does not get through, what keeps the agent from working (it is missing, git does not know who commits,
-    no room), and a repository that is not as it was. Uncommitted files, no limit, little room and a plan that is done
-    already only deserve a look.
+    1 when something would have gone wrong, else 0. Wrong is whatever ends a start otherwise than with 0 or at a limit
+    (a hook that fails), a verify command that is red on the untouched copy, missing or hanging, a notice that does not
+    get through, what keeps the agent from working (it is missing, git does not know who commits, no room), and a
+    repository that is not as it was. Uncommitted files, fewer iterations than tasks, no limit, little room and a plan
+    that is done already only deserve a look.
     Raises RalphError where a start would, before anything is copied, and when there is no room for a copy.
     """
     if asked.folder is not None:
@@ -49,7 +45,7 @@ def rehearse(asked: Asked) -> int:
     before = untouched.look(top)
     screen = Screen()
     rehearsed = _rehearsed(play, top, screen)
-    changed = _changed(untouched.differences(before, untouched.look(top), top))
+    changed = untouched.differences(before, untouched.look(top), top)
     for check in changed:
         screen.complain(f"ralph: {check.said}")
     screen.close()
@@ -66,15 +62,6 @@ def _top(folder: Path) -> Path:
         if done.code == 0 and folder.is_relative_to(top):
             return top
     return lock.working_tree(folder)
-
-
-def _changed(differences: list[str]) -> list[Check]:
-    if not differences:
-        return []
-    more = f" and {counted(len(differences) - _NAMED, 'more file')}" if len(differences) > _NAMED else ""
-    said = f"the repository is not as it was before the rehearsal: {', '.join(differences[:_NAMED])}{more}"
-    remedy = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
-    return [Check(name="untouched", ok=False, said=said, remedy=remedy)]
 
 
 def _rehearsed(play: Script, top: Path, screen: Screen) -> Rehearsed:
@@ -103,10 +90,11 @@ def _guarded(folder: Path) -> Iterator[tuple[Care, str]]:
 
 
 def _close(rehearsed: Rehearsed, screen: Screen) -> int:
-    for line in closing.lines(rehearsed):
-        if line.isupper():
-            screen.say(line)
-        else:
+    for number, (heading, lines) in enumerate(closing.sections(rehearsed).items()):
+        if number:
+            screen.agent("")
+        screen.say(heading)
+        for line in lines:
             screen.agent(line)
     screen.close()
     return 1 if rehearsed.wrong else 0

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ralph import agent, channels, checks, files, journal, progress, said
-from ralph.checks import Check
-from ralph.checks.repository import repository
+from ralph.checks import Check, hidden
+from ralph.checks.agent import rights
+from ralph.checks.machine import writable
+from ralph.checks.plan import progress_file
+from ralph.checks.repository import repository, unfinished
 from ralph.display.screen import Screen
 from ralph.judge import Verification
 from ralph.process import MARK, Care, Files, foreground, signals
 from ralph.rehearsal import itself, marked, scenery, script, severed
-from ralph.rehearsal.closing import Rehearsed, Take, of_verification
+from ralph.rehearsal.closing import Rehearsed, Take, of_copy, of_verification
 from ralph.rehearsal.of_sample import pace_s
 from ralph.rehearsal.script import Scene, Script
 from ralph.rehearsal.stage import Stage
@@ -40,13 +43,13 @@ class Performance:
     def run(self) -> Rehearsed:
         """Everything from the copy to the last start."""
         names = [channel.name for channel in _channels()]
-        found = self._checks()
-        self._copy()
+        found = [*self._checks(), *self._copy()]
         verified = self._verified()
         found += of_verification(verified, done=self.play.now.done)
         return Rehearsed(
             takes=self._takes(verified),
             early=self.play.early,
+            red=bool(verified and verified.failed),
             told=marked.told(self._state / "ralph"),
             channels=names,
             found=found,
@@ -70,23 +73,25 @@ class Performance:
         return self._settings.auto_commit and (self.stage.top / ".git").is_dir()
 
     def _checks(self) -> list[Check]:
-        """What a look at the original shows."""
+        """What a look at the original shows, of all that the doctor asks for."""
         top, settings = self.stage.original, self._settings
         found = [checks.agent_found(settings), checks.bounds(settings), checks.disk([top, files.state_home()])]
+        found += [*rights(settings), writable("state", files.state_home(), "set XDG_STATE_HOME elsewhere")]
+        found += progress_file(self.play.last)
         if not (there := repository(top)).ok:
             return [*found, there]
-        found.append(checks.clean_tree(top, self.play.last.progress_path))
+        found += [*unfinished(top), checks.clean_tree(top, self.play.last.progress_path)]
         return [*found, checks.git_identity(top)] if settings.auto_commit else found
 
-    def _copy(self) -> None:
-        """Raises RalphError when there is no room for it."""
+    def _copy(self) -> list[Check]:
+        """What is not in it. Raises RalphError when there is no room for it."""
         self.screen.agent(_INTRO.format(top=self.stage.original))
         self._progress.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self._state, self.stage.folder / "tmp", self.stage.folder / "bin"):
             folder.mkdir()
-        for line in scenery.make(self.stage, self.screen.agent):
-            self.screen.complain(f"ralph: not copied: {line}")
+        lost = scenery.make(self.stage, self.screen.agent)
         self._bring_progress()
+        return of_copy(lost)
 
     @property
     def _progress(self) -> Path:
@@ -115,8 +120,8 @@ class Performance:
 
     def _verified(self) -> Verification | None:
         """What the verify command says about the untouched copy; None when nobody asks it."""
-        command = self._settings.verify
-        if command is None or self._settings.once or self.play.early or signals.interrupted() is not None:
+        command = self.stage.moved(self._settings.verify or "")
+        if not command or self._settings.once or self.play.early or signals.interrupted() is not None:
             return None
         self.screen.say(f"$ {' '.join(command.split())}")
         paths = Files(prompt=Path(os.devnull), output=self.stage.folder / "verified", errors=self.stage.folder / "err")
@@ -144,16 +149,15 @@ class Performance:
         before, tasks = len(self._runs()), self._tasks()
         agent_file = self._stand_in(scene, pace_s(self.screen, tasks))
         own = {**instead, **script.fewer_notices(scene.start.settings, tasks), "agent": shlex.quote(str(agent_file))}
-        words = scene.in_copy(self.stage, self._here, own)
-        shown = scene.words
-        self.screen.say(f"$ {shlex.join(shown)}")
+        words = scene.in_copy(self.stage, own)
+        self.screen.say(f"$ {hidden.hider(scene.asked.given)(shlex.join(scene.words))}")
         self.screen.close()  # what was said before comes before
         code = foreground([*itself.program("ralph.cli"), *words], env=self._environment(), cwd=str(self._here))
         runs = self._runs()
         if signals.interrupted() is None:
             self.screen.agent("")
         run = runs[-1] if len(runs) > before else {}
-        return Take(words=shown, once=scene.start.settings.once, code=code, run=run)
+        return Take(words=scene.words, once=scene.start.settings.once, code=code, run=run)
 
     def _tasks(self) -> int:
         return len(progress.parse(self._progress.read_bytes()).tasks) if self._progress.is_file() else 0

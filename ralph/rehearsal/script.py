@@ -1,8 +1,7 @@
 """The script of a dress rehearsal: which starts of ralph it is made of, and how each is asked for."""
 
-import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from ralph.progress import Progress
 from ralph.rehearsal.stage import Stage
 from ralph.settings import BY_VARIABLE, Settings
 from ralph.start import Asked, Start
-from ralph.verdict import Stop, Tallies, verdict
+from ralph.state import State
 
 _MANY = 20
 """From so many tasks on there are fewer progress notices, so as not to flood a channel within a minute."""
@@ -40,16 +39,18 @@ class Scene:
     def _rest(self) -> list[str]:
         return ["--", *self.asked.agent_arguments] if self.asked.agent_arguments else []
 
-    def in_copy(self, stage: Stage, here: Path, instead: dict[str, str]) -> list[str]:
+    def in_copy(self, stage: Stage, instead: Mapping[str, str]) -> list[str]:
         """The arguments with which it happens in the copy; `instead` are settings of the rehearsal's own."""
         settings = self.start.settings
-        own = {"delay": "0s", "max-failures": "1", **instead}  # the stand-in does not do better the second time
+        own = {"delay": "0s", "max-failures": "1"}  # the stand-in does not do better the second time
         if settings.prompts:
             own["prompts"] = str(stage.counterpart(settings.prompts))
+        if settings.verify:
+            own["verify"] = stage.moved(settings.verify)
         if settings.progress_file or self.start.progress_path.is_symlink():
             own["progress-file"] = str(progress_in(stage, self.start))
-        plan = os.path.relpath(stage.counterpart(Path(self.asked.plan)), here)
-        return [plan, self.asked.mode, *_options(self._given | own), "--rehearsal", *self._rest]
+        words = [str(plan_in(stage, self.asked)), self.asked.mode]
+        return [*words, *_options({**self._given, **own, **instead}), "--rehearsal", *self._rest]
 
 
 def _options(given: dict[str, str]) -> list[str]:
@@ -63,8 +64,8 @@ class Script:
     scenes: Sequence[Scene]
     now: Progress
     """The progress file as it is."""
-    early: Stop | None
-    """Why the last of the starts would end at once."""
+    early: bool
+    """The last of the starts would end at once."""
 
     @property
     def last(self) -> Start:
@@ -81,12 +82,12 @@ def read(asked: Asked) -> Script:
     """What to rehearse: planning too, where there is no task yet. Raises RalphError with what a start would."""
     found = _found(asked)
     now = progress.parse(found.progress_path.read_bytes() if found.progress_path.is_file() else b"")
-    early = verdict(now, Tallies(), found.limits)
+    early = start.ends_at_once(found, now, State(found.name, found.progress_path))
     scenes = [Scene(asked=asked, start=found)]
     if not (found.settings.once or now.tasks or now.done or early):
         planning = replace(asked, mode="plan")
         scenes.insert(0, Scene(asked=planning, start=_found(planning)))
-    return Script(scenes=scenes, now=now, early=early)
+    return Script(scenes=scenes, now=now, early=early is not None)
 
 
 def _found(asked: Asked) -> Start:
@@ -94,6 +95,12 @@ def _found(asked: Asked) -> Start:
     found.prompt()
     agent.argv(found.settings, found.agent_arguments)
     return found
+
+
+def plan_in(stage: Stage, asked: Asked) -> Path:
+    """The plan in the copy, by the name that it was asked for by, also where that is a link's."""
+    plan = Path(asked.plan)
+    return stage.counterpart(plan.parent) / plan.name
 
 
 def progress_in(stage: Stage, found: Start) -> Path:
@@ -110,7 +117,8 @@ def fewer_notices(settings: Settings, tasks: int) -> dict[str, str]:
 
 def stand_in(python: Sequence[str], scene: Scene, stage: Stage, *, commits: bool, pace_s: float) -> str:
     """A program that stands in for the agent of this scene, whatever arguments it gets: its text."""
-    plan, file = stage.counterpart(Path(scene.asked.plan)), progress_in(stage, scene.start)
+    plan, file = plan_in(stage, scene.asked), progress_in(stage, scene.start)
     mode = "plan" if scene.start.settings.once else "build"
     words = [*python, mode, str(plan), str(file), "--pace", str(pace_s), *["--no-commit"] * (not commits)]
-    return f"#!/bin/sh\nexec {shlex.join(words)}\n"
+    # it hears of Ctrl+C once it can do without a traceback
+    return f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(words)}\n"

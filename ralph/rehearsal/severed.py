@@ -21,8 +21,7 @@ _PLACES = (
     "GIT_SHALLOW_FILE",
 )
 """Names in the environment by which git would find the original."""
-_NOWHERE = "file:///dev/null/nothing-is-pushed-in-a-rehearsal/"
-_OWN = f"""
+_OWN = """
 [core]
 \tbare = false
 \tfsmonitor = false
@@ -30,21 +29,29 @@ _OWN = f"""
 \tauto = 0
 [maintenance]
 \tauto = false
-[url "{_NOWHERE}"]
+[safe]
+\tdirectory = *
+[url "file:///dev/null/nothing-is-pushed-in-a-rehearsal/"]
 \tpushInsteadOf = ""
+[push]
+\trecurseSubmodules = nothing-is-pushed-in-a-rehearsal
 """
-"""Settings of the copy: nothing in the background that would outlive it, and every address begins with nothing."""
-_SETTLED = ("core.fsmonitor", "gc.auto", "maintenance.auto")
-_NOT_TAKEN_OVER = ("core.worktree", "core.bare", "remote.", "branch.", "url.", "include", "safe.", "extensions.")
+"""Settings of a rehearsal: nothing in the background that would outlive it, and nothing pushed.
+
+Every address begins with nothing; where another setting tells a longer beginning, `git push` fails over the last word.
+"""
 
 
 def environment(base: Mapping[str, str], stage: Stage) -> dict[str, str]:
-    """The environment in which git finds the copy, and nothing around it."""
-    env = {name: value for name, value in base.items() if name not in _PLACES}
-    said = env.get("GIT_CONFIG_COUNT", "")
-    count = int(said) if said.isdecimal() else 0
-    env[f"GIT_CONFIG_KEY_{count}"], env[f"GIT_CONFIG_VALUE_{count}"] = "safe.directory", "*"
-    return env | {"GIT_CONFIG_COUNT": str(count + 1), "GIT_CEILING_DIRECTORIES": str(stage.top.parent)}
+    """The environment in which git finds the copy, nothing around it, and the person's settings as they were."""
+    env = {name: stage.moved(value) for name, value in base.items() if name not in _PLACES}
+    own = {"GIT_CONFIG_GLOBAL": str(_settings(stage)), "GIT_CONFIG_SYSTEM": os.devnull}
+    return env | own | {"GIT_CEILING_DIRECTORIES": str(stage.top.parent)}
+
+
+def _settings(stage: Stage) -> Path:
+    """In place of the person's own file, where a hook could write, or find leave to push."""
+    return stage.folder / "gitconfig"
 
 
 def git_folders(place: Path) -> list[Path]:
@@ -68,13 +75,15 @@ def _all(repositories: Iterable[str]) -> set[str]:
 
 def sever(stage: Stage, repositories: Iterable[str]) -> None:
     """Gives each of these a git folder of its own, without a way to push; their hooks stay, and their settings."""
+    _settings(stage).write_bytes(os.fsencode(stage.moved(_said_everywhere(stage)) + _OWN))
     env = environment(os.environ, stage)
     for name in sorted(_all(repositories)):
         place, original = stage.top / name, stage.original / name
         if not _has_its_own(place / ".git") or (name == "." and "GIT_DIR" in os.environ):
             _replace(place / ".git", git_folders(original))
         if (place / ".git").is_dir():
-            _settle(place, _wanted(original, stage), env)
+            _settle(place / ".git", stage, env)
+            _find_alternates(place / ".git", original)
     _git(stage.top, "update-index", "-q", "--refresh", env=env)  # else each later git reads every file anew
 
 
@@ -98,41 +107,45 @@ def _replace(git: Path, originals: Iterable[Path]) -> None:
         (git / note).unlink(missing_ok=True)
 
 
-def _settle(place: Path, wanted: Mapping[str, str], env: Mapping[str, str]) -> None:
-    """The settings that counted in the original, wherever they stand, but for those that lead somewhere."""
-    git = place / ".git"
+def _settle(git: Path, stage: Stage, env: Mapping[str, str]) -> None:
+    """The original's own settings, but for those that lead back there."""
     shutil.rmtree(git / "worktrees", ignore_errors=True)
     for file in (git / "config", git / "config.worktree"):
         if file.is_file():
-            _without_worktree(file, env)
-            with file.open("a") as config:
-                config.write(_OWN)
-    now = _settings(place, env)
-    for name in now:
-        if name.startswith("remote.") and name.endswith((".url", ".pushurl")):
-            _git(place, "config", "--unset-all", name, env=env)
-    for name, value in wanted.items():
-        if now.get(name) != value and name not in _SETTLED:
-            _git(place, "config", "--replace-all", name, value, env=env)
+            said = os.fsdecode(file.read_bytes())
+            file.write_bytes(os.fsencode(stage.moved(said) + _OWN))
+            if "worktree" in said.lower():  # git would look for its files there before it did anything in the copy
+                _git(Path("/"), "config", "--file", str(file), "--unset-all", "core.worktree", env=env)
 
 
-def _without_worktree(file: Path, env: Mapping[str, str]) -> None:
-    """Takes out where the original's files are; git would look for them before it did anything in the copy."""
-    if b"worktree" in file.read_bytes().lower():
-        _git(Path("/"), "config", "--file", str(file), "--unset-all", "core.worktree", env=env)
+def _find_alternates(git: Path, original: Path) -> None:
+    """Objects that it borrows, and names by a path that begins where the original's are."""
+    file = git / "objects" / "info" / "alternates"
+    if file.is_file():
+        objects = (git_folders(original) or [git])[0] / "objects"
+        file.write_text("".join(f"{objects / line}\n" for line in file.read_text().splitlines()))
 
 
-def _wanted(original: Path, stage: Stage) -> dict[str, str]:
-    """What counts there, a folder of hooks in the tree being that of the copy."""
-    said = {n: v for n, v in _settings(original, os.environ).items() if not n.startswith(_NOT_TAKEN_OVER)}
-    inside = f"{stage.original}/"
-    return {n: f"{stage.top}/{v.removeprefix(inside)}" if v.startswith(inside) else v for n, v in said.items()}
+def _said_everywhere(stage: Stage) -> str:
+    """The settings of the person and of the machine that count in the original, also those for this place alone."""
+    said = _git(stage.original, "config", "--list", "-z", "--includes", "--show-scope", env=os.environ) or b""
+    words = os.fsdecode(said).split("\0")
+    entries = (entry for scope, entry in zip(words[::2], words[1::2], strict=False) if scope in ("system", "global"))
+    return "".join(_written(entry) for entry in entries if not entry.startswith("include"))
 
 
-def _settings(place: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """All that is said, by name; the last of a name."""
-    said = os.fsdecode(_git(place, "config", "--list", "-z", "--includes", env=env) or b"")
-    return {name: value for entry in said.split("\0") if entry for name, _, value in [entry.partition("\n")]}
+def _written(entry: str) -> str:
+    """`section.its name.key`, a line's end and the value, as a file of settings has them."""
+    name, is_value, value = entry.partition("\n")
+    section, _, rest = name.partition(".")
+    inner, _, key = rest.rpartition(".")
+    head = f"[{section} {_quoted(inner)}]" if inner else f"[{section}]"
+    return f"{head}\n\t{key}" + (f" = {_quoted(value)}" if is_value else "") + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _git(place: Path, *arguments: str, env: Mapping[str, str]) -> bytes | None:

@@ -1,7 +1,9 @@
 """The stage of a dress rehearsal: a throwaway copy of the whole working tree, in which nothing leads back."""
 
 import contextlib
+import functools
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +44,22 @@ class Stage:
         real = Path(os.path.realpath(path))
         return self.top / real.relative_to(self.original) if real.is_relative_to(self.original) else real
 
+    def moved(self, text: str) -> str:
+        """The text with the copy's path wherever it names the original, or something in it, by its full path."""
+        return _naming(self.original).sub(lambda _: str(self.top), text)
+
+
+_EDGE = r"""\s:=,;"'`()&|<>"""
+
+
+@functools.cache
+def _naming(folder: Path) -> re.Pattern[str]:
+    """Finds its full path, also as the shell calls it, which may have come there by a link."""
+    shell = Path(os.environ.get("PWD", "/"))
+    names = {folder, *(place for place in (shell, *shell.parents) if os.path.realpath(place) == str(folder))}
+    paths = "|".join(re.escape(str(name)) for name in names if name.name)
+    return re.compile(rf"(?<![^{_EDGE}])(?:{paths or '(?!)'})(?![^{_EDGE}/])")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
@@ -60,27 +78,30 @@ def survey(top: Path) -> Survey:
     """Everything below `top`, the ignored included; what cannot be read is left out."""
     size = files = 0
     links, repositories = [], []
-    for entry in _walked(top):
+    for entry in walked(top):
+        if signals.interrupted() is not None:
+            break
         if entry.name == ".git":
             repositories.append(os.path.relpath(os.path.dirname(entry.path), top))  # noqa: PTH120 - strings, for speed
-        if entry.is_symlink():
-            links += [os.path.relpath(entry.path, top)] * _leads_astray(entry.path, top)
-        elif not entry.is_dir(follow_symlinks=False):
-            found = entry.stat(follow_symlinks=False)
-            size += found.st_blocks * 512 if stat.S_ISREG(found.st_mode) else 0
-            files += 1
+        with contextlib.suppress(FileNotFoundError):  # somebody works there meanwhile
+            if entry.is_symlink():
+                links += [os.path.relpath(entry.path, top)] * _leads_astray(entry.path, top)
+            elif not entry.is_dir(follow_symlinks=False):
+                found = entry.stat(follow_symlinks=False)
+                size += found.st_blocks * 512 if stat.S_ISREG(found.st_mode) else 0
+                files += 1
     return Survey(size=size, files=files, links=tuple(links), repositories=tuple(repositories))
 
 
-def _walked(top: Path) -> Iterator["os.DirEntry[str]"]:
+def walked(top: Path, *, git: bool = True) -> Iterator["os.DirEntry[str]"]:
+    """All that lies below `top`, in no order, with what git keeps there or without."""
     todo = [str(top)]
-    while todo and signals.interrupted() is None:
+    while todo:
         with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # somebody works there meanwhile
-                    yield entry
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(entry.path)
+                yield entry
+                if entry.is_dir(follow_symlinks=False) and (git or entry.name != ".git"):
+                    todo.append(entry.path)
 
 
 def _leads_astray(link: str, top: Path) -> bool:

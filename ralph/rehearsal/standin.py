@@ -1,8 +1,7 @@
 """The stand-in agent: does small, real work without a model, and reports it as the real one would.
 
 `python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--pace SECONDS]`, the prompt on standard
-input. It needs nothing from the prompt. Any plan will do: a task that it does not know becomes a note in the folder
-`standin`.
+input. It needs nothing from the prompt. Any plan will do: a task that it does not know becomes a note beside it.
 """
 
 import argparse
@@ -24,6 +23,7 @@ from ralph.words import duration
 
 _SHELL_S = 600.0
 """The longest that the real agent lets a command take; a hook of git may run all the tests."""
+_LAST_LINES = 3
 _BULLET = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*)")
 
 
@@ -113,15 +113,16 @@ class Turn:
         self._run(work.check)
         if self.commits:
             paths = shlex.join(edit.path for edit in work.edits)
-            self._run(f"git add --force {paths}")  # whatever is ignored
-            self._run(f"git commit -qm {shlex.quote(work.message)} {paths}")
+            # whatever is ignored; and a hook that mends what it finds fails only the first time
+            commit = f"git add --force {paths} && git commit -qm {shlex.quote(work.message)} {paths}"
+            if self._shell(commit):
+                self._run(commit)
         self._edit_progress(lambda text: _with_done_if_all(_ticked(text, task)))
 
     def _edit(self, edit: sample.Edit) -> None:
         path = Path(edit.path)
         self.voice.calls("Edit" if path.exists() else "Write", file_path=edit.path)
         old = _content(path)
-        path.parent.mkdir(exist_ok=True)
         new = old.replace(edit.old, edit.new, 1) if edit.old else old + edit.new
         path.write_text(new, encoding="utf-8", errors="surrogateescape")
         self.voice.got("written")
@@ -147,7 +148,13 @@ class Turn:
         self.voice.got(said, is_error=done.code != 0)
         if done.timed_out:
             return f"still running after {duration(_SHELL_S)}"
-        return (said or f"exit code {done.code}").splitlines()[-1] if done.code else ""
+        return _telling(said.splitlines()) or f"exit code {done.code}" if done.code else ""
+
+
+def _telling(lines: list[str]) -> str:
+    """Of what a command that failed said, what is likely to say why."""
+    named = [line for line in lines if line.startswith(("error:", "fatal:"))]
+    return " · ".join(named[:1] or lines[-_LAST_LINES:])
 
 
 def _work(task: Task, number: int) -> sample.Work:
@@ -156,9 +163,9 @@ def _work(task: Task, number: int) -> sample.Work:
     if known and all(not edit.old or edit.old in _content(Path(edit.path)) for edit in known.edits):
         return known
     title = task.text.encode(errors="replace").decode()
-    path = f"standin/{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:40].strip('-') or 'task'}.md"
-    note = sample.Edit(path=path, new=f"# {title}\n\nThe stand-in agent was here. A real one would have built it.\n\n")
-    return sample.Work(edits=(note,), check=f"test -s {shlex.quote(path)}", message=f"Stand in for: {title[:60]}")
+    path = f"standin-{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:40].strip('-') or 'task'}.md"
+    note = sample.Edit(path=path, new=f"# {title}\n\nThe stand-in agent was here. A real one would have built it.\n")
+    return sample.Work(edits=(note,), check=f"test -s {shlex.quote(path)}", message=f"chore: stand in for {title[:60]}")
 
 
 def _content(path: Path) -> str:
