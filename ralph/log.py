@@ -63,14 +63,17 @@ def _nothing(plan: Plan) -> RalphError:
 
 def _records(plan: Plan) -> Iterator[Record]:
     """The journal, with the iteration that runs now, or in which ralph was killed just now. Raises RalphError."""
-    state, last = plan.state, {}
+    state = plan.state
+    newest: Record = {}
     try:
-        for last in journal.read(state.journal):
-            yield last
+        for record in journal.read(state.journal):
+            newest = newest if record.get("event") == "run" else record
+            yield record
     except OSError as error:
         raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
     begun = state.died()
-    if begun and (last.get("run"), last.get("iteration"), last.get("ended")) != (begun.run, begun.iteration, "died"):
+    known = newest.get("run"), newest.get("iteration"), newest.get("ended")
+    if begun and known != (begun.run, begun.iteration, "died"):
         yield records.unfinished(begun, "runs now" if is_worked_on(plan) else "ralph was killed")
 
 

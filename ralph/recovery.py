@@ -4,7 +4,7 @@ import contextlib
 import time
 
 from ralph import git, records
-from ralph.journal import last
+from ralph.journal import backwards
 from ralph.lock import Lock
 from ralph.process import Patience, end_left_over
 from ralph.state import Death, State
@@ -27,9 +27,10 @@ def after_death(held: Lock, state: State, told: Told, patience: Patience) -> Non
 
 
 def _is_written_down(death: Death, state: State) -> bool:
-    """Whether a start that came to nothing has said it already."""
+    """Whether a start that came to nothing has said it already; such starts write lines of their own."""
     about = {"run": death.run, "iteration": death.iteration, "ended": "died"}
-    return any(about.items() <= record.items() for record in last(state.journal, 1))
+    newest = next((record for record in backwards(state.journal) if record.get("event") != "run"), {})
+    return about.items() <= newest.items()
 
 
 def _last_words_at(death: Death) -> float:
