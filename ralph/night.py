@@ -57,7 +57,8 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
     job = Job(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
     held.begin(run_id)
-    guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=pace.patience)
+    taken = screen.live.taken if screen.live else None
+    guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=pace.patience, taken=taken)
     screen.open()  # the first thread; the guardian was forked before it
     be_subreaper()
     care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)

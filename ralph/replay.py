@@ -1,8 +1,8 @@
 """A transcript, shown as it was seen live, also while it grows."""
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from ralph.display.detail import Detail
 from ralph.display.view import View
@@ -28,24 +28,28 @@ class Replay:
 
     def __init__(self, path: Path, shown: View) -> None:
         self.path = path
-        self._at = {path: 0, path.with_suffix(".err"): 0}
+        self._files: dict[Path, BinaryIO] = {}
         shown.begin()
         self._stream = Stream(shown)
-        self.quiet = shown.quiet
+        self._end, self.quiet = shown.end, shown.quiet
 
     def more(self) -> None:
         """Shows what is new."""
-        for path, sees in zip(self._at, (self._stream.sees, self._stream.complains), strict=True):
-            self._feed(path, sees)
+        self._feed(self.path, self._stream.sees)
+        self._feed(self.path.with_suffix(".err"), self._stream.complains)
 
     def rest(self) -> None:
-        """Shows all that is left, a last line without an end too."""
+        """Shows all that is left, a last line without an end and words that broke off too."""
         self.more()
         self._stream.finish()
+        self._end()
+        for file in self._files.values():
+            file.close()
 
     def _feed(self, path: Path, sees: Callable[[bytes], None]) -> None:
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            file.seek(self._at[path])
+        """The file stays open: another may take its name, shorter than what has been read of this one."""
+        if path not in self._files and path.is_file():
+            self._files[path] = path.open("rb")
+        if file := self._files.get(path):
             while block := file.read(_BLOCK_BYTES):
-                self._at[path] += len(block)
                 sees(block)

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ralph.errors import RalphError
@@ -15,7 +15,10 @@ _OUTPUT_BYTES = 1 << 30
 
 
 class _Silent:
-    """Hears a program and says nothing: its output is in the file."""
+    """Hears a program and says nothing of it: its output is in the file."""
+
+    def __init__(self, ending: Callable[[], None]) -> None:
+        self.ending = ending
 
     def sees(self, data: bytes) -> None: ...
 
@@ -29,23 +32,28 @@ class _Silent:
 
     def over(self) -> None: ...
 
-    def ending(self) -> None: ...
-
     def quiet(self) -> None: ...
 
 
-def verify(
-    command: str, env: Mapping[str, str], files: Files, care: Care, timeout_s: float | None
+def verify(  # noqa: PLR0913 - what a program needs, and who hears of its end
+    command: str,
+    env: Mapping[str, str],
+    files: Files,
+    care: Care,
+    timeout_s: float | None,
+    *,
+    ending: Callable[[], None] = lambda: None,
 ) -> Verification | None:
     """What came of the command; None when a signal ended it, so that nothing is known.
 
-    Whatever it starts ends with it, as with the agent. All it prints goes to `files.output`.
+    Whatever it starts ends with it, as with the agent; `ending` is called before that. All it prints goes to
+    `files.output`.
     """
     began = time.monotonic()
     bounds = Bounds(whole_s=timeout_s, output_bytes=_OUTPUT_BYTES)
     argv = ["sh", "-c", f"exec 2>&1\n{command}"]
     try:
-        ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(), care)
+        ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(ending), care)
     except OSError as error:
         raise RalphError(f"the verify command cannot be run: {error.strerror}", 1) from error
     took_s = time.monotonic() - began

@@ -11,7 +11,7 @@ from ralph.channels import Heartbeat, Outbox
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.display.status_line import Status
-from ralph.display.view import View
+from ralph.display.view import View, ending
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Verification, over_budget
@@ -19,6 +19,7 @@ from ralph.process import Bounds, Care, Files, Program, follow, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt
+from ralph.shorten import shorten
 from ralph.start import Start
 from ralph.state import State
 from ralph.stream import Stream
@@ -72,6 +73,7 @@ class RealWorld:
             detail=told.screen.detail,
             live=told.screen if told.screen.live else None,
         )
+        self._view.aloud = told.screen.say
         self._status = Status(self._view, self._clock)
         told.screen.shows(self._status.line)
         self._windows: dict[str, int] = {}
@@ -130,6 +132,7 @@ class RealWorld:
     def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
+        self._shorten()
         self._rotate()
         prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
@@ -151,6 +154,11 @@ class RealWorld:
             changed=changed,
             ended_s=self.elapsed_s(),
         )
+
+    def _shorten(self) -> None:
+        """Only now, when nobody in another terminal still follows that iteration."""
+        if self._files and (self._screen.live or self._settings.max_context is not None):
+            shorten(self._files.output)
 
     def _rotate(self) -> None:
         """Now and then: looking through the transcripts takes longer the more there are."""
@@ -174,6 +182,7 @@ class RealWorld:
             self._outbox.send(notices.started(self.run))
         self.run = replace(self.run, began=True, iterations=number)
         self._screen.remark(f"ralph: {notices.heading(self.run, before)}")
+        self._view.begin()
         self._status.iterates(self.run, before)
 
     def _check_place(self) -> None:
@@ -196,15 +205,14 @@ class RealWorld:
             output_bytes=self._job.pace.transcript_bytes,
             out_of_time=lambda: most_s is not None and self.elapsed_s() >= most_s,
         )
-        self._view.begin()
         began = time.monotonic()
         try:
             ended = follow(Program(argv=argv, env=self._job.env, files=files, bounds=bounds), stream, self._care)
+            return stream.turn(ended, time.monotonic() - began)
         except OSError as error:
             return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, error))
-        turn = stream.turn(ended, time.monotonic() - began)
-        self._view.end()
-        return turn
+        finally:
+            self._view.end()
 
     def verify(self) -> Verification | None:
         """Runs the verify command."""
@@ -214,13 +222,18 @@ class RealWorld:
         self._screen.remark(f"ralph: verifying: {command}")
         files = self._state.verification(self._job.run_id, self.run.iterations)
         self._status.does(f"verifying: {command}")
-        verified = verify(command, self._job.env, files, self._care, self._settings.verify_timeout)
+        timeout_s = self._settings.verify_timeout
+        verified = verify(command, self._job.env, files, self._care, timeout_s, ending=self._ends_verifying)
         self._remove_orphaned_locks("the verify command")
         if verified:
             self._write_down(records.of_verification(self._identity, command, verified, files))
         if verified and not verified.failed:
             self._screen.remark(f"ralph: verified in {duration(verified.took_s)}")
         return verified
+
+    def _ends_verifying(self) -> None:
+        self._status.does("ending the verify command")
+        self._screen.say(ending("the verify command"))
 
     def accept_done(self, verified: Verification | None) -> Progress:
         """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
@@ -346,6 +359,7 @@ class RealWorld:
 
     def close(self, stop: Stop) -> None:
         """The last line of the journal."""
+        self._shorten()
         self._status.does("sending the last notice")
         self.run = replace(self.run, took_s=self.elapsed_s())
         if self.run.began:

@@ -1,8 +1,10 @@
 """The live view: a run as a person at a terminal sees it, row by row."""
 
+import os
 import re
 import shlex
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +15,7 @@ from stories import (
     Agent,
     at_limit,
     hangs,
+    ignores,
     init,
     marks,
     prints,
@@ -26,7 +29,7 @@ from stories import (
     weighs,
 )
 from test_real_claude import LONG_S, Play, claude, play  # noqa: F401 - fixtures
-from test_terminal import ESCAPES, HOSTILE
+from test_terminal import ESCAPES, HOSTILE, parent_of
 from tmux import Tmux, lines_only
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -247,12 +250,13 @@ task 1 of 1 · iteration 1 · _ · answering
 
 
 def test_nothing_of_it_is_left_after_ctrl_c(terminal: Open, project: Project, agent: Agent) -> None:
-    """Words that broke off stay, and so does the echo of the key."""
+    """Words that broke off stay."""
     project.has_tasks("one")
     agent.story(step(*pieces("I begin to"), marks("on"), hangs()))
     tmux = terminal()
     build(tmux)
     shows(tmux, CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · answering")
+    assert "--include-partial-messages" in agent.calls[0].argv
     tmux.press("C-c")
     shows(tmux, CTRL_C)
 
@@ -294,6 +298,35 @@ $
     )
 
 
+def test_what_is_typed_meanwhile_is_not_seen_there_and_not_lost(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    acts = (*pieces("I begin to"), waits_for("go"), *pieces(" speak.", begin=False), waits_for("end"))
+    agent.story(step(*acts, ticks="all", writes_done=True))
+    tmux = terminal()
+    build(tmux)
+    before = CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · answering"
+    shows(tmux, before)
+    tmux.press("Enter")
+    tmux.enter("echo typed ahead; stty -a | grep -o ' echo '")
+    agent.let("go")
+    shows(tmux, before.replace("begin to", "begin to speak."))
+    agent.let("end")
+    eventually(lambda: "$ $ typed ahead\n echo\n" in seen(tmux))
+
+
+def test_after_kill_9_the_terminal_is_as_it_was(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(*pieces("I begin to"), marks("on"), hangs()))
+    tmux = terminal()
+    build(tmux)
+    eventually(lambda: seen(tmux).endswith("answering"))
+    os.kill(parent_of(agent.calls[0].pid), signal.SIGKILL)
+    eventually(lambda: tmux.rows[-1] == "$")
+    assert "task 1 of 1" not in seen(tmux)
+    tmux.enter("stty -a | grep -o ' echo '")
+    eventually(lambda: tmux.rows[-2:] == [" echo", "$"])
+
+
 def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
     agent.story(step(ticks="first"), at_limit(resets_in_s=3600))
@@ -310,14 +343,17 @@ def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: 
 # Standard error.
 
 
-def test_errors_on_the_same_terminal_come_above_what_changes(terminal: Open, project: Project, agent: Agent) -> None:
+@pytest.mark.parametrize("errors", ["", "2> /dev/tty"], ids=["as it is", "by another name"])
+def test_errors_on_the_same_terminal_come_above_what_changes(
+    terminal: Open, project: Project, agent: Agent, errors: str
+) -> None:
     """And nothing of the longer row that stood there is left behind them."""
     project.has_tasks("one")
     acts = (*pieces("I begin to"), waits_for("go"), prints("Beware.\n", stderr=True), waits_for("on"))
     left = (tool("Bash", command="long " * 30), starts("exec sleep 77"), waits_for("end"))
     agent.story(step(*acts, says("I begin to"), *left, ticks="all", writes_done=True))
     tmux = terminal()
-    build(tmux)
+    build(tmux, after=errors)
     shows(tmux, ABOVE[0])
     agent.let("go")
     shows(tmux, ABOVE[1])
@@ -381,6 +417,7 @@ $
     errors = (project.root.parent / "errors").read_text()
     assert errors.startswith("ralph: the record of this iteration is ")
     assert "\x1b" not in errors
+    assert "\n  I begin to\n" in project.ralph("log", "feature.md", "1").stdout
 
 
 # Where there is none.
@@ -390,12 +427,13 @@ def test_a_pipe_gets_plain_lines_and_no_words_in_parts(project: Project, agent: 
     """Also when the agent says them in parts all the same, as it does with max-context."""
     project.has_tasks("x one", "two", "three")
     acts = [act for act in STORY if act.get("act") is None]
-    agent.story(step(*acts, ticks="all", writes_done=True, cost_usd=0.41))
+    agent.story(step(*acts, prints("b" * 9_000 + "\n"), ticks="all", writes_done=True, cost_usd=0.41))
     run = project.build()
+    assert f"\n  {'b' * 3_998}…\n" in run.stdout
     assert "\x1b" not in run.stdout
     assert "\r" not in run.stdout
     assert [line for line in run.stdout.splitlines() if "look around" in line] == [f"  {FIRST}{REST}"]
-    assert "iteration 1 · 0s" not in run.stdout
+    assert [line for line in run.stdout.splitlines() if "task 2 of 3" in line or "thinking" in line] == []
     assert "--include-partial-messages" not in agent.calls[0].argv
 
 
@@ -470,15 +508,48 @@ $
     assert "--include-partial-messages" not in agent.calls[0].argv
 
 
+def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -> None:
+    """Before it has ended, which may take seconds, and also where it is quiet."""
+    project.has_tasks("one")
+    agent.story(step(ticks="all", writes_done=True), step(ignores("INT"), marks("on"), hangs()))
+    run = project.start_tty(*BUILD, "--verify", "trap '' INT; touch verifies; sleep 60; sleep 60")
+    eventually((project.root / "verifies").exists)
+    run.type("\x03")
+    eventually(lambda: "ralph: ending the verify command and what it started" in run.screen)
+    eventually(lambda: "· ending the verify c" in run.screen)
+    assert run.poll() is None
+    run.type("\x1c")
+    assert run.wait().code == -signal.SIGINT
+    project.has_tasks("one")
+    run = project.start_tty(*BUILD, "-q")
+    eventually(lambda: agent.reached("on"))
+    run.type("\x03")
+    eventually(lambda: "ralph: ending the agent and what it started" in run.screen)
+    assert run.poll() is None
+    run.type("\x1c")
+    assert run.wait().code == -signal.SIGINT
+
+
+def test_who_plans_works_on_no_task(terminal: Open, project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", "two")
+    agent.story(step(*pieces("I plan"), marks("on"), hangs()))
+    tmux = terminal()
+    tmux.enter(shlex.join([*COMMAND, "feature.md", "plan"]))
+    eventually(lambda: "  I plan\n" in tmux.screen)
+    assert re.sub(r"\d+s", "_", tmux.rows[-1]) == "_ · answering"
+
+
 def test_verbose_is_everything(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     thought = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "Let me\nsee."}]}}
+    asking = {"type": "system", "subtype": "status", "status": "requesting"}
     unknown = {"type": "system", "subtype": "unheard_of"}
     acts = (
         thought,
         says("a" * 10_000),
         tool("Edit", file_path="a.py", old_string="one\ntwo", replace_all=True),
         tool_result("The file\nhas been updated."),
+        asking,
         unknown,
     )
     agent.story(step(*acts, ticks="all", writes_done=True))

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from ralph import terminal
-from ralph.display.rows import clipped
-from ralph.terminal import plain
+from ralph.display.rows import clipped, one_row
 
 _HEIGHT = 4
 """Lines of the smallest terminal that has room for it."""
@@ -15,21 +14,27 @@ class LiveArea:
     """The unfinished row of the agent's words, and under it the status line.
 
     Between two drawings the cursor rests at the beginning, so that erasing needs no counting: whatever a terminal makes
-    of the rows when it becomes narrower, they are what stands from the cursor on.
+    of the rows when it becomes narrower, they are what stands from the cursor on. Only where it becomes so low that
+    they do not fit into it, the first of them has scrolled away, and a copy of it stays there.
     """
 
     def __init__(self, *, colour: bool) -> None:
         self.row = ""
         self.status: Callable[[int], str] = lambda _width: ""
         """The status line for so many columns."""
-        self._style = ("\x1b[2m", "\x1b[0m") if colour else ("", "")
-        self._drawn = ""
         self.is_over = False
         """From the next drawing on there is none."""
+        self.taken = terminal.Taken()
+        self._style = ("\x1b[2m", "\x1b[0m") if colour else ("", "")
+        self._drawn = ""
 
     def draw(self, lines: bytes) -> bytes:
         """What to write so that these lines stand above it, and it says what is true now."""
-        area = self._area()
+        try:
+            area = self._area()
+        except Exception:  # noqa: BLE001 - a mistake there costs the area; it must not cost the lines, from then on
+            area = ""
+        self.taken.take() if area else self.taken.give_back()
         if not lines and area == self._drawn:
             return b""
         erase = _ERASE if self._drawn else ""
@@ -40,12 +45,12 @@ class LiveArea:
         width, height = terminal.size()
         if self.is_over or height < _HEIGHT or not terminal.in_front():
             return ""
-        status = plain(self.status(width))
-        rows = [_unwrapped(plain(self.row), width)] if self.row else []
+        status = self.status(width)
+        rows = [_unwrapped(self.row, width)] if self.row else []
         rows += [self._style[0] + _unwrapped(status, width) + self._style[1]] if status else []
         return "\r\n".join(rows) + "\x1b[A" * (len(rows) - 1) + "\r" * bool(rows)
 
 
 def _unwrapped(text: str, width: int) -> str:
     """One row for certain, also where the terminal counts columns in another way or has just become narrower."""
-    return f"\x1b[?7l{clipped(text, width)}\x1b[?7h"
+    return f"\x1b[?7l{clipped(one_row(text), width)}\x1b[?7h"

@@ -4,10 +4,15 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ralph.terminal import plain
+
+LINE_LIMIT = 4_000
+"""Characters of a line that are shown, unless all is wanted; the transcript has it all."""
 _PIECE = 4_096
 """Characters that are cut at once: cutting copies what is left."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
 _SOFT_HYPHEN = "\N{SOFT HYPHEN}"
+_BLANKS = str.maketrans("\n\t", "  ")
 
 
 @lru_cache(1_024)
@@ -41,6 +46,16 @@ def clipped(text: str, width: int) -> str:
     if fitting(text, width) == len(text):
         return text
     return text[: fitting(text, width - 1)] + "…"
+
+
+def one_row(text: str) -> str:
+    """The text as one row: what would begin another one, or drive the terminal, is taken out."""
+    return plain(text.translate(_BLANKS))
+
+
+def beginning(line: str, limit: int | None) -> str:
+    """The line, or so many characters of it, and `…`."""
+    return line if limit is None or len(line) <= limit else line[:limit] + "…"
 
 
 class Rows:

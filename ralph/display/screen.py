@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from ralph import terminal
 from ralph.display.detail import Detail
 from ralph.display.live import LiveArea
+from ralph.display.rows import LINE_LIMIT, beginning
 from ralph.process import signals
 from ralph.terminal import is_terminal, plain
 
 _BYTES_KEPT = 8_000_000
-_LINE_LIMIT = 4_000
-"""Characters of a line that are shown, unless all is wanted; the transcript has it all."""
 _BATCH_BYTES = 65_536
 _OVERHEAD_BYTES = 100
 """What an empty line takes in memory."""
@@ -42,7 +41,7 @@ class Screen:
         self.live = LiveArea(colour=self._colour) if able and detail is not Detail.QUIET else None
         self._errors = 1 if self.live and terminal.same(1, 2) else 2  # the area is not to be drawn into
         self.detail = detail
-        self._limit = None if detail is Detail.VERBOSE else _LINE_LIMIT
+        self._limit = None if detail is Detail.VERBOSE else LINE_LIMIT
         self._changed = threading.Condition()
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
@@ -63,7 +62,7 @@ class Screen:
     def agent(self, line: str) -> None:
         """A line of the agent's."""
         if self.detail is not Detail.QUIET:
-            self._put(1, plain(line[: self._limit]))
+            self._put(1, self._shown(line))
 
     def words(self, rows: Sequence[str], row: str) -> None:
         """Rows of the agent's words, and in place of the one before, which they may complete, an unfinished one."""
@@ -81,7 +80,7 @@ class Screen:
 
     def say(self, line: str) -> None:
         """A line of ralph's own."""
-        text = plain(line[: self._limit])
+        text = self._shown(line)
         self._put(1, f"\x1b[1m{text}\x1b[0m" if self._colour else text)
 
     def remark(self, line: str) -> None:
@@ -91,7 +90,10 @@ class Screen:
 
     def complain(self, line: str) -> None:
         """A line on standard error."""
-        self._put(self._errors, plain(line[: self._limit]))
+        self._put(self._errors, self._shown(line))
+
+    def _shown(self, line: str) -> str:
+        return plain(beginning(line, self._limit))
 
     def _put(self, fd: int, line: str) -> None:
         """Waits for a slow reader, but not for long, and not when ralph shall end."""
@@ -149,6 +151,8 @@ class Screen:
             if not self._changed.wait_for(self._is_done, min(_HELD_S, timeout_s)) and self.live:
                 terminal.go_on()  # or the status line would stay, under the shell's prompt
             self._changed.wait_for(self._is_done, max(0.0, timeout_s - _HELD_S))
+        if self.live:
+            self.live.taken.give_back()  # also where the thread is held
 
     def _is_done(self) -> bool:
         return not self._waiting and not self._is_printing and not self._redraws

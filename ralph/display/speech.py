@@ -4,13 +4,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from ralph.display.rows import Rows
+from ralph.display.rows import LINE_LIMIT, Rows
 from ralph.terminal import plain
 
 MARGIN = "  "
 _NARROWEST = 10
-_LINE_LIMIT = 4_000
-"""Characters of a line that are shown on a terminal; the transcript has them all."""
 
 
 class Live(Protocol):
@@ -33,17 +31,23 @@ class Speech:
         self._rows = self._fresh_rows()
         self._heard = _Heard()
 
+    def begin(self) -> None:
+        """What comes now belongs to no text before: one that broke off is said anew from its beginning."""
+        self.end()
+        self._heard = _Heard()
+
     def piece(self, text: str) -> None:
         """The next piece of a text that comes as a whole later."""
         self._heard.add(text)
         self._add(text)
 
-    def text(self, text: str, indent: str = "") -> None:
-        """A whole text, or what of it has not been shown in pieces; one that is indented never came in pieces."""
-        if indent:
-            rows = self._fresh_rows()
-            self._print([*_cut(rows, text, self.room(indent)), *rows.end()], indent)
-            return
+    def aside(self, text: str, indent: str) -> None:
+        """A whole text of somebody who speaks meanwhile, and whose words never come in pieces."""
+        rows = self._fresh_rows()
+        self._print([*_cut(rows, text, self.room(indent)), *rows.end()], indent)
+
+    def text(self, text: str) -> None:
+        """A whole text, or what of it has not been shown in pieces."""
         rest = self._heard.rest(text)
         if rest is None:
             self.end()
@@ -77,8 +81,7 @@ class Speech:
             self._say(line)
 
     def _fresh_rows(self) -> Rows:
-        cut = not self._whole and (self._live or self._width is not None)
-        return Rows(_LINE_LIMIT if cut else None)
+        return Rows(None if self._whole else LINE_LIMIT)
 
 
 def _cut(rows: Rows, text: str, room: int | None) -> Iterator[str]:

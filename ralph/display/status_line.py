@@ -34,11 +34,14 @@ class Now:
 def status_line(now: Now, width: int) -> str:
     """The most telling line that fits into so many columns."""
     for before, after in _layouts(now):
-        figures = [part for part in (*before, "", *after) if part]
-        room = width - columns(" · ".join([*figures, ""]))
+        room = width - columns(_joined(*before, "?", *after)) + 1
         if room >= min(_DOING_COLUMNS, columns(now.doing)):
             break
-    return " · ".join(part for part in (*before, clipped(now.doing, room), *after) if part)
+    return _joined(*before, clipped(now.doing, room), *after)
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
 
 
 def _layouts(now: Now) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -83,7 +86,7 @@ class Status:
 
     def knows(self, run: Run, now: Progress) -> None:
         """What the run has come to by now."""
-        self._run, self._tasks = run, len(now.tasks)
+        self._run, self._tasks = run, 0 if run.once else len(now.tasks)  # who plans works on none of them
         self._task = min(now.ticked + 1, self._tasks)
 
     def does(self, doing: str, seconds: float | None = None) -> None:

@@ -4,15 +4,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ralph.context import Context
 from ralph.display import shown
 from ralph.display.detail import Detail
-from ralph.display.rows import clipped
+from ralph.display.rows import clipped, one_row
 from ralph.display.speech import MARGIN, Live, Speech
 from ralph.stream import Event
-from ralph.terminal import plain
 from ralph.words import duration, usd
 
 _SILENCE_S = 30.0
@@ -20,14 +20,29 @@ _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
 _CALLS_KEPT = 1_000
 _INDENT = "    "
+_INTERNAL = "[ede_diagnostic]"
+"""How the real agent begins the error that says where in its own code it was interrupted."""
+
+
+def ending(what: str) -> str:
+    """What ralph says when it begins to end the agent, or what else it runs."""
+    return f"ralph: ending {what} and what it started; ask once more and it gets no time for that"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """A tool that runs."""
+
+    tool: str
+    shown: str
 
 
 class View:
     """Shows one agent after another; `say` prints a line.
 
     On a terminal, whose `width` is given, words are wrapped and calls cut to it. With a `live` one words are shown as
-    they come; else only whole messages count, and on a terminal a long silence is broken by signs of life. `pays` says
-    whether somebody pays for this agent.
+    they come, else row by row, and on a terminal a long silence is broken by signs of life. `pays` says whether
+    somebody pays for this agent.
     """
 
     def __init__(
@@ -40,6 +55,8 @@ class View:
         live: Live | None = None,
     ) -> None:
         self._say, self._width, self._live = say, width, live
+        self.aloud = say
+        """Prints a line of ralph's own, also where only those are wanted."""
         self._pays = pays
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._whole = detail is Detail.VERBOSE
@@ -59,7 +76,7 @@ class View:
         """What it does now."""
         self.heard_at = self._spoke = time.monotonic()
         self._context = Context(self._windows, None)
-        self._calls: dict[str, str] = {}
+        self._calls: dict[str, _Call] = {}
         self._speech = Speech(self._say, self._width, self._live, whole=self._whole)
 
     def show(self, event: Event) -> None:
@@ -69,7 +86,7 @@ class View:
         if kind != "user":  # what tools print is no news about the context before the model has read it
             self._context.note(event)
         if kind == "stream_event":
-            if self._live and not event.get("parent_tool_use_id"):
+            if not event.get("parent_tool_use_id"):
                 self._part(event["event"])
             return
         lines = self._showers[kind](event) if kind in self._showers else None
@@ -87,11 +104,13 @@ class View:
         """It is being ended, which may take some seconds."""
         self.end()
         self.doing = "ending the agent"
-        self._say("ralph: ending the agent and what it started; ask once more and it gets no time for that")
+        self.aloud(ending("the agent"))
 
     def tell(self, line: str) -> None:
         """A line of text."""
         self.heard_at = self._spoke = time.monotonic()
+        if self.doing == "starting":
+            self.doing = "working"  # all that can be known of an agent that prints text
         self._say(MARGIN + line)
 
     def quiet(self) -> None:
@@ -113,6 +132,7 @@ class View:
         elif kind == "content_block_start":
             block = part["content_block"]
             self.doing = f"calling {block.get('name')}" if block.get("type") == "tool_use" else "thinking"
+            self._speech.begin()
         elif kind == "content_block_delta" and part["delta"].get("type") == "text_delta":
             self.doing = "answering"
             self._speech.piece(str(part["delta"].get("text") or ""))
@@ -122,29 +142,37 @@ class View:
         for block in _blocks(event):
             kind = block.get("type")
             if kind == "text":
-                self.doing = "thinking"
-                self._speech.text(str(block.get("text", "")), indent)
+                self._goes_on()
+                text = str(block.get("text", ""))
+                self._speech.aside(text, indent) if indent else self._speech.text(text)
             elif kind == "tool_use":
                 yield from self._call(block, indent)
             elif kind == "thinking" and self._whole:
                 yield from (f"{indent}✻ {line}" for line in str(block.get("thinking", "")).split("\n"))
 
+    def _goes_on(self) -> None:
+        """With the newest of the tools that still run, or else the model thinks."""
+        self.doing = next((call.shown for call in reversed(self._calls.values())), "thinking")
+
     def _call(self, block: dict[str, Any], indent: str) -> Iterator[str]:
+        if not indent:
+            self._speech.begin()
         if len(self._calls) >= _CALLS_KEPT:
             self._calls.clear()
-        self._calls[str(block.get("id"))] = str(block.get("name"))
         self.doing = shown.call(block, self._here)
+        self._calls[str(block.get("id"))] = _Call(tool=str(block.get("name")), shown=self.doing)
         first, *more = shown.whole_call(block) if self._whole else [self._cut(self.doing, indent + "▸ ")]
         yield f"{indent}▸ {first}"
         yield from (indent + line for line in more)
 
     def _user(self, event: Event) -> Iterator[str]:
-        self.doing = "thinking"
         indent = _indent(event)
         for block in _blocks(event):
             if block.get("type") == "tool_result":
-                tool = self._calls.pop(str(block.get("tool_use_id")), "")
-                lines = shown.whole_outcome(block) if self._whole else [self._cut(shown.outcome(tool, block), indent)]
+                call = self._calls.pop(str(block.get("tool_use_id")), None)
+                self._goes_on()
+                outcome = shown.outcome(call.tool if call else "", block)
+                lines = shown.whole_outcome(block) if self._whole else [self._cut(outcome, indent)]
                 yield from (indent + line for line in lines if line)
             elif self._whole and block.get("type") == "text":
                 yield from (f"{indent}» {line}" for line in str(block.get("text", "")).split("\n"))
@@ -156,7 +184,10 @@ class View:
         if kind == "api_retry":
             error, when = shown.retry(event)
             self.doing = f"retrying ({error})"
+            self._speech.begin()
             return [f"… {error}: {when}"]
+        if kind == "status":
+            return []  # that it asks the model, before each answer
         if kind == "compact_boundary":
             return ["… context compacted"]
         if kind == "model_fallback":
@@ -176,8 +207,9 @@ class View:
 
     def _result(self, event: Event) -> Iterator[str]:
         self.end()
+        self.doing = "leaving"
         if isinstance(errors := event.get("errors"), list):
-            yield from (f"✗ {error}" for error in errors)
+            yield from (f"✗ {error}" for error in errors if not str(error).startswith(_INTERNAL))
         cost, used = event.get("total_cost_usd"), self._context.used
         parts = [usd(float(cost))] if isinstance(cost, int | float) and not isinstance(cost, bool) else []
         parts += [] if used is None else [f"context {used:.0%}"]
@@ -187,7 +219,7 @@ class View:
     def _cut(self, line: str, before: str) -> str:
         """So much of it that it stays one row behind what stands before it."""
         room = self._speech.room(before)
-        return clipped(line, _PIPED) if room is None else clipped(plain(line), room)
+        return clipped(one_row(line), _PIPED if room is None else room)
 
 
 def _blocks(event: Event) -> list[dict[str, Any]]:
