@@ -12,7 +12,6 @@ import click
 from ralph import __version__, completion, options
 from ralph.display.detail import Detail
 from ralph.errors import RalphError
-from ralph.verbs import VERBS
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
@@ -50,7 +49,7 @@ def main(pace: "Pace | None" = None) -> None:
     _mend_streams()
     try:
         wish = os.environ.get(completion.VARIABLE)
-        code = completion.complete(_run_command(), VERBS, wish) if wish else run(sys.argv[1:], pace)
+        code = completion.complete(_run_command(), wish) if wish else run(sys.argv[1:], pace)
         sys.stdout.flush()
     except BrokenPipeError:
         code = _without_reader()
@@ -98,18 +97,19 @@ def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
     """Does what the command line says; the exit code. Raises RalphError."""
     at = list(argv).index("--") if "--" in argv else len(argv)
     words, rest = list(argv[:at]), list(argv[at + 1 :])
-    if words[:1] == ["-C"] and words[2:3] and words[2] in VERBS:  # as people write it for git
+    if words[:1] == ["-C"] and words[2:3] and words[2] in options.VERBS:  # as people write it for git
         words = [words[2], *words[:2], *words[3:]]
     if not words or words[0] == "help":
         words = ["--help"]
     try:
-        verb = VERBS.get(words[0])
-        if verb:
-            name = f"ralph {words[0]}"
+        if words[0] in options.VERBS:
+            from ralph.verbs import VERBS  # noqa: PLC0415 - a run need not load it
+
+            verb, name = VERBS[words[0]], f"ralph {words[0]}"
             return int(verb.main(words[1:], prog_name=name, standalone_mode=False, obj=(rest, pace)) or 0)
         return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=(rest, pace)) or 0)
     except click.UsageError as error:
-        about = f"ralph {words[0]}" if words[0] in VERBS else "ralph"
+        about = f"ralph {words[0]}" if words[0] in options.VERBS else "ralph"
         raise RalphError(f"{error.format_message()} (see {about} --help)") from error
     except click.exceptions.Exit as done:
         return done.exit_code

@@ -45,12 +45,14 @@ class _Words(click.Group):
         return [CompletionItem(word) for word in (*verbs, *plans(run, self._run.params[0], incomplete))]
 
 
-def complete(run: click.Command, verbs: dict[str, click.Command], instruction: str) -> int:
+def complete(run: click.Command, instruction: str) -> int:
     """Prints what the shell asked for: the script that sets it up, or what may stand next; the exit code."""
     from click.shell_completion import shell_complete  # noqa: PLC0415 - only the shell asks for it
 
+    from ralph.verbs import VERBS  # noqa: PLC0415 - as above
+
     _teach_bash()
-    words = _Words(run, verbs)
+    words = _Words(run, VERBS)
     words.context_settings = {"ignore_unknown_options": True, "help_option_names": []}
     return shell_complete(words, {}, "ralph", VARIABLE, instruction)
 

@@ -15,8 +15,8 @@ from ralph.errors import RalphError
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
 _HELD = (errno.EWOULDBLOCK, errno.EACCES)
-_LOOKS = 4
-_LOOK_S = 0.01
+_LOOKS_S = (0.0005, 0.001, 0.002, 0.004, 0.008)
+"""Pauses before a lock is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +87,14 @@ def acquire(tree: Path) -> Lock:
 
 def _lock(fd: int, kind: int) -> None:
     """Somebody who only looks, as `holder` does, has it for a moment; a run has it for longer than that."""
-    for last in (*[False] * _LOOKS, True):
+    for pause_s in _LOOKS_S:
         try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except OSError as error:
-            if last or error.errno not in _HELD:
+            if error.errno not in _HELD:
                 raise
-            time.sleep(_LOOK_S)
-        else:
-            return
+        time.sleep(pause_s)
+    return fcntl.flock(fd, kind | fcntl.LOCK_NB)
 
 
 def holder(tree: Path) -> Holder | None:

@@ -1,6 +1,5 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,8 @@ from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Source
 if TYPE_CHECKING:
     from ralph.start import Asked
 
+VERBS = ("status", "log", "report", "rehearse", "doctor", "notify", "config")
+"""First words that are no plan. The commands are in a module of their own, which a run need not load."""
 FOLDER = ("-C", "folder")
 _VALUES = {
     "FILE": completion.a_path("file"),
@@ -102,11 +103,11 @@ def arguments(asked: "Asked") -> list[str]:
 
 def shown(asked: "Asked", hide: Callable[[str], str]) -> str:
     """The command line that asks for the same, for people; `hide` makes of a text one without secrets."""
+    import shlex  # noqa: PLC0415 - no run needs it
+
     return hide(shlex.join(["ralph", *map(hide, arguments(asked))]))  # in words, as quotes within quotes confuse it
 
 
 def _as_plan(name: str) -> str:
     """The name as a word that is neither a verb nor an option."""
-    from ralph.verbs import VERBS  # noqa: PLC0415 - which is made of what is here
-
     return f"./{name}" if name in (*VERBS, "help") or name.startswith("-") else name

@@ -14,6 +14,7 @@ import click
 import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
+from ralph import options
 from ralph.lock import LOCKED
 from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Source
 from ralph.verbs import VERBS
@@ -110,8 +111,12 @@ def test_every_option_in_the_readme_is_in_the_help(help_text: str) -> None:
     helps = [help_text]
     helps += [" ".join(verb.get_help(click.Context(verb)).split()) for verb in VERBS.values()]
     own = re.sub(r"^.*(?:tmux|systemctl|pip|crontab|pytest).*$", "", README, flags=re.MULTILINE)
-    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS
-    assert [option for option in sorted(options) if not any(option in text for text in helps)] == []
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS
+    assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
+
+
+def test_the_verbs_are_those_that_no_plan_may_be_called() -> None:
+    assert tuple(VERBS) == options.VERBS
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))

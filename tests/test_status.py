@@ -511,7 +511,7 @@ def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent,
 
 
 def test_a_reader_that_leaves_ends_it_in_silence(project: Project) -> None:
-    project.has_tasks(*map(str, range(5000)))
+    project.has_tasks(*map(str, range(50_000)))  # more than a pipe takes
     command = ["bash", "-c", f"{shlex.join([*COMMAND, 'status', 'feature'])} | head -1; exit ${{PIPESTATUS[0]}}"]
     done = subprocess.run(command, cwd=project.root, env=project.env, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("feature · new\n", "", 1)
