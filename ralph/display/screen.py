@@ -15,9 +15,9 @@ from ralph.display.rows import LINE_LIMIT, beginning
 from ralph.process import signals
 from ralph.terminal import is_terminal, plain
 
-_BYTES_KEPT = 8_000_000
+_BYTES_KEPT = 4_000_000
 _BATCH_BYTES = 65_536
-_OVERHEAD_BYTES = 100
+_OVERHEAD_BYTES = 200
 """What an empty line takes in memory."""
 _PATIENCE_S = 2.0
 """Seconds that lines wait in all for a reader that is behind, before they are dropped."""

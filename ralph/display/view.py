@@ -83,8 +83,7 @@ class View:
         """The lines of one event; unknown ones have none."""
         self.heard_at = self._spoke = time.monotonic()
         kind = event["type"]
-        if kind != "user":  # what tools print is no news about the context before the model has read it
-            self._context.note(event)
+        self._context.note(event)
         if kind == "stream_event":
             if not event.get("parent_tool_use_id"):
                 self._part(event["event"])
