@@ -1,11 +1,10 @@
 """A run that goes on in another terminal, seen from here."""
 
-import os
 import sys
 import time
 from pathlib import Path
 
-from ralph import history, journal, lock
+from ralph import history, journal
 from ralph.errors import RalphError
 from ralph.history import Record
 from ralph.plans import Plan
@@ -19,10 +18,10 @@ _LOOK_S = 0.1
 
 def follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
-    if not is_worked_on(plan):
+    if not plan.holders()[0]:
         raise RalphError(f"{plan.name}: no run works on it now; `ralph log {plan.name}` shows what was", 1)
     follower = _Follower(plan, verbose=verbose)
-    while is_worked_on(plan):
+    while plan.holders()[0]:
         follower.look()
         time.sleep(_LOOK_S)
     follower.look()
@@ -30,13 +29,6 @@ def follow(plan: Plan, *, verbose: bool) -> int:
     if unjudged := plan.state.died():
         say(f"ended: ralph was killed in iteration {unjudged.iteration}")
     return 0
-
-
-def is_worked_on(plan: Plan) -> bool:
-    """Whether a run works on this plan, in the tree of its progress file or in the one that we are in."""
-    me = os.path.realpath(plan.progress_path)
-    holders = map(lock.holder, {lock.working_tree(place) for place in (Path.cwd(), Path(me).parent)})
-    return any(holder is not None and holder.progress == me for holder in holders)
 
 
 class _Follower:

@@ -10,7 +10,6 @@ from pathlib import Path
 from ralph import git, history, journal, records
 from ralph.errors import RalphError
 from ralph.follow import follow as follow_run
-from ralph.follow import is_worked_on
 from ralph.history import Record, Row
 from ralph.plans import Plan
 from ralph.process import foreground
@@ -74,7 +73,7 @@ def _records(plan: Plan) -> Iterator[Record]:
     begun = state.died()
     known = newest.get("run"), newest.get("iteration"), newest.get("ended")
     if begun and known != (begun.run, begun.iteration, "died"):
-        yield records.unfinished(begun, "runs now" if is_worked_on(plan) else "ralph was killed")
+        yield records.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed")
 
 
 def _line(record: Record, count: int) -> str:

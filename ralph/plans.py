@@ -1,12 +1,14 @@
 """The plans that there are: where the progress file, the state and the settings of each are. Nothing is changed."""
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import directives, progress, said
+from ralph import directives, lock, progress, said
 from ralph.errors import RalphError
+from ralph.lock import Holder
 from ralph.progress import Progress
 from ralph.settings import Given, Settings, Source, resolve
 from ralph.state import State
@@ -34,6 +36,14 @@ class Plan:
     def state(self) -> State:
         """Its state folder, which may not be there."""
         return State(self.name, self.progress_path)
+
+    def holders(self) -> tuple[Holder | None, Holder | None]:
+        """The run that works on it, and one on something else in its tree, or in the one that we are in."""
+        me = os.path.realpath(self.progress_path)
+        trees = {lock.working_tree(place) for place in (Path.cwd(), Path(me).parent)}
+        found = [holder for tree in trees if (holder := lock.holder(tree))]
+        mine = next((holder for holder in found if holder.progress == me), None)
+        return mine, None if mine else next(iter(found), None)
 
     def read(self) -> Progress | None:
         """Its progress file; None when there is none. Raises RalphError when it cannot be read."""

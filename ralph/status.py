@@ -96,7 +96,7 @@ def _look_or_say(plan: Plan, now: float) -> Seen:
 def look(plan: Plan, now: float) -> Seen:
     """What there is to say about a plan. Raises RalphError when its files cannot be read."""
     progress, state = plan.read(), plan.state
-    holder, other = _holders(plan)
+    holder, other = plan.holders()
     unjudged = state.died()
     try:
         last, sums = journal.last(state.journal, _TAIL), history.sums(state.journal)
@@ -120,15 +120,6 @@ def look(plan: Plan, now: float) -> Seen:
         last=last,
         moved=_moved(last, plan.progress_path, *([unjudged.record] if unjudged else [])),
     )
-
-
-def _holders(plan: Plan) -> tuple[Holder | None, Holder | None]:
-    """Who works on this plan, and who else in its tree, or in the one that we are in."""
-    me = os.path.realpath(plan.progress_path)
-    trees = {lock.working_tree(place) for place in (Path.cwd(), Path(me).parent)}
-    found = [holder for tree in trees if (holder := lock.holder(tree))]
-    mine = next((holder for holder in found if holder.progress == me), None)
-    return mine, None if mine else next(iter(found), None)
 
 
 def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Limits:

@@ -278,18 +278,18 @@ def test_a_wait_says_until_when(project: Project, agent: Agent) -> None:
 
 
 def test_no_start_is_turned_away_because_somebody_looks(project: Project, agent: Agent) -> None:
-    """Cron's tick must not meet 75 because `watch ralph status` holds the lock for a moment."""
-    looking = "import sys, pathlib; from ralph.lock import holder\nwhile True: holder(pathlib.Path.cwd())"
-    lookers = [subprocess.Popen([sys.executable, "-c", looking], cwd=project.root, env=project.env) for _ in range(2)]
+    """Cron's tick must not meet 75 because `watch ralph status` holds the lock for a moment; this one lingers."""
+    lock = "fcntl.flock(fd, fcntl.LOCK_SH); time.sleep(0.003); fcntl.flock(fd, fcntl.LOCK_UN); time.sleep(0.005)"
+    looking = f"import fcntl, os, time\nfd = os.open('.', os.O_RDONLY)\nwhile True: {lock}"
+    looker = subprocess.Popen([sys.executable, "-c", looking], cwd=project.root, env=project.env)
     try:
-        project.has_tasks("one", "two", "three", "four", "five")
-        agent.story(*[step(ticks="first")] * 4)
-        codes = [project.build("--max-iterations", "1").code for _ in range(4)]
+        project.has_tasks(*map(str, range(7)))
+        agent.story(*[step(ticks="first")] * 6)
+        codes = [project.build("--max-iterations", "1").code for _ in range(6)]
     finally:
-        for looker in lookers:
-            looker.kill()
-            looker.wait()
-    assert codes == [3] * 4
+        looker.kill()
+        looker.wait()
+    assert codes == [3] * 6
 
 
 def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> None:
