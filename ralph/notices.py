@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from ralph.dialects import Notice
 from ralph.judge import Iteration, Judgement
-from ralph.progress import Progress
+from ralph.progress import LARGE_BYTES, Progress
 from ralph.turn import Outcome
 from ralph.verdict import OPENS, Reason, Stop
 from ralph.waiting import Wait
@@ -91,6 +91,16 @@ def _tasks(iteration: Iteration) -> str:
 def tasks(progress: Progress) -> str:
     """`9/15 tasks`."""
     return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
+
+
+def oddities(file: str, now: Progress) -> dict[str, str]:
+    """What in a progress file of that name deserves a word, by what it is: `fence`, `size`."""
+    found = {}
+    if now.unclosed_fence is not None:
+        found["fence"] = f"{file}:{now.unclosed_fence}: this code fence is never closed; read as text"
+    if now.size > LARGE_BYTES:
+        found["size"] = f"{file} has {now.size // 1000} kB, and every iteration pays for reading it"
+    return found
 
 
 def started(run: Run) -> Notice:

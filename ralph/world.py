@@ -114,11 +114,8 @@ class RealWorld:
     def read(self) -> Progress:
         """The progress file, with a word about what in it deserves one."""
         now = self._file.read()
-        name = self._file.path.name
-        if now.unclosed_fence is not None:
-            self._say_once("fence", f"{name}:{now.unclosed_fence}: this code fence is never closed; read as text")
-        if now.size > progress.LARGE_BYTES:
-            self._say_once("size", f"{name} has {now.size // 1000} kB, and every iteration pays for reading it")
+        for what, line in notices.oddities(self._file.path.name, now).items():
+            self._say_once(what, line)
         return now
 
     def _say_once(self, what: str, line: str) -> None:

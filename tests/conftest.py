@@ -17,6 +17,7 @@ import pytest
 from offspring import Offspring, offspring_in
 from ralph_driver import Project, clean_environment, marked
 from stories import Agent
+from tmux import Open, Tmux
 
 LOOPBACK = ("127.", "::1", "localhost")
 GRACE_S = 2.0
@@ -28,6 +29,28 @@ GITCONFIG = """[user]
 [init]
 \tdefaultBranch = main
 """
+
+
+@pytest.fixture
+def terminal(project: Project) -> Iterator[Open]:
+    """Called with a width, a terminal that is so wide."""
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Tmux] = []
+
+    def open_one(width: int = 80, height: int = 40) -> Tmux:
+        opened.append(Tmux(project.env, project.root, width=width, height=height))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.end()
+
+
+@pytest.fixture
+def tmux(terminal: Open) -> Tmux:
+    """A terminal with room for much."""
+    return terminal(100, 50)
 
 
 @pytest.fixture

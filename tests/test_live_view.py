@@ -3,9 +3,7 @@
 import os
 import re
 import shlex
-import shutil
 import signal
-from collections.abc import Callable, Iterator
 
 import pytest
 from ralph_driver import COMMAND, Project, eventually
@@ -30,27 +28,10 @@ from stories import (
 )
 from test_real_claude import LONG_S, Play, claude, play  # noqa: F401 - fixtures
 from test_terminal import ESCAPES, HOSTILE, parent_of
-from tmux import Tmux, lines_only
+from tmux import Open, Tmux, lines_only
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
-Open = Callable[..., Tmux]
-
-
-@pytest.fixture
-def terminal(project: Project) -> Iterator[Open]:
-    """Called with a width, a terminal that is so wide."""
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    opened: list[Tmux] = []
-
-    def open_one(width: int = 80) -> Tmux:
-        opened.append(Tmux(project.env, project.root, width=width, height=40))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.end()
 
 
 def build(tmux: Tmux, *args: str, before: str = "", after: str = "") -> None:

@@ -2,12 +2,9 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 
-import pytest
 from leaps import leaping
 from offspring import Offspring
 from ralph_driver import COMMAND, Project, alive, eventually
@@ -29,15 +26,6 @@ HOSTILE = (
 )
 NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\0", "")])
 ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "\x00", "\rover")
-
-
-@pytest.fixture
-def tmux(project: Project) -> Iterator[Tmux]:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    terminal = Tmux(project.env, project.root)
-    yield terminal
-    terminal.end()
 
 
 def parent_of(pid: int) -> int:

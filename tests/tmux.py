@@ -3,15 +3,19 @@
 import re
 import subprocess
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from ralph_driver import eventually
 
+Open = Callable[..., "Tmux"]
+"""Opens a terminal of that width and height."""
+
 
 class Tmux:
-    """A shell in a terminal of its own tmux server, 100 columns wide unless said otherwise."""
+    """A shell in a terminal of its own tmux server."""
 
-    def __init__(self, env: dict[str, str], cwd: Path, *, width: int = 100, height: int = 50) -> None:
+    def __init__(self, env: dict[str, str], cwd: Path, *, width: int, height: int) -> None:
         self._name = f"ralph-test-{uuid.uuid4().hex}"
         self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "SHELL": "/bin/sh"}
         window = ("-x", str(width), "-y", str(height), "-c", str(cwd))

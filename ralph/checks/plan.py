@@ -8,7 +8,7 @@ from ralph import directives, lock, progress, prompt
 from ralph.checks.check import Check, of_error
 from ralph.checks.machine import writable
 from ralph.errors import RalphError
-from ralph.notices import tasks
+from ralph.notices import oddities, tasks
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.settings import Settings, resolve
@@ -88,14 +88,11 @@ def _end_of(start: Start, now: Progress) -> list[Check]:
 
 
 def _oddities(path: Path, now: Progress) -> list[Check]:
-    found = []
-    if now.unclosed_fence is not None:
-        said = f"{path}:{now.unclosed_fence}: this code fence is never closed; read as text"
-        found.append(Check(name="progress", ok=False, said=said, remedy="close it", obstacle=False))
-    if now.size > progress.LARGE_BYTES:
-        said = f"{path} has {now.size // 1000} kB, and every iteration pays for reading it"
-        found.append(Check(name="progress", ok=False, said=said, remedy="move old notes elsewhere", obstacle=False))
-    return found
+    remedies = {"fence": "close it", "size": "move old notes elsewhere"}
+    return [
+        Check(name="progress", ok=False, said=said, remedy=remedies[what], obstacle=False)
+        for what, said in oddities(str(path), now).items()
+    ]
 
 
 def _unwritable(path: Path) -> list[Check]:

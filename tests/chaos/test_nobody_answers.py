@@ -1,6 +1,5 @@
 """Nobody at the other end: a webhook that takes everything and says nothing, and a tmux that was closed."""
 
-import shutil
 import signal
 import socket
 import sys
@@ -65,15 +64,6 @@ def test_a_webhook_that_hangs_does_not_hold_what_is_stopped(
     run.signal(signal.SIGTERM)
     ended = run.wait(6)
     assert (ended.code, offspring.alive()) == (-signal.SIGTERM, []), ended.text
-
-
-@pytest.fixture
-def tmux(project: Project) -> Iterator[Tmux]:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    terminal = Tmux(project.env, project.root)
-    yield terminal
-    terminal.end()
 
 
 def test_the_end_of_a_tmux_ends_what_was_started_there_and_the_next_start_goes_on(
