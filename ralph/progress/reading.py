@@ -21,8 +21,8 @@ _DOLLARS = rb"(?:\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.\d+)?(?![.,]?\d|[eE][+-]?\d)"
 SPENT = re.compile(rb"([ ]{0,3}Spent:)(?:[ \t]*\$?[ \t]*(%b))?(.*)" % _DOLLARS)
 """The name, the dollars where they can be read, and the rest of the line."""
 _VERIFIED = re.compile(rb"\s*^([ ]{0,3}Verified:[ \t]*\S[^\n]*(?:\n|\Z))", re.MULTILINE)
-_NO_TASKS = ("notes", "acceptance", "success criteria")
-"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too."""
+_NO_TASKS = ("notes", "acceptance", "success criteria", "proposed")
+"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too, agents proposals."""
 
 LARGE_BYTES = 50_000
 """A file beyond that deserves a word: every iteration pays for reading it."""

@@ -1,0 +1,244 @@
+"""What an agent may not change in the progress file is undone, and what it may is kept."""
+
+import time
+
+import pytest
+
+from ralph import progress, tasks
+from ralph.tasks.tamper import Undone, fingerprint, undo
+
+BEFORE = b"""# Progress: x
+
+Plan: x.md
+Started: 2026-11-20 22:14:03
+Spent: $1.2500
+
+## Status
+
+IN_PROGRESS
+
+## Task List
+
+- [x] auth-01: One
+- [~] auth-02: Two
+  - verify: Run `pytest` - exits with code 0
+  - after: auth-01
+  - [ ] sub: Part
+- [ ] auth-03: Three
+  - after: auth-02
+  - failed: 2026-11-21 03:12:05 try 1: no
+
+## Notes
+
+An old note.
+```sh
+make
+```
+"""
+NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
+
+
+def undone(after: bytes, before: bytes = BEFORE) -> Undone:
+    """What is undone, looked at as ralph will look at it."""
+    found = undo(before, after)
+    assert fingerprint(found.text) == fingerprint(before)
+    assert tasks.read(found.text) == tasks.read(before)
+    was, now = progress.parse(before), progress.parse(found.text)
+    assert (now.done, now.verified, now.tasks) == (was.done, was.verified, was.tasks)
+    assert (now.plan, now.spent_usd) == (was.plan, was.spent_usd)
+    assert bool(found.diff) == bool(found.what)
+    return found
+
+
+def changed(*pairs: tuple[bytes, bytes], before: bytes = BEFORE) -> bytes:
+    for old, new in pairs:
+        assert old in before
+        before = before.replace(old, new)
+    return before
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(BEFORE + NOTE, id="a note"),
+        pytest.param(BEFORE + b"## Messages\n\n- [x] done?\n\n## Proposed\n\n- [ ] more\n", id="sections of its own"),
+        pytest.param(changed((b"## Notes\n\nAn old note.", b"## Notes")), id="a note removed"),
+        pytest.param(changed((b"## Notes", b"### Task auth-02: what I learned\n\n## Notes")), id="a heading of words"),
+        pytest.param(changed((b"IN_PROGRESS\n", b"IN_PROGRESS\n\nRALPH_BLOCKED: no key\n")), id="RALPH_BLOCKED"),
+        pytest.param(changed((b"- [~]", b"RALPH_STOP\n- [~]")), id="RALPH_STOP, wherever it stands"),
+        pytest.param(BEFORE.replace(b"\n", b"\r\n"), id="other line ends"),
+        pytest.param(b"\xef\xbb\xbf" + BEFORE, id="a byte order mark"),
+        pytest.param(changed((b"\n\n## Notes", b"\n\n\n\n## Notes")), id="blank lines"),
+    ],
+)
+def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
+    assert undone(after) == Undone(text=after)
+
+
+@pytest.mark.parametrize(
+    ("after", "what"),
+    [
+        pytest.param(changed((b"[~]", b"[x]")), ["auth-02: [~] became [x]"], id="a tick"),
+        pytest.param(changed((b"[ ] sub", b"[X] sub")), ["sub: [ ] became [x]"], id="a subtask's tick"),
+        pytest.param(changed((b"- [x] auth-01", b"- [ ] auth-01")), ["auth-01: [x] became [ ]"], id="a tick removed"),
+        pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE")), ["RALPH_DONE"], id="done"),
+        pytest.param(
+            changed((b"IN_PROGRESS", b"RALPH_DONE\nVerified: by me")), ["RALPH_DONE", "Verified: added"], id="verified"
+        ),
+        pytest.param(changed((b"IN_PROGRESS\n", b"")), ["IN_PROGRESS removed"], id="no status"),
+        pytest.param(
+            changed((b"  - verify: Run `pytest` - exits with code 0\n", b"")),
+            ["auth-02: verify: line removed"],
+            id="a criterion removed",
+        ),
+        pytest.param(changed((b"`pytest`", b"`true`")), ["auth-02: verify: line changed"], id="an easier criterion"),
+        pytest.param(changed((b"  - after: auth-02\n", b"")), ["auth-03: after: line removed"], id="a dependency"),
+        pytest.param(changed((b"try 1: no", b"try 0: no")), ["auth-03: failed: line changed"], id="a try"),
+        pytest.param(
+            changed((b"- [ ] auth-03: Three\n", b"- [ ] auth-03: Three\n  - priority: 1\n")),
+            ["auth-03: priority: line added"],
+            id="a priority",
+        ),
+        pytest.param(changed((b"auth-03: Three", b"auth-03: Nothing")), ["auth-03: its text was changed"], id="words"),
+        pytest.param(changed((b"auth-03: Three", b"auth-09: Three")), ["auth-03: its id became auth-09"], id="an id"),
+        pytest.param(changed((b"  - [ ] sub: Part\n", b"")), ['task "sub" removed'], id="a task removed"),
+        pytest.param(
+            changed((b"  - verify: Run `pytest` - exits with code 0\n", b""), (b"- [ ] auth-03: Three\n", b"")),
+            ["auth-02: verify: line removed", 'task "auth-03" removed'],
+            id="much at once",
+        ),
+        pytest.param(changed((b"Spent: $1.2500", b"Spent: $0.0000")), ["Spent: changed"], id="the money"),
+        pytest.param(changed((b"Plan: x.md\n", b"")), ["Plan: removed"], id="the plan"),
+        pytest.param(
+            changed((b"- [x] auth-01: One\n", b""), (b"## Notes", b"- [x] auth-01: One\n\n## Notes")),
+            ["lines of the task list were changed or moved"],
+            id="another order",
+        ),
+        pytest.param(changed((b"## Task List", b"## Notes of old")), ["the task list is gone"], id="a list renamed"),
+    ],
+)
+def test_what_is_ralphs_is_put_back_and_named(after: bytes, what: list[str]) -> None:
+    found = undone(after + NOTE)
+    assert [line for line in found.what if line in what] == what
+    assert NOTE in found.text
+
+
+def test_a_tick_undone_leaves_every_other_byte() -> None:
+    after = changed((b"[~]", b"[x]"), (b"IN_PROGRESS", b"RALPH_DONE"), (b"[ ]", b"[x]")) + NOTE
+    found = undone(after)
+    assert found.text == BEFORE + NOTE
+    assert "-- [~] auth-02: Two\n" in found.diff
+    assert "+- [x] auth-02: Two\n" in found.diff
+
+
+def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
+    new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
+    found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")) + NOTE)
+    wanted = b"\n## Proposed\n\n- [ ] Write docs\n  - verify: File `x` exists\n  - [ ] index\n"
+    assert found == Undone(text=BEFORE + NOTE + wanted, proposed=1)
+    again = undone(found.text.replace(b"- [ ] auth-03", b"- [ ] Another\n- [ ] auth-03"))
+    assert again == Undone(text=found.text + b"- [ ] Another\n", proposed=1)
+
+
+def test_what_is_nested_below_a_proposal_means_nothing_where_it_is_moved() -> None:
+    new = b"  - [ ] More\n     RALPH_DONE\n     # Tasks\n"
+    found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")))
+    assert found == Undone(text=BEFORE + b"\n## Proposed\n\n" + new, proposed=1)
+
+
+def test_a_new_task_that_is_ticked_is_proposed_unticked() -> None:
+    found = undone(changed((b"- [ ] auth-03", b"- [x] Easy one\n- [ ] auth-03")))
+    assert found.what == ('"Easy one" is new and was ticked already',)
+    assert found.text == BEFORE + b"\n## Proposed\n\n- [ ] Easy one\n"
+
+
+def test_words_in_the_task_list_go_to_the_notes() -> None:
+    found = undone(changed((b"## Notes", b"I learned much.\n\n## Notes")))
+    assert found.what == ()
+    assert b"> I learned much.\n" in found.text[found.text.index(b"## Notes") :]
+
+
+@pytest.mark.parametrize("after", [b"", b"\n\n", b"\xef\xbb\xbf", b"\0" * 9])
+def test_an_emptied_file_is_as_it_was(after: bytes) -> None:
+    found = undone(after)
+    assert found.text == BEFORE
+    assert "the task list is gone" in found.what
+
+
+ticked = changed((b"[ ]", b"[x]"), (b"[~]", b"[x]"))
+LISTED = BEFORE[BEFORE.index(b"## Task List") : BEFORE.index(b"## Notes")]
+ALL_DONE = ticked[ticked.index(b"## Task List") : ticked.index(b"## Notes")]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(ALL_DONE + BEFORE, id="a second list above"),
+        pytest.param(BEFORE + ALL_DONE, id="a second list below"),
+        pytest.param(BEFORE.replace(LISTED, b"") + ALL_DONE, id="the list moved"),
+        pytest.param(BEFORE + b"# Tasks\n\n- [x] all: of it\n", id="a heading for tasks in the notes"),
+        pytest.param(BEFORE + b"### Task 7\n\n- [x] auth-02: Two\n", id="a deeper one"),
+        pytest.param(changed((b"# Progress: x", b"# Tasks of x")) + b"## Messages\n- [x] hm\n", id="the title"),
+        pytest.param(changed((b"## Task List", b"```\n## Task List")), id="a fence that ends in the notes"),
+        pytest.param(changed((b"## Task List", b"~~~\n## Task List"), (b"## Notes", b"~~~\n## Notes")), id="a fence"),
+        pytest.param(b"````\n" + BEFORE + b"````\n", id="a fence around everything"),
+        pytest.param(b"<!--\n" + ticked + b"-->\n", id="a comment around everything"),
+        pytest.param(changed((b"## Task List", b"## Notes\n\n### Todo")), id="the list under notes"),
+        pytest.param(changed((b"## Task List", b"## Task List\n\n## Acceptance")), id="the list under acceptance"),
+        pytest.param(changed((b"## Status", b"## Tasks\n\n- [x] a: b\n\n## State")), id="no status section"),
+        pytest.param(BEFORE[BEFORE.index(b"## Notes") :], id="only notes"),
+        pytest.param(ticked.replace(b"\n", b"\r\n"), id="ticks under other line ends"),
+        pytest.param(b"\xef\xbb\xbf" + ticked.replace(b"- [x]", b"\xef\xbb\xbf- [x]"), id="marks everywhere"),
+        pytest.param(BEFORE.replace(b"- [", b"* ["), id="other bullets"),
+        pytest.param(BEFORE + b"\n   RALPH_DONE\t\n\n  Verified: me\n", id="done in the notes"),
+        pytest.param(changed((b"Plan: x.md", b"Plan: y.md\nPlan: x.md")), id="a second plan"),
+        pytest.param(b"Spent: $0.01\n" + BEFORE, id="money above"),
+        pytest.param(b"## Up\n" + BEFORE, id="the head below a heading"),
+        pytest.param(BEFORE.replace(b"\n", b"\r"), id="no line ends that count"),
+        pytest.param(ticked[:300], id="cut off"),
+    ],
+)
+def test_no_trick_gets_a_task_ticked(after: bytes) -> None:
+    found = undone(after + NOTE)
+    assert found.what
+    assert all(line in found.text for line in NOTE.splitlines(keepends=True))
+
+
+def test_a_list_without_a_heading_is_as_safe() -> None:
+    before = BEFORE.replace(b"## Task List", b"## What to do")
+    assert undone(ticked.replace(b"## Task List", b"## What to do"), before).text == before
+    assert undone(before + b"# Tasks\n\n- [x] a: b\n", before).what
+
+
+def test_what_ralph_wrote_about_done_is_its_own() -> None:
+    before = progress.with_refusal(BEFORE, ["the check failed"], "1 failed\n")
+    found = undone(progress.without_refusal(before) + NOTE, before)
+    assert found.what == ("ralph's Verification section was changed",)
+    assert progress.without_refusal(found.text) == BEFORE + NOTE
+    forged = undone(progress.with_refusal(BEFORE, ["all is well"]))
+    assert forged.text.rstrip() == BEFORE.rstrip()
+
+
+def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
+    after = b"RALPH_BLOCKED: ask Ada\n- [x] auth-01: One\nRALPH_STOP\n"
+    now = progress.parse(undone(after).text)
+    assert (now.stop, now.blocked) == (True, "ask Ada")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param(b"RALPH_DONE\nVerified: x\n" * 20_000, id="done many times"),
+        pytest.param(b"# Tasks\n- [x] q\n" * 2000, id="many lists"),
+        pytest.param(b"- [x] auth-01: One\n" * 10_000, id="many copies"),
+        pytest.param(b"".join(b" " * n + b"- [x] n%d: x\n" % n for n in range(1000)), id="a deep one"),
+        pytest.param(b"```\n" * 20_001, id="fences"),
+        pytest.param(b"\n" * 300_000 + b"RALPH_DONE\n", id="blank lines"),
+        pytest.param(b"- [x] " + b"x" * 5_000_000, id="a long line"),
+        pytest.param(b"## Verification\n\n<!-- ralph writes this section, 1 lines -->\n- a\n" * 5000, id="signed"),
+    ],
+)
+def test_megabytes_take_seconds(noise: bytes) -> None:
+    start = time.process_time()
+    undone(BEFORE.replace(b"## Notes", noise + b"\n## Notes"))
+    assert time.process_time() - start < 20  # measured below 2 s; anything quadratic takes minutes
