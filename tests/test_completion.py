@@ -54,17 +54,22 @@ def shell(project: Project, name: str, script: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-VERBS = ["config", "doctor", "log", "notify", "rehearse", "report", "status"]
+VERBS = ["config", "doctor", "export", "log", "notify", "rehearse", "report", "status"]
 OFFERED = [
     pytest.param("ralph ", [*VERBS, "feature.md"], id="verbs and plans come first"),
     pytest.param("ralph fe", ["feature.md"], id="a plan begun"),
     pytest.param("ralph re", ["rehearse", "report"], id="a verb begun"),
-    pytest.param("ralph feature.md ", ["build", "plan", "review"], id="then the modes"),
+    pytest.param("ralph feature.md ", ["build", "plan", "review", "task"], id="then the modes"),
+    pytest.param("ralph --requirements feature.md bu", ["build"], id="at once where an option names the plan"),
     pytest.param("ralph feature.md build --max-i", ["--max-iteration-cost", "--max-iterations"], id="then options"),
     pytest.param("ralph --max-st", ["--max-stalls"], id="or an option first"),
     pytest.param("ralph feature.md --effort x", ["xhigh"], id="the values of an option"),
+    pytest.param("ralph feature.md --reasoning m", ["max", "medium"], id="by its other name too"),
+    pytest.param("ralph feature.md --on-tamper ", ["abort", "undo"], id="each its own"),
+    pytest.param("ralph feature.md --strict bu", ["build"], id="an option that stands alone has none"),
     pytest.param("ralph log ", ["feature.md"], id="plans after a verb"),
     pytest.param("ralph log feature.md --ra", ["--raw"], id="the options of a verb"),
+    pytest.param("ralph export feature.md --format p", ["plan", "prd"], id="the values of a verb's option"),
     pytest.param("ralph rehearse feature.md pl", ["plan"], id="modes of a rehearsal"),
     pytest.param("ralph notify s", ["setup"], id="what a verb does"),
     pytest.param("ralph config commit o", ["off", "on"], id="and to what"),

@@ -1,0 +1,148 @@
+"""Finds the task list that a plan is or holds. Raises RalphError with everything that is wrong with it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ralph.errors import RalphError
+from ralph.imports import checking, forms, jsontext
+from ralph.imports.jsontext import Array, BrokenError, Node, Object
+from ralph.imports.model import Imported
+from ralph.markdown import outside_fences
+
+_OPENING = re.compile(
+    rb"^(?:\xef\xbb\xbf)?((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})[ \t]*json(?=\s)([^\n]*)\n",
+    re.MULTILINE | re.IGNORECASE,
+)
+_CLOSING = re.compile(rb"^([ \t]*)(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
+_PROBE = b"\0probe"
+_FORMS = (
+    'a plan in JSON is an object with the list "requirements", "tasks" or "userStories", or a list of stories; '
+    "write any other in markdown"
+)
+_NO_EXAMPLE = "a block that is only an example is begun with ```text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """JSON, and where it stands."""
+
+    text: str
+    start: int
+    end: int
+    line: int
+    indent: str
+
+
+def of_json(name: str, data: bytes) -> Imported:
+    """The task list that the file is."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise RalphError(f"{name}: is not UTF-8; save it as UTF-8")
+    text = data.decode(errors="surrogateescape")
+    try:
+        root = jsontext.read(text)
+    except BrokenError as error:
+        line, column = _place(text, error.at)
+        raise RalphError(f"{name}:{line}:{column}: is no JSON: {error.what}") from error
+    found = _list_in(root)
+    if found is None:
+        raise RalphError(f"{name}: holds no task list; {_FORMS}")
+    list_name, items = found
+    if not isinstance(items, Array):
+        raise RalphError(f"{name}: {list_name}: must be a list, not {jsontext.kind(items)}")
+    block = _Block(text=text, start=0, end=len(data), line=1, indent="")
+    return _imported(block, root, list_name, items, name)
+
+
+def of_markdown(name: str, data: bytes) -> Imported | None:
+    """The task list that stands in it as a fenced block; None when none does."""
+    found = [block for block in _blocks(data) if _tells(block) and _stands_free(data, block)]
+    if len(found) > 1:
+        lines = ", ".join(str(block.line - 1) for block in found)
+        raise RalphError(f"{name}: holds {len(found)} task lists in JSON, at lines {lines}; leave one; {_NO_EXAMPLE}")
+    for block in found:
+        try:
+            root = jsontext.read(block.text)
+        except BrokenError as error:
+            line, column = _place(block.text, error.at)
+            where = f"{name}:{block.line - 1 + line}:{column}"
+            raise RalphError(f"{where}: is no JSON: {error.what}; {_NO_EXAMPLE}") from error
+        list_name, items = _list_in(root) or ("", root)
+        assert isinstance(items, Array)
+        return _imported(block, root, list_name, items, name)
+    return None
+
+
+def _imported(block: _Block, root: Node, list_name: str, items: Array, name: str) -> Imported:
+    kind = forms.kind_of(list_name, items)
+    tasks, problems = checking.check(kind, list_name, items, root)
+    if problems:
+        whole = block.line == 1
+        places = (name if whole else f"{name}:{block.line + block.text.count(chr(10), 0, one.at)}" for one in problems)
+        raise RalphError("\n".join(f"{at}: {one.path}: {one.what}" for at, one in zip(places, problems, strict=True)))
+    return Imported(
+        kind=kind,
+        tasks=tasks,
+        text=block.text,
+        root=root,
+        items=items,
+        start=block.start,
+        end=block.end,
+        indent=block.indent,
+    )
+
+
+def _list_in(root: Node) -> tuple[str, Node] | None:
+    """The list of the tasks, or what stands in its place, and its name."""
+    if isinstance(root, Array):
+        return "", root
+    if not isinstance(root, Object):
+        return None
+    there = [member for name in forms.LISTS if (member := root.get(name)) is not None]
+    there.sort(key=lambda member: not _has_objects(member.value))
+    return (there[0].key.value, there[0].value) if there else None
+
+
+def _has_objects(node: Node) -> bool:
+    return isinstance(node, Array) and any(isinstance(item, Object) for item in node.items)
+
+
+def _tells(block: _Block) -> bool:
+    """Whether it can be nothing but one of the task lists, or one that is broken."""
+    try:
+        found = _list_in(jsontext.read(block.text))
+    except BrokenError:
+        return forms.nearly_tells(block.text)
+    return found is not None and isinstance(found[1], Array) and forms.tells(found[0], found[1])
+
+
+def _blocks(data: bytes) -> Iterator[_Block]:
+    """Every block of JSON that begins and ends as a fence does."""
+    for opening in _OPENING.finditer(data):
+        before, fence, info = opening.groups()
+        column = len(before.expandtabs(4))
+        if fence.startswith(b"`") and b"`" in info:
+            continue
+        for closing in _CLOSING.finditer(data, opening.end()):
+            if closing[2].startswith(fence) and len(closing[1].expandtabs(4)) <= column + 3:
+                yield _Block(
+                    text=data[opening.end() : closing.start()].decode(errors="surrogateescape"),
+                    start=opening.end(),
+                    end=closing.start(),
+                    line=data.count(b"\n", 0, opening.end()) + 1,
+                    indent=re.sub(r"\S", " ", before.decode("ascii")),
+                )
+                break
+
+
+def _stands_free(data: bytes, block: _Block) -> bool:
+    """Whether it is in no other code fence: a line in its place would be none that a fence holds."""
+    at = data.rindex(b"\n", 0, block.start - 1) + 1 if b"\n" in data[: block.start - 1] else 0
+    lines, _ = outside_fences(data[:at] + _PROBE + b"\n" + data[at:], _PROBE)
+    return bool(lines)
+
+
+def _place(text: str, at: int) -> tuple[int, int]:
+    """Line and column, from 1."""
+    begin = text.rfind("\n", 0, at) + 1
+    return text.count("\n", 0, at) + 1, at - begin + 1 - text.startswith("\ufeff", begin)

@@ -1,0 +1,431 @@
+"""`ralph export`: today's statuses over the untouched original, and other forms of it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ralph_driver import Project
+from test_imports import BARE, MARKDOWN, PLAN, PRD, REQUIREMENTS, STORIES
+
+from ralph import imports, progress, tasks
+from ralph.imports.converting import convert
+from ralph.imports.model import Imported, Kind
+from ralph.imports.overlay import overlay
+from ralph.tasks import Task
+
+FORMS = ("requirements", "plan", "prd")
+
+
+def has(project: Project, text: str | bytes, *lines: str, name: str = "plan.json") -> Path:
+    """Writes a plan, and its progress file with these lines in the Task List; without any, with what it imports."""
+    path = project.root / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    imported = imports.of_plan(path, path.read_bytes())
+    listed = [line.encode() for line in lines] or (imports.lines(imported) if imported else [])
+    fresh = progress.fresh("plan", str(path), "2026-11-20 22:14:03")
+    (project.root / "plan_PROGRESS.md").write_bytes(progress.with_tasks(fresh, listed))
+    return path
+
+
+def exported(project: Project, *args: str) -> str:
+    run = project.ralph("export", "plan", *args)
+    assert (run.code, run.stderr) == (0, "")
+    return run.stdout
+
+
+ODD = (
+    "\ufeff{\r\n"
+    '\t"owner":   "caf\\u00e9 é",  "requirements" : [\r\n'
+    '\t\t{ "id":1 , "requirement":"One",\t"status" :  "pending", "weight": 1.50e+3 },\r\n'
+    '\t\t{ "id":2 , "requirement":"Two",\t"x": {"status": "pending"} },\r\n'
+    '\t\t{ "status":"pending","id":"3","requirement":"Three" }\r\n'
+    "\t] }\r\n\r\n"
+)
+
+
+def test_only_the_statuses_change_byte_for_byte(project: Project) -> None:
+    path = has(project, ODD, "- [x] 1: One", "- [x] 2: Two", "- [ ] 3: Three")
+    run = project.ralph("export", "plan.json", "-o", "out.json")
+    assert (run.code, run.text) == (0, "")
+    expected = ODD.replace('"status" :  "pending"', '"status" :  "done"')
+    expected = expected.replace('{"status": "pending"} }', '{"status": "pending"},\t"status":"done" }')
+    assert (project.root / "out.json").read_bytes() == expected.encode()
+    assert path.read_bytes() == ODD.encode()
+
+
+@pytest.mark.parametrize("text", [ODD, REQUIREMENTS, PLAN, PRD, STORIES, BARE])
+def test_before_anything_is_done_it_is_what_it_was(project: Project, text: str) -> None:
+    has(project, text)
+    assert project.ralph("export", "plan", "-o", "out").code == 0
+    assert (project.root / "out").read_bytes() == text.encode()
+
+
+def test_onto_the_plan_itself_it_is_brought_up_to_date(project: Project) -> None:
+    path = has(project, REQUIREMENTS, "- [x] 1: x", "- [x] req-002: The schema has a name")
+    path.chmod(0o640)
+    assert exported(project, "-o", "plan.json") == ""
+    assert path.read_text() == REQUIREMENTS.replace('"pending"', '"done"')
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_plan_says_what_is_in_progress_and_why_it_is_blocked(project: Project) -> None:
+    has(
+        project,
+        PLAN,
+        "- [x] auth-01: Create User model with password hashing",
+        "- [~] auth-02: Add registration endpoint",
+        "- [!] auth-03: Log out",
+        "  - failed: 2026-11-21 03:12:05 try 3: no",
+        "  - blocked: nobody is logged in",
+    )
+    expected = PLAN.replace('"status": "blocked"', '"status": "in_progress"')
+    expected = expected.replace('"blockers": ["No database", "no key"]', '"blockers": []')
+    assert exported(project) == expected.replace('3, "status": "in_progress"', '3, "status": "blocked"')
+
+
+def test_done_subtasks_make_a_story_pass(project: Project) -> None:
+    has(project, PRD, "- [ ] T-001: Add the cart", "  - [x] T-001.1: Model", "  - [X] T-001.2: View")
+    assert exported(project) == PRD.replace("false", "true")
+
+
+def test_a_word_that_the_file_has_for_done_is_used_again(project: Project) -> None:
+    text = '{"tasks":[{"id":1,"description":"x","status":"Completed"},{"id":2,"description":"y","status":"todo"}]}'
+    has(project, text, "- [x] 1: x", "- [x] 2: y")
+    assert exported(project) == text.replace("todo", "Completed")
+
+
+def test_a_status_of_somebody_else_stays(project: Project) -> None:
+    has(project, STORIES, "- [ ] US-001: Log in", "- [x] US-002: Log out")
+    swapped = {"true": "false", "false": "true"}
+    before = re.sub(r'(?<="passes": )(true|false)(?=,)', lambda found: swapped[found[0]], STORIES)
+    assert exported(project) == before
+    assert '"status": "approved"' in before
+
+
+def test_what_prd_json_has_no_word_for_is_said(project: Project) -> None:
+    has(project, STORIES, "- [!] US-001: Log in", "  - blocked: no key", "- [ ] US-002: Log out")
+    run = project.ralph("export", "plan")
+    assert run.code == 0
+    assert '"passes": true' not in run.stdout
+    assert run.stderr == ("ralph: US-001: blocked, for which plan.json has no word; stands there as not passing\n")
+
+
+def test_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:
+    has(
+        project,
+        PLAN,
+        "- [x] auth-01: Create User model with password hashing",
+        "  - [ ] salt: Add salt",
+        "- [!] auth-02: Add registration endpoint",
+        "  - blocked: No database; no key",
+        "- [ ] auth-03: Log out",
+        "- [x] docs: Write it down",
+        "  - after: auth-01",
+        "  - verify: File `README.md` exists",
+    )
+    salt = """,
+      "subtasks": [
+        {
+          "id": "salt",
+          "description": "Add salt",
+          "status": "pending",
+          "dependencies": [],
+          "verification_criteria": []
+        }
+      ]
+    }"""
+    docs = (
+        ',\n    {"id": "docs", "description": "Write it down", "status": "complete", "priority": 4, '
+        '"dependencies": ["auth-01"], "verification_criteria": ["File `README.md` exists"]}\n  ]'
+    )
+    assert exported(project) == PLAN.replace("25000\n    }", "25000" + salt).replace("\n  ]", docs)
+
+
+def test_where_the_others_have_no_ids_they_get_theirs_with_the_first_new_one(project: Project) -> None:
+    has(project, BARE, "- [x] login_works: The login works", "- [ ] zz: New", "  - after: login_works")
+    made = json.loads(exported(project))
+    assert [story["id"] for story in made] == ["login_works", "login_works_2", "zz"]
+    assert [story["passes"] for story in made] == [True, True, False]
+    assert made[2] == {
+        "id": "zz",
+        "description": "New",
+        "passes": False,
+        "dependencies": ["login_works"],
+        "steps": [],
+    }
+
+
+def test_a_task_whose_id_somebody_took_away_is_known_by_its_words(project: Project) -> None:
+    has(project, REQUIREMENTS, "- [ ] `make bash_tool` works", "- [x] The schema has a name")
+    expected = REQUIREMENTS.replace('"pending"', '"x"').replace('"done"', '"pending"').replace('"x"', '"done"')
+    assert exported(project) == expected
+
+
+def test_tasks_that_left_the_list_stay_as_they_are(project: Project) -> None:
+    has(project, REQUIREMENTS, "- [x] req-002: The schema has a name")
+    assert exported(project) == REQUIREMENTS.replace("pending", "done")
+    made = json.loads(exported(project, "--format", "plan"))
+    assert [(task["id"], task["status"]) for task in made["tasks"]] == [("req-002", "complete"), (1, "complete")]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_in_markdown_only_the_block_changes(project: Project, newline: str) -> None:
+    text = ("\ufeff" + MARKDOWN).replace("\n", newline).encode() + b"\xff"
+    path = has(project, text, "- [x] US-001: Log in", name="plan.md")
+    assert exported(project, "-o", "plan.md") == ""
+    old = b'"Log in", "passes": false'
+    assert path.read_bytes() == text.replace(old, b'"Log in", "passes": true')
+    assert exported(project).strip() == '{"userStories": [{"id": "US-001", "title": "Log in", "passes": true}]}'
+
+
+def test_a_block_takes_another_form_where_it_stands(project: Project) -> None:
+    path = has(project, MARKDOWN, "- [x] US-001: Log in", name="plan.md")
+    assert exported(project, "-o", "plan.md", "--format", "requirements") == ""
+    block = '    "requirements": [\n      {\n        "id": "US-001",\n        "requirement": "Log in",\n'
+    assert block in path.read_text()
+    imported = imports.of_plan(path, path.read_bytes())
+    assert imported is not None
+    assert imports.lines(imported) == [b"- [x] US-001: Log in"]
+
+
+def test_an_ordinary_plan_becomes_an_implementation_plan(project: Project) -> None:
+    has(project, "# Shop\n", "- [x] Add the cart", "- [ ] pay: Pay", "  - after: add_cart", name="plan.md")
+    assert json.loads(exported(project)) == {
+        "tasks": [
+            {
+                "id": "add_cart",
+                "description": "Add the cart",
+                "status": "complete",
+                "priority": 1,
+                "dependencies": [],
+                "verification_criteria": [],
+            },
+            {
+                "id": "pay",
+                "description": "Pay",
+                "status": "pending",
+                "priority": 1,
+                "dependencies": ["add_cart"],
+                "verification_criteria": [],
+            },
+        ]
+    }
+
+
+def test_another_form_takes_along_what_it_does_not_know(project: Project) -> None:
+    text = '{"team": {"n": 1.50}, "tasks": [{"id": 7, "description": "x", "estimated_tokens": 2.50e4, "note": null}]}'
+    has(project, text, "- [~] 7: x")
+    made = exported(project, "--format", "prd")
+    assert '"n": 1.50' in made
+    assert '"estimated_tokens": 2.50e4' in made
+    assert json.loads(made) == {
+        "project": "plan",
+        "description": "plan",
+        "team": {"n": 1.5},
+        "tasks": [
+            {
+                "id": 7,
+                "title": "x",
+                "description": "x",
+                "passes": False,
+                "priority": 1,
+                "acceptanceCriteria": [],
+                "estimated_tokens": 25000.0,
+                "note": None,
+            }
+        ],
+    }
+
+
+def test_another_form_keeps_what_the_list_says_nothing_of(project: Project) -> None:
+    names = ["- [x] auth-01: Create User model with password hashing", "- [ ] auth-02: Add registration endpoint"]
+    has(project, PLAN, *names, "- [ ] auth-03: Log out")
+    made = json.loads(exported(project, "--format", "requirements"))["requirements"]
+    assert [(task.get("dependencies"), task["priority"]) for task in made] == [
+        (None, 1),
+        (["auth-01"], 2),
+        (["auth-02"], 3),
+    ]
+    has(project, PLAN, "- [ ] auth-01: x", "  - after: auth-03", *names[1:], "- [ ] auth-03: Log out")
+    made = json.loads(exported(project, "--format", "requirements"))["requirements"]
+    assert [task.get("dependencies") for task in made] == [["auth-03"], None, None], "a circle would be none"
+
+
+def test_words_that_somebody_changed_are_newer_and_the_old_ones_are_kept(project: Project) -> None:
+    has(project, STORIES, "- [x] US-001: Log in with a key", "- [ ] US-002: Log out")
+    (story, _) = json.loads(exported(project, "--format", "requirements"))["requirements"]
+    assert story["requirement"] == "Log in with a key"
+    assert (story["title_before"], story["description_before"]) == ("Log in", "As a user I log in")
+    assert story["verification_criteria"][0] == "POST /login returns 200"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        pytest.param(["plan", "-o", "plan_PROGRESS.md"], "is the progress file", id="over the progress file"),
+        pytest.param(["plan", "-o", "link.md"], "is the progress file", id="over it by another name"),
+        pytest.param(["plan", "-o", "no/where.json"], "no/where.json: cannot be written: No such", id="to nowhere"),
+        pytest.param(["plan", "-o", "."], ".: cannot be written", id="over a folder"),
+        pytest.param(["plan", "--format", "yaml"], "'yaml' is not one of", id="another format"),
+        pytest.param(["other"], "there is no such plan", id="no plan"),
+        pytest.param(["feature"], "feature: no tasks: there is no feature_PROGRESS.md", id="no tasks yet"),
+        pytest.param(["plan", "-C", "no"], "-C no:", id="no folder"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_and_nothing_changes(
+    project: Project, args: list[str], message: str
+) -> None:
+    has(project, REQUIREMENTS)
+    (project.root / "link.md").symlink_to("plan_PROGRESS.md")
+    before = {path: path.read_bytes() for path in project.root.iterdir() if path.is_file()}
+    run = project.ralph("export", *args)
+    assert (run.code, run.stdout) == (2, "")
+    assert message in run.stderr
+    assert {path: path.read_bytes() for path in project.root.iterdir() if path.is_file()} == before
+
+
+def test_a_plan_in_markdown_is_never_replaced_by_json(project: Project) -> None:
+    path = has(project, "# Shop\n", "- [x] Add the cart", name="plan.md")
+    run = project.ralph("export", "plan", "-o", "./plan.md")
+    assert run.code == 2
+    assert "is the plan, and holds no tasks in JSON" in run.stderr
+    assert path.read_text() == "# Shop\n"
+
+
+def test_a_list_that_makes_no_sense_is_refused_with_its_lines(project: Project) -> None:
+    has(project, REQUIREMENTS, "- [ ] a: x", "- [ ] a: y", "- [ ] b: z", "  - after: c")
+    run = project.ralph("export", "plan")
+    assert run.code == 2
+    assert [line.split(" ", 3)[1:] for line in run.stderr.splitlines()] == [
+        ["plan_PROGRESS.md:", "lines", "12, 13: a is the id of 2 tasks; each needs one of its own"],
+        ["plan_PROGRESS.md:", "line", "14: b comes after c, which is no task"],
+    ]
+
+
+def test_the_progress_of_another_plan_is_none_of_this_one(project: Project) -> None:
+    has(project, REQUIREMENTS)
+    (project.root / "sub").mkdir()
+    (project.root / "sub" / "plan.json").write_text(REQUIREMENTS)
+    run = project.ralph("export", "sub/plan.json", "-o", "sub/plan.json")
+    assert run.code == 2
+    assert "belongs to another plan" in run.stderr
+
+
+def test_before_the_first_run_the_statuses_are_those_of_the_file(project: Project) -> None:
+    has(project, REQUIREMENTS)
+    (project.root / "plan_PROGRESS.md").unlink()
+    run = project.ralph("export", "plan.json")
+    assert (run.code, run.stdout) == (0, REQUIREMENTS)
+    assert run.stderr == "ralph: there is no plan_PROGRESS.md yet: the statuses are those of plan.json\n"
+
+
+def test_another_folder_and_another_progress_file(project: Project) -> None:
+    has(project, REQUIREMENTS)
+    (project.root / "plan_PROGRESS.md").rename(project.root / "mine.md")
+    args = ("export", "plan.json", "-C", str(project.root), "--progress-file", "mine.md", "-o", "-")
+    run = project.ralph(*args, cwd=project.home)
+    assert (run.code, run.stdout, run.stderr) == (0, REQUIREMENTS, "")
+
+
+# What holds for any file and any list.
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+KNOWN = {"id", "title", "name", "requirement", "description", "status", "passes", "priority", "subtasks", "blockers"}
+KNOWN |= {"dependencies", "dependsOn", "depends_on", "steps", "retry_count", "project", "tasks", "requirements"}
+KNOWN |= {"verification_criteria", "acceptanceCriteria", "acceptance_criteria", "userStories", "stories"}
+UNKNOWN = st.dictionaries(st.text(max_size=5).filter(lambda name: name.rstrip("_") not in KNOWN), JSON, max_size=3)
+STATUS: dict[str, tuple[str, list[Any]]] = {
+    "requirements": ("status", ["pending", "done", "blocked"]),
+    "tasks": ("status", ["pending", "in_progress", "complete", "blocked"]),
+    "userStories": ("passes", [True, False]),
+}
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """A file of one of the forms in any style, and what it says."""
+    name = draw(st.sampled_from(sorted(STATUS)))
+    field, words = STATUS[name]
+    listed: list[dict[str, Any]] = []
+    for place in range(draw(st.integers(1, 5))):
+        task = {
+            **draw(UNKNOWN),
+            "id": draw(st.sampled_from([place, f"t-{place}"])),
+            field: draw(st.sampled_from(words)),
+        }
+        task["requirement" if name == "requirements" else "description"] = draw(
+            st.sampled_from(["Do it", "é: x", "y" * 400])
+        )
+        if draw(st.booleans()) and listed:
+            task["dependencies"] = [draw(st.sampled_from([other["id"] for other in listed]))]
+        if draw(st.booleans()):
+            task["acceptanceCriteria"] = ["Run `x  y` - exits with code 0"]
+        listed.append({key: task[key] for key in draw(st.permutations(sorted(task)))})
+    said = {**draw(UNKNOWN), name: listed}
+    style: dict[str, Any] = draw(st.sampled_from([{}, {"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}]))
+    text = json.dumps(said, ensure_ascii=draw(st.booleans()), **style)
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"]))), said
+
+
+def read(text: str) -> tuple[Imported, tuple[Task, ...]]:
+    imported = imports.of_plan(Path("p.json"), text.encode())
+    assert imported is not None
+    return imported, tasks.read(b"\n".join([b"# Tasks", *imports.lines(imported), b""]))
+
+
+def with_marks(listed: tuple[Task, ...], data: st.DataObject, marks: str) -> tuple[Task, ...]:
+    text = b"# Tasks\n" + b"".join(
+        f"- [{data.draw(st.sampled_from(marks))}] {task.id}: {task.text}\n"
+        f"{''.join(f'  - after: {name}{chr(10)}' for name in task.after)}"
+        f"{''.join(f'  - verify: {criterion}{chr(10)}' for criterion in task.criteria)}".encode()
+        for task in listed
+    )
+    return tasks.read(text)
+
+
+@given(files(), st.data())
+def test_nothing_but_the_status_values_differs(file: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
+    text, _ = file
+    imported, listed = read(text)
+    today = with_marks(listed, data, " x!" if imported.kind is not Kind.STORIES else " x")
+    made = overlay(imported, today).text
+    values = re.compile(r'("(?:status|passes)":\s?)(?:"(?:pending|in_progress|complete|done|blocked)"|true|false)')
+    assert values.sub(r"\1?", made) == values.sub(r"\1?", text)
+    _, again = read(made)
+    assert [task.mark for task in again] == [task.mark for task in today]
+    assert overlay(imported, listed).text == text
+
+
+@given(files(), st.sampled_from(FORMS), st.data())
+def test_any_form_says_the_same_and_loses_nothing(
+    file: tuple[str, dict[str, Any]], form: str, data: st.DataObject
+) -> None:
+    text, said = file
+    imported, listed = read(text)
+    today = with_marks(listed, data, " x!")
+    made = convert(imported, today, Kind(form), "p")
+    other, again = read(made)
+    assert other.kind in {Kind(form), Kind.PLAN}
+    assert [(task.id, task.mark, task.after, task.criteria) for task in again] == [
+        (task.id, task.mark, task.after, task.criteria) for task in today
+    ]
+    for before, after in zip(said[imported_list(said)], json.loads(made)[imported_list(json.loads(made))], strict=True):
+        unknown = {name: value for name, value in before.items() if name not in KNOWN}
+        assert {name: after[name] for name in unknown} == unknown
+        assert (before.get("requirement") or before["description"]) in {
+            after.get("requirement"),
+            after.get("description"),
+        }
+        assert after["id"] == before["id"]
+
+
+def imported_list(said: dict[str, Any]) -> str:
+    return next(name for name in ("userStories", "tasks", "requirements") if name in said)
