@@ -4,26 +4,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ralph import files
 from ralph.errors import RalphError
-
-Json: TypeAlias = "str | bool | int | float | list[Json] | dict[str, Json]"
+from ralph.http import Json, Request
 
 _KEYS = ("title", "needs", "optional", "secret", "help", "defaults", "request", "command")
 _REQUEST_KEYS = ("url", "method", "headers", "json", "body")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """An HTTP request; its strings are templates, or what became of them."""
-
-    url: str
-    method: str
-    headers: Mapping[str, str]
-    json: dict[str, Json] | None
-    body: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

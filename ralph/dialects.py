@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ralph.channelfile import Json, Request
 from ralph.errors import RalphError
+from ralph.http import Json, Request
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph import dialects, files
-from ralph.channelfile import Request
 from ralph.channels import Notice, load
 from ralph.errors import RalphError
+from ralph.http import Request
 
 CHANNELS = {channel.name: channel for channel in load([files.data("notify")])}
 VALUES = {
