@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import time
+from collections import deque
 from typing import Any, Protocol
 
 from ralph import resets
@@ -18,7 +19,11 @@ from ralph.turn import Outcome, Tokens, Turn
 Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
-_LAST_WORDS = 2000
+_LAST_WORDS = 20_000
+"""Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
+_LAST_LINES = 100
+_LAST_LINES_LENGTH = 2000
+"""The same for an agent that prints no stream: everything that it prints comes here."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
 _CUT_TO_MINUTES_S = 59
@@ -88,6 +93,7 @@ class Stream:
         self._rejected: Event = {}
         self._result: Event | None = None
         self._last_text = ""
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._texts = 0
 
     def sees(self, data: bytes) -> None:
@@ -127,13 +133,16 @@ class Stream:
         if text.strip():
             self._last_text = text.strip()
             self._texts += 1
+        if not self._started:
+            self._last_lines.append(_end(text, _LAST_LINES_LENGTH))
         self._tell(text)
 
     def _note(self, event: Event) -> None:
         kind = event["type"]
         self._started = True
         if kind == "result":
-            self._note_result(event)
+            if not event.get("parent_tool_use_id"):
+                self._note_result(event)
         elif kind in ("assistant", "user"):
             self._waits = False
             if kind == "assistant" and not event.get("parent_tool_use_id"):
@@ -175,11 +184,10 @@ class Stream:
         """What it all came to."""
         self.finish()
         outcome, why = self._judged(ended)
-        said = self._result.get("result") if self._result else None
         return Turn(
             outcome=outcome,
             why=_whole(why),
-            said=_whole(str(said or "").strip()[-_LAST_WORDS:]),
+            said=_whole(self._said()),
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._reported),
             tokens=self._tokens,
@@ -190,6 +198,12 @@ class Stream:
             left_over=ended.left_over,
             took_s=took_s,
         )
+
+    def _said(self) -> str:
+        """Its last words: the result of its stream and nothing before it; the last lines where there is no stream."""
+        if not self._started:
+            return _end("\n".join(self._last_lines).strip(), _LAST_LINES_LENGTH)
+        return _end(str((self._result or {}).get("result") or "").strip(), _LAST_WORDS)
 
     def _judged(self, ended: Ended) -> tuple[Outcome, str]:
         if ended.survivors:
@@ -295,6 +309,11 @@ def _sum(counts: list[Event], *names: str) -> int:
 def _whole(text: str) -> str:
     """JSON can hold halves of characters; nothing else can."""
     return text.encode(errors="replace").decode()
+
+
+def _end(text: str, length: int) -> str:
+    """So many characters of it; the cut is seen, since a line without its beginning may mean something else."""
+    return text if len(text) <= length else "…" + text[1 - length :]
 
 
 def _joined(errors: object) -> str:

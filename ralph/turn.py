@@ -43,7 +43,7 @@ class Turn:
     why: str = ""
     """What went wrong, for a person, with the remedy where there is one."""
     said: str = ""
-    """The agent's last words, where its stream has them."""
+    """The agent's last words."""
     cost_usd: float | None = None
     at_least: bool = False
     """The cost is a lower bound, because the record is not whole."""

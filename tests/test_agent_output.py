@@ -1,7 +1,11 @@
 """What the agent prints (design section 6): kept whole in files, shown as it comes, harmless to the terminal."""
 
+import json
 import re
+import tracemalloc
+from typing import Any
 
+import pytest
 from ralph_driver import Project, eventually
 from stories import (
     Act,
@@ -21,6 +25,9 @@ from stories import (
     waits_for,
 )
 from tmux import lines_only
+
+from ralph.process import Ended, How
+from ralph.stream import Stream
 
 
 def one(project: Project, agent: Agent, *acts: Act) -> str:
@@ -192,3 +199,88 @@ def test_words_about_limits_are_only_words(project: Project, agent: Agent) -> No
     agent.story(*(step(act) for act in MERELY_WORDS.values()))
     run = project.build(str(len(MERELY_WORDS)))
     assert [name for name, ended in zip(MERELY_WORDS, endings(project), strict=True) if ended != "ok"] == [], run.text
+
+
+# Its last words.
+
+
+class Nobody:
+    """An audience that is shown everything and says nothing."""
+
+    def show(self, event: dict[str, Any]) -> None: ...
+
+    def tell(self, line: str) -> None: ...
+
+    def quiet(self) -> None: ...
+
+    def ending(self) -> None: ...
+
+
+def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
+    """What a turn keeps of an agent that prints these events, or these bytes, in pieces of any size."""
+    stream = Stream(Nobody())
+    output = b"".join(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in printed)
+    for at in range(0, len(output), 1000):
+        stream.sees(output[at : at + 1000])
+    stream.complains(errors)
+    return stream.turn(ENDED, 1.0).said
+
+
+ENDED = Ended(code=0, how=How.LEFT, shrunk=False, left_over=(), survivors=(), complaints=b"")
+INNER = {**result("Of a sub-agent."), "parent_tool_use_id": "t1"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        pytest.param([init(), says("Before."), result("The result.\n")], "The result.", id="its result"),
+        pytest.param([init(), says("Words.")], "", id="nothing, where there is no result"),
+        pytest.param([init(), says("Words."), result("")], "", id="nothing, where that is empty"),
+        pytest.param([init(), tool_result("X."), says("Y.", parent="t1"), result("R.")], "R.", id="no tool's words"),
+        pytest.param([init(), INNER], "", id="nothing of a sub-agent"),
+        pytest.param(
+            [init(), result("The result."), INNER], "The result.", id="not a sub-agent's result after its own"
+        ),
+        pytest.param([init(), result("First."), init(), result("Second.")], "Second.", id="the last of two results"),
+        pytest.param([init(), result("R."), b"A line of text.\n"], "R.", id="no text beside its stream"),
+        pytest.param([b"Warning: old.\n", init(), says("Words.")], "", id="no text before its stream"),
+        pytest.param([b"One.\nTwo.\n\n"], "One.\nTwo.", id="its lines, where it has no stream"),
+        pytest.param([b"One.\r\n\r\n  Two."], "One.\n\n  Two.", id="lines as Windows ends them, the last one open"),
+        pytest.param([b'{"no": "event"}\n[1]\n'], '{"no": "event"}\n[1]', id="JSON that is no stream"),
+        pytest.param([b"caf\xe9\n"], "caf\N{REPLACEMENT CHARACTER}", id="bytes that are no UTF-8"),
+        pytest.param([], "", id="nothing, where it printed nothing"),
+    ],
+)
+def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | bytes], said: str) -> None:
+    assert last_words(*printed, errors=b"A complaint.\n") == said
+
+
+def test_of_many_lines_the_last_are_its_words_and_no_others_are_kept() -> None:
+    stream = Stream(Nobody())
+    tracemalloc.start()
+    for _ in range(100):
+        stream.sees(b"a line of many\n" * 1000)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 500_000
+    stream.sees(b"the signal\n")
+    said = stream.turn(ENDED, 1.0).said
+    assert said.endswith("a line of many\nthe signal")
+    assert len(said) <= 2000
+
+
+def test_a_line_that_was_cut_does_not_begin_anew() -> None:
+    """Else a quotation could lose its mark and become a word of the agent's own."""
+    assert last_words(b"> " + b"x" * 5000 + b"\n") == "…" + "x" * 1999
+    assert last_words(b"> quoted " + b"x" * 1990 + b"\nend") == "…oted " + "x" * 1990 + "\nend"
+    assert last_words(init(), result("> " + "y" * 30_000)) == "…" + "y" * 19_999
+
+
+def test_the_journal_says_what_another_agent_said_last(project: Project) -> None:
+    mine = project.root / "mine"
+    mine.write_text("#!/bin/sh\ncat >/dev/null; echo working; echo 'The endpoint is there.'; echo oh >&2\n")
+    mine.chmod(0o755)
+    assert project.build("1", "--agent", str(mine)).code == 3
+    assert [line["message"] for line in project.journal() if line["event"] == "iteration"] == [
+        "working\nThe endpoint is there."
+    ]
