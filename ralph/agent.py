@@ -15,6 +15,7 @@ from ralph.process import MARK
 from ralph.settings import Settings
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
+_NO_THINKING = "none"
 
 
 def is_claude(command: Sequence[str]) -> bool:
@@ -40,7 +41,7 @@ def argv(
     flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
     for flag, value in (
         ("--model", settings.model),
-        ("--effort", settings.effort),
+        ("--effort", None if settings.effort == _NO_THINKING else settings.effort),
         ("--max-turns", settings.max_turns),
         ("--max-budget-usd", None if budget_usd is None else f"{budget_usd:.6f}"),
     ):
@@ -77,10 +78,11 @@ def why_not_started(command: Sequence[str], error: OSError) -> str:
     return f"{said} (see --agent)"
 
 
-def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
+def environment(base: Mapping[str, str], *, run: str, tmux: Path, effort: str | None = None) -> dict[str, str]:
     """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
 
-    A background `git gc` would outlive the iteration, so git does that in the foreground.
+    A background `git gc` would outlive the iteration, so git does that in the foreground. That claude shall not think
+    stands here too: it has no flag for it.
     """
     env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
     outer = base.get(MARK)
@@ -93,6 +95,8 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
         env[f"GIT_CONFIG_KEY_{count}"], env[f"GIT_CONFIG_VALUE_{count}"] = key, "false"
         count += 1
     env["GIT_CONFIG_COUNT"] = str(count)
+    if effort == _NO_THINKING:
+        env["MAX_THINKING_TOKENS"] = "0"
     return env
 
 

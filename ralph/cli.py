@@ -22,9 +22,11 @@ progress file says RALPH_DONE and ralph has checked it.
 \b
   ralph feature.md plan                        once: analyse, write the task list
   ralph feature.md build --max-iterations 50   until done
+  ralph feature.md build --strict              the same, where ralph picks, checks, ticks and commits each task
   ralph rehearse [PLAN]                        see it work, with a stand-in agent
   ralph doctor [PLAN]                          is all there that a run needs?
   ralph status [PLAN] | log PLAN [N] | report PLAN
+  ralph export PLAN                            a plan in JSON with today's statuses
   ralph notify setup | test                    tell Slack, Discord, Telegram, ... how it goes
   ralph config commit on | off | status        whether the agent commits
 MODE is build, plan, or any PROMPT_<mode>.md; a number there is MAX_ITERATIONS.
@@ -124,12 +126,16 @@ class _Plain(click.Command):
 
 
 def _run_command() -> click.Command:
+    plan, *others = options.words()
+    plan.metavar = "PLAN"
     params: list[click.Parameter] = [
-        *options.words(),
+        plan,
+        *others,
         *options.settings(),
         options.folder(),
         click.Option(["-q", "--quiet"], is_flag=True, help="print a line per iteration, wait and run, and no more"),
         click.Option(["--verbose"], is_flag=True, help="print all that the agent says, does and is told"),
+        click.Option(["--no-spinner"], is_flag=True, help="print lines alone, without the live one at the bottom"),
         click.Option(["--dry-run"], is_flag=True, help="print the command and the prompt, start nothing"),
         click.Option(["--rehearsal"], is_flag=True, hidden=True),
         click.Option(
@@ -164,4 +170,7 @@ def _start(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     rest, pace = around
     detail = Detail.of(quiet=said["quiet"], verbose=said["verbose"])
     how = {"dry_run": said["dry_run"], "rehearsal": said["rehearsal"], "detail": detail}
-    return start.run(options.asked(said, rest, **how), pace)
+    asked = options.asked(said, rest, spinner=not said["no_spinner"], **how)
+    if said["plan"] is None and said["requirements"] is None:
+        raise click.UsageError("Missing argument 'PLAN'.")
+    return start.run(asked, pace)

@@ -11,8 +11,25 @@ from ralph.errors import RalphError
 if TYPE_CHECKING:
     import jinja2
 
-VARIABLES = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT", "ITERATION", "MAX_ITERATIONS")
-ORIGINAL = VARIABLES[:4]
+Value = str | int | bool | Sequence[str]
+"""Of a variable: a text is printed as it is, whatever stands in it; a list is for `{% for %}`."""
+
+_ALWAYS = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT", "ITERATION", "MAX_ITERATIONS")
+OF_A_TASK: Mapping[str, Value] = {
+    "STRICT": False,
+    "TASK_ID": "",
+    "TASK": "",
+    "CRITERIA": (),
+    "UNCHECKED": (),
+    "FAILURES": (),
+    "VERIFY": "",
+    "ONLY": (),
+    "SESSION": "",
+    "HISTORY_FILE": "",
+}
+"""What they are where nobody says them: `--strict` does."""
+VARIABLES = (*_ALWAYS, *OF_A_TASK)
+ORIGINAL = _ALWAYS[:4]
 """What templates of ralph.sh may write as `${NAME}`."""
 _SHELL_STYLE = re.compile(r"\$\{(\w+)\}")
 _JINJA_USE = re.compile(r"\{[{%][^}]*\b(?:" + "|".join(VARIABLES) + r")\b")
@@ -101,8 +118,9 @@ class Prompt:
             raise RalphError(f"{error.filename or self.path}:{error.lineno}: {error.message}") from error
         return jinja2.Template.from_code(environment, code, environment.globals)
 
-    def render(self, values: Mapping[str, str | int | bool]) -> str:
+    def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
+        values = {**OF_A_TASK, **values}
         if self._template is None:
             text = _SHELL_STYLE.sub(lambda found: _shown(values, found[1]) or found[0], self._text)
         else:
@@ -113,7 +131,7 @@ class Prompt:
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text
 
-    def _rendered(self, template: "jinja2.Template", values: Mapping[str, str | int | bool]) -> str:
+    def _rendered(self, template: "jinja2.Template", values: Mapping[str, Value]) -> str:
         import jinja2  # noqa: PLC0415 - loaded already
 
         try:
@@ -122,7 +140,7 @@ class Prompt:
             raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
 
 
-def _shown(values: Mapping[str, str | int | bool], name: str) -> str | None:
+def _shown(values: Mapping[str, Value], name: str) -> str | None:
     if name not in ORIGINAL:
         return None
     value = values[name]

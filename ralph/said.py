@@ -51,10 +51,11 @@ def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> t
 
 
 def _template(said: Sequence[Given], mode: str) -> Path:
-    folder = resolve([one for one in said if one.variable == "RALPH_PROMPTS"]).prompts
+    known = resolve([one for one in said if one.variable in ("RALPH_PROMPTS", "RALPH_STRICT")])
+    folder = known.prompts
     if folder is not None and not folder.is_dir():
         raise RalphError(f"{folder}: the folder of prompts is not there; see --prompts")
-    return prompt.find(mode, prompt.folders(folder))
+    return prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(folder))
 
 
 def _channel_names(said: Sequence[Given]) -> Sequence[str]:

@@ -1,12 +1,12 @@
 """The one table of settings, and what a start makes of all the places that may set them."""
 
-import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from pathlib import Path
+from typing import Any, Literal
 
+from ralph import values
 from ralph.errors import RalphError
 
 
@@ -34,6 +34,7 @@ class Setting:
 
     name: str
     metavar: str
+    """Empty where its option stands alone: `--name` means true then, and `--no-name` false."""
     meaning: str
     default: str
     """As it is shown to people."""
@@ -43,6 +44,10 @@ class Setting:
     sources: Source = Source.ANYWHERE
     alias: str = ""
     """Another name of its option."""
+    words: tuple[str, ...] = ()
+    """All that it can be, where that is one of a few words."""
+    many: bool = False
+    """What one place says of it several times adds up; but for the command line, a text may hold several values."""
 
     @property
     def variable(self) -> str:
@@ -76,6 +81,15 @@ class Settings:
     wait: bool = True
     verify: str | None = None
     verify_timeout: float | None = 1800.0
+    strict: bool = False
+    max_tries: int | None = 3
+    on_failure: Literal["keep", "restore"] = "keep"
+    on_tamper: Literal["undo", "abort"] = "undo"
+    criteria: Literal["lenient", "strict"] = "lenient"
+    base_url: str | None = None
+    only: tuple[str, ...] = ()
+    """Patterns; without one an iteration may change any file."""
+    history: Path | None = None
     keep_transcripts: int = 200_000_000
     """Bytes."""
     heartbeat_url: str | None = None
@@ -84,6 +98,7 @@ class Settings:
     agent: tuple[str, ...] = ("claude",)
     model: str | None = None
     effort: str | None = None
+    """`none` turns thinking off."""
     max_turns: int | None = None
     prompts: Path | None = None
     progress_file: Path | None = None
@@ -102,112 +117,12 @@ class Given:
     where: str
 
 
-def _whole(none: str | None = None) -> Callable[[str], int | None]:
-    def parse(text: str) -> int | None:
-        if none and text.lower() == none:
-            return None
-        if re.fullmatch(r"\d{1,9}", text) and int(text) > 0:
-            return int(text)
-        raise ValueError("write a whole number from 1" + (f", or {none}" if none else ""))
-
-    return parse
-
-
-def _duration(text: str) -> float:
-    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s?)?", text, re.ASCII)
-    if not text or found is None:
-        raise ValueError("is no duration; write 2s, 90m, 4h or 1h30m")
-    hours, minutes, seconds = found.groups(default="0")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-
-
-def _at_most(none: str) -> Callable[[str], float | None]:
-    """A duration that bounds something."""
-
-    def parse(text: str) -> float | None:
-        if text.lower() == none:
-            return None
-        try:
-            seconds = _duration(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, or {none}") from None
-        if not seconds:
-            raise ValueError(f"leaves no time; write 90m, 4h or 1h30m, or {none}")
-        return seconds
-
-    return parse
-
-
-def _usd(text: str) -> float | None:
-    if text.lower() == "unlimited":
-        return None
-    if re.fullmatch(r"\$?\d{1,7}(\.\d{1,4})?", text) and (cost := float(text.removeprefix("$"))) > 0:
-        return cost
-    raise ValueError("write US dollars such as 5 or 2.50, or unlimited")
-
-
-def _part(text: str) -> float | None:
-    if text.lower() == "off":
-        return None
-    if re.fullmatch(r"\d{1,2}%", text) and (percent := int(text[:-1])) > 0:
-        return percent / 100
-    raise ValueError("write a part of the context such as 60%, or off")
-
-
-def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,6})\s*([kMG]B)", text)
-    if found is None:
-        raise ValueError("write a size such as 200MB or 2GB")
-    return int(found[1]) * {"kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]]
-
-
-def _address(text: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/]+\S*", text):
-        raise ValueError("is no web address; write https://…")
-    return text
-
-
-def _truth(text: str) -> bool:
-    if text.lower() in ("true", "yes", "on", "1"):
-        return True
-    if text.lower() in ("false", "no", "off", "0"):
-        return False
-    raise ValueError("write true or false")
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError("is empty")
-    return text
-
-
-def _effort(text: str) -> str:
-    # The real agent takes any other word without complaint and ignores it.
-    if text.lower() not in ("low", "medium", "high", "xhigh", "max"):
-        raise ValueError("write low, medium, high, xhigh or max")
-    return text.lower()
-
-
-def _words(text: str) -> tuple[str, ...]:
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise ValueError(f"is no command: {error}") from error
-    if not words:
-        raise ValueError("write a command, such as claude")
-    return words
-
-
-def _path(text: str) -> Path:
-    return Path(_text(text)).expanduser()
-
-
 TABLE = (
     Setting(
         name="max-iterations",
         metavar="N",
         default="unlimited",
-        parse=_whole("unlimited"),
+        parse=values.whole("unlimited"),
         meaning="iterations of this start",
     ),
     Setting(
@@ -215,28 +130,28 @@ TABLE = (
         alias="duration",
         metavar="TIME",
         default="unlimited",
-        parse=_at_most("unlimited"),
+        parse=values.at_most("unlimited"),
         meaning="time that this start may take, such as 90m, 4h or 1h30m; a running iteration is ended then",
     ),
     Setting(
         name="max-cost",
         metavar="USD",
         default="unlimited",
-        parse=_usd,
+        parse=values.usd,
         meaning="US dollars that this start may cost",
     ),
     Setting(
         name="max-iteration-cost",
         metavar="USD",
         default="unlimited",
-        parse=_usd,
+        parse=values.usd,
         meaning="US dollars that one iteration may cost",
     ),
     Setting(
         name="max-total-cost",
         metavar="USD",
         default="unlimited",
-        parse=_usd,
+        parse=values.usd,
         meaning="US dollars that the plan may cost in all; a line Spent: in the progress file keeps the sum",
     ),
     Setting(
@@ -244,38 +159,40 @@ TABLE = (
         metavar="N",
         default="3",
         value=3,
-        parse=_whole("off"),
-        meaning="failed iterations, or refused claims of done, in a row before ralph gives up; off = never",
+        parse=values.whole("off"),
+        meaning="failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never",
     ),
     Setting(
         name="max-stalls",
         metavar="N",
         default="5",
         value=5,
-        parse=_whole("off"),
+        parse=values.whole("off"),
         meaning="iterations in a row that change nothing before ralph gives up; off = never",
     ),
-    Setting(name="delay", metavar="TIME", default="2s", value=2.0, parse=_duration, meaning="pause between iterations"),
+    Setting(
+        name="delay", metavar="TIME", default="2s", value=2.0, parse=values.duration, meaning="pause between iterations"
+    ),
     Setting(
         name="idle-timeout",
         metavar="TIME",
         default="30m",
         value=1800.0,
-        parse=_at_most("off"),
+        parse=values.at_most("off"),
         meaning="silence after which the agent is taken for hung and ended; off = never",
     ),
     Setting(
         name="iteration-timeout",
         metavar="TIME",
         default="off",
-        parse=_at_most("off"),
+        parse=values.at_most("off"),
         meaning="time that one iteration may take before the agent is ended",
     ),
     Setting(
         name="max-context",
         metavar="PERCENT",
         default="off",
-        parse=_part,
+        parse=values.part,
         meaning="part of the model's context, such as 60%, after which the next iteration starts fresh",
     ),
     Setting(
@@ -283,14 +200,14 @@ TABLE = (
         metavar="BOOL",
         default="true",
         value=True,
-        parse=_truth,
+        parse=values.truth,
         meaning="whether to wait for the end of a reached usage limit, or stop with exit 3",
     ),
     Setting(
         name="verify",
         metavar="COMMAND",
         default="none",
-        parse=_text,
+        parse=values.some,
         meaning="shell command that must pass before RALPH_DONE counts",
     ),
     Setting(
@@ -298,22 +215,88 @@ TABLE = (
         metavar="TIME",
         default="30m",
         value=1800.0,
-        parse=_at_most("off"),
+        parse=values.at_most("off"),
         meaning="time that the verify command may take; off = any",
+    ),
+    Setting(
+        name="strict",
+        metavar="",
+        default="false",
+        value=False,
+        parse=values.truth,
+        meaning="ralph picks each task, checks it, ticks it and commits it; the agent only proposes",
+    ),
+    Setting(
+        name="max-tries",
+        metavar="N",
+        default="3",
+        value=3,
+        parse=values.whole("off"),
+        meaning="failed tries of a task before it is marked [!]; off = never (with --strict)",
+    ),
+    Setting(
+        name="on-failure",
+        metavar="WHAT",
+        default="keep",
+        value="keep",
+        words=("keep", "restore"),
+        parse=values.one_of("keep", "restore"),
+        meaning="a failed try's changes: keep them for the next one, or restore the last good commit (with --strict)",
+    ),
+    Setting(
+        name="on-tamper",
+        metavar="WHAT",
+        default="undo",
+        value="undo",
+        words=("undo", "abort"),
+        parse=values.one_of("undo", "abort"),
+        meaning="what the agent changed in the tasks or the status: undo it, or abort the run too (with --strict)",
+    ),
+    Setting(
+        name="criteria",
+        metavar="HOW",
+        default="lenient",
+        value="lenient",
+        words=("lenient", "strict"),
+        parse=values.one_of("lenient", "strict"),
+        meaning="strict refuses, at the start, tasks whose verify: lines no machine can check (with --strict)",
+    ),
+    Setting(
+        name="base-url",
+        metavar="URL",
+        default="none",
+        parse=values.address,
+        meaning="where `GET /path returns 200` is asked (with --strict)",
+    ),
+    Setting(
+        name="only",
+        metavar="GLOB",
+        default="none",
+        parse=values.pattern,
+        many=True,
+        meaning="files that an iteration may change, such as 'tests/**'; all others are put back; may be repeated",
+    ),
+    Setting(
+        name="history",
+        metavar="FILE",
+        default="none",
+        parse=values.path,
+        sources=Source.BEFORE_TEMPLATE,
+        meaning="a JSONL file to which each try is appended: timestamp, requirement_id, success, message",
     ),
     Setting(
         name="notify-frequency",
         metavar="N",
         default="5",
         value=5,
-        parse=_whole("off"),
+        parse=values.whole("off"),
         meaning="a progress notice after iteration 1 and every N; off = none in between",
     ),
     Setting(
         name="heartbeat-url",
         metavar="URL",
         default="none",
-        parse=_address,
+        parse=values.address,
         sources=Source.PRIVATE,
         meaning="address that is fetched after every iteration, and every 5 minutes of waiting",
     ),
@@ -322,7 +305,7 @@ TABLE = (
         metavar="SIZE",
         default="200MB",
         value=200_000_000,
-        parse=_size,
+        parse=values.size,
         meaning="how much of this plan's finished transcripts is kept, the newest",
     ),
     Setting(
@@ -330,7 +313,7 @@ TABLE = (
         metavar="BOOL",
         default="true",
         value=True,
-        parse=_truth,
+        parse=values.truth,
         meaning="whether the agent commits after each task",
     ),
     Setting(
@@ -338,30 +321,34 @@ TABLE = (
         metavar="COMMAND",
         default="claude",
         value=("claude",),
-        parse=_words,
+        parse=values.words,
         sources=Source.PRIVATE,
         meaning="the agent: claude, or any command that reads a prompt on standard input",
     ),
-    Setting(name="model", metavar="NAME", default="the agent's own", parse=_text, meaning="the model claude uses"),
+    Setting(
+        name="model", metavar="NAME", default="the agent's own", parse=values.some, meaning="the model claude uses"
+    ),
     Setting(
         name="effort",
+        alias="reasoning",
         metavar="LEVEL",
         default="the agent's own",
-        parse=_effort,
-        meaning="how hard claude thinks: low, medium, high, xhigh, max",
+        words=values.EFFORTS,
+        parse=values.effort,
+        meaning="how hard claude thinks: none, low, medium (or med), high, xhigh, max",
     ),
     Setting(
         name="max-turns",
         metavar="N",
         default="the agent's own",
-        parse=_whole(),
+        parse=values.whole(),
         meaning="turns of claude in one iteration",
     ),
     Setting(
         name="prompts",
         metavar="DIR",
         default="none",
-        parse=_path,
+        parse=values.path,
         sources=Source.BEFORE_TEMPLATE,
         meaning="a folder of PROMPT_<mode>.md files, looked in before ./.ralph, ~/.ralph and the built-in ones",
     ),
@@ -369,7 +356,7 @@ TABLE = (
         name="progress-file",
         metavar="FILE",
         default="<plan>_PROGRESS.md",
-        parse=_path,
+        parse=values.path,
         sources=Source.BEFORE_TEMPLATE,
         meaning="the file that holds the state",
     ),
@@ -378,7 +365,7 @@ TABLE = (
         metavar="BOOL",
         default="false",
         value=False,
-        parse=_truth,
+        parse=values.truth,
         sources=Source.TEMPLATE,
         meaning="the mode is one iteration that changes nothing but the progress file",
     ),
@@ -394,10 +381,9 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Se
     what they set. `also_known` are the names that channels read, `problems` what was found wrong before.
     """
     problems = list(problems)
-    values: dict[str, object] = {}
-    said: dict[str, str] = {}
-    strongest = sorted(given, key=lambda one: one.source.value)
-    for one in strongest:
+    found: dict[str, Any] = {}
+    first: dict[str, Given] = {}
+    for one in sorted(given, key=lambda one: one.source.value):
         setting = BY_VARIABLE.get(one.variable)
         if setting is None:
             problems += _unknown(one, also_known)
@@ -405,13 +391,41 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Se
             problems.append(f"{one.where}: {one.variable} {_elsewhere(setting)}")
         elif one.text.strip() or one.source is Source.COMMAND_LINE:
             try:
-                values.setdefault(setting.field, setting.parse(one.text.strip()))
-                said.setdefault(setting.field, one.where)
+                value = _value(setting, one)
             except ValueError as error:
                 problems.append(_malformed(one, str(error)))
+                continue
+            if (strongest := first.setdefault(setting.field, one)) is one:
+                found[setting.field] = value
+            elif setting.many and strongest.source is one.source:
+                found[setting.field] += value
+    settings = Settings(**found, said={name: one.where for name, one in first.items()})
+    problems += _conflicts(settings)
     if problems:
-        raise RalphError("\n".join(problems))
-    return Settings(**values, said=said)  # type: ignore[arg-type]
+        raise RalphError("\n".join(dict.fromkeys(problems)))
+    return settings
+
+
+def texts_of(one: Given) -> list[str]:
+    """Each value that this text holds: one, or where a setting has many, as many as it has words.
+
+    On the command line every option holds one, as it stands. Raises ValueError for an open quote.
+    """
+    text = one.text.strip()
+    return values.split(text) if BY_VARIABLE[one.variable].many and one.source is not Source.COMMAND_LINE else [text]
+
+
+def _value(setting: Setting, one: Given) -> object:
+    meant = tuple(setting.parse(text) for text in texts_of(one))
+    return meant if setting.many else meant[0]
+
+
+def _conflicts(settings: Settings) -> list[str]:
+    """What is well said each by itself, and makes no sense together."""
+    if not settings.strict or settings.on_failure != "restore" or settings.auto_commit:
+        return []
+    restore, forbids = settings.said["on_failure"], settings.said["auto_commit"]
+    return [f"{restore}: restore goes back to a good commit, and {forbids} forbids commits; leave one of them out"]
 
 
 def _malformed(one: Given, allowed: str) -> str:

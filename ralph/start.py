@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import directives, envfile, lock, said
+from ralph import directives, envfile, imports, lock, said
 from ralph.display.detail import Detail
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
-from ralph.prompt import Prompt, folders
+from ralph.prompt import Prompt, Value, folders
 from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.terminal import attended, plain
@@ -21,6 +21,7 @@ from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
+    from ralph.imports.model import Imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class Asked:
     folder: str | None
     dry_run: bool = False
     detail: Detail = Detail.NORMAL
+    spinner: bool = True
+    """Whether a terminal gets a live last line."""
     rehearsal: bool = False
     """A part of a rehearsal: notices say so, and no monitor is told."""
 
@@ -50,10 +53,18 @@ class Start:
     directives: Sequence[Given]
     template: Path
     template_text: str
+    imported: "Imported | None"
+    """The tasks that the plan holds as JSON."""
     progress_path: Path
     agent_arguments: Sequence[str]
     detail: Detail
+    spinner: bool
     rehearsal: bool
+
+    @property
+    def strict(self) -> bool:
+        """Whether ralph picks the tasks; a mode that is one iteration, such as plan, works on none."""
+        return self.settings.strict and not self.settings.once
 
     @property
     def limits(self) -> Limits:
@@ -73,10 +84,12 @@ class Start:
             wait=settings.wait,
             verify=settings.verify is not None,
             commits=settings.auto_commit,
+            strict=self.strict,
+            abort_on_tamper=settings.on_tamper == "abort",
         )
 
     @property
-    def values(self) -> dict[str, str | int | bool]:
+    def values(self) -> dict[str, Value]:
         """The variables of the template that stay the same in every iteration."""
         return {
             "PLAN_FILE": str(self.plan),
@@ -84,6 +97,10 @@ class Start:
             "PLAN_NAME": self.name,
             "AUTO_COMMIT": self.settings.auto_commit,
             "MAX_ITERATIONS": self.settings.max_iterations or "",
+            "STRICT": self.settings.strict,
+            "VERIFY": self.settings.verify or "",
+            "ONLY": self.settings.only,
+            "HISTORY_FILE": str(self.settings.history.absolute()) if self.settings.history else "",
         }
 
     def prompt(self) -> Prompt:
@@ -137,9 +154,10 @@ def find(asked: Asked) -> Start:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
     _check_plan(plan)
-    name = plan.name.removesuffix(".md")
-    of_plan = directives.of_plan(plan.read_bytes(), plan.name)
-    settings, template, text = said.everywhere(asked.given, of_plan, asked.mode)
+    text = plan.read_bytes()
+    name = imports.name_of(plan)
+    of_plan = directives.of_plan(text, plan.name)
+    settings, template, template_text = said.everywhere(asked.given, of_plan, asked.mode)
     return Start(
         plan=Path(os.path.realpath(plan)),
         name=name,
@@ -147,10 +165,12 @@ def find(asked: Asked) -> Start:
         settings=settings,
         directives=of_plan,
         template=template,
-        template_text=text,
+        template_text=template_text,
+        imported=imports.of_plan(plan, text),
         progress_path=settings.progress_file or Path(f"{name}_PROGRESS.md"),
         agent_arguments=asked.agent_arguments,
         detail=asked.detail,
+        spinner=asked.spinner,
         rehearsal=asked.rehearsal,
     )
 
@@ -170,11 +190,22 @@ def _check_plan(plan: Path) -> None:
 def _show(start: Start) -> int:
     from ralph import agent  # noqa: PLC0415 - a start on a finished plan needs no agent
 
-    text = start.prompt().render({**start.values, "ITERATION": 1})
+    text = start.prompt().render({**start.values, **_of_task(start), "ITERATION": 1})
     print(shlex.join(agent.argv(start.settings, start.agent_arguments)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
+
+
+def _of_task(start: Start) -> dict[str, Value]:
+    """What the prompt would say of the first task, under --strict."""
+    if not start.strict or not start.progress_path.is_file():
+        return {}
+    from ralph import strict, tasks  # noqa: PLC0415 - nothing else needs it so early
+
+    listed = tasks.read(tasks.with_ids(tasks.put_down(start.progress_path.read_bytes())))
+    task = tasks.select(listed)
+    return strict.values(task, listed, strict.token()) if task else {}
 
 
 def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "Early | None":
@@ -186,16 +217,21 @@ def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock)
     check_same_plan(start, now)
     if held.dead_run():
         return None  # what it left running has to be ended, whatever the file says
-    return ends_at_once(start, now, state)
+    return ends_at_once(start, now, state, file.text)
 
 
-def ends_at_once(start: Start, now: Progress, state: State) -> "Early | None":
-    """Why a start that finds this progress file has nothing to do; None when it has."""
+def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Early | None":
+    """Why a start that finds this progress file has nothing to do; None when it has. `text` are the file's bytes."""
     if now.blocked_by_ralph and attended():
         now = replace(now, blocked=None)
     if now.done and state.died() is not None:
         now = replace(now, done=False)  # what a run wrote that died was never checked
     stop = verdict(now, Tallies(), start.limits)
+    if stop is None and start.strict and now.tasks and now.open and state.died() is None:
+        from ralph import strict  # noqa: PLC0415 - other starts need not load it
+
+        strict.check(text, start.progress_path.name, start.settings)
+        stop = strict.stuck(text, start.progress_path.name)
     return None if stop is None else Early(start, now, stop)
 
 
@@ -214,6 +250,8 @@ class Early:
             return f"{self.start.name} is done{left}; take RALPH_DONE out of {path} to go on"
         if self.stop.reason is Reason.BLOCKED:
             return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"
+        if self.stop.reason is Reason.STUCK:
+            return f"{self.start.name} is stuck: {self.stop.why}; mend it, then change [!] to [ ] in {path}"
         if self.stop.reason is Reason.LIMIT:
             return f"{self.start.name} goes no further: {self.stop.why}; allow it more to go on"
         return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"

@@ -11,6 +11,7 @@ from ralph.errors import RalphError
 if TYPE_CHECKING:
     from ralph.clock import Pace
 
+_FORMATS = ("requirements", "plan", "prd")
 _HELP_TOO = {"help_option_names": ["-h", "--help"]}
 
 
@@ -119,6 +120,35 @@ def _report(plan: str, output: str | None, opens: bool, progress_file: str | Non
     return report.report(plan, output=output, opens=opens, progress_file=progress_file)
 
 
+@click.command(context_settings=_HELP_TOO)
+@_PLAN
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    metavar="|".join(_FORMATS),
+    shell_complete=completion.one_of(_FORMATS),
+    help="another form than the plan's own; plan for a plan in markdown",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completion.a_path("file"),
+    help="where to write it; PLAN itself is brought up to date",
+)
+@_FOLDER
+@_FILE
+def _export(plan: str, form: str | None, output: str | None, progress_file: str | None) -> int:
+    """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
+
+    requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
+    """
+    from ralph import export  # noqa: PLC0415 - not needed by a run
+
+    return export.export(plan, form=form, output=output, progress_file=progress_file)
+
+
 @click.pass_obj
 def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
@@ -130,9 +160,8 @@ def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     from ralph.rehearsal import dress, of_sample  # noqa: PLC0415 - not needed by a run
 
     rest, _ = around
-    if said["plan"] is None:
-        return of_sample.rehearse()
-    return dress.rehearse(options.asked(said, rest))
+    asked = options.asked(said, rest)
+    return dress.rehearse(asked) if asked.plan else of_sample.rehearse()
 
 
 @click.pass_obj
@@ -148,10 +177,8 @@ def _doctor(around: "tuple[list[str], Pace | None]", /, *, live: bool, as_json: 
 
 
 def _with_plan(name: str, callback: Any, *more: click.Parameter) -> click.Command:
-    """A verb that takes the words and options of a run, the plan being optional."""
-    plan, *others = options.words()
-    plan.required = False
-    params = [plan, *others, *more, *options.settings(), options.folder()]
+    """A verb that takes the words and options of a run."""
+    params = [*options.words(), *more, *options.settings(), options.folder()]
     return click.Command(name, params=params, callback=callback, help=callback.__doc__, context_settings=_HELP_TOO)
 
 
@@ -159,6 +186,7 @@ VERBS: dict[str, click.Command] = {
     "status": _status,
     "log": _log,
     "report": _report,
+    "export": _export,
     "rehearse": _with_plan("rehearse", _rehearse),
     "doctor": _with_plan(
         "doctor",

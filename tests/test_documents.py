@@ -21,6 +21,7 @@ from ralph.verbs import VERBS
 from ralph.verdict import Reason
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+COMING_FROM = (CHECKOUT / "docs" / "coming-from.md").read_text(encoding="utf-8")
 EXAMPLE = (CHECKOUT / ".env.example").read_text(encoding="utf-8")
 CHANNELS = {file.stem: tomllib.loads(file.read_text("utf-8")) for file in sorted((CHECKOUT / "notify").glob("*.toml"))}
 CHANNEL_SETTINGS = {
@@ -58,13 +59,14 @@ class TestEverySettingOfTheCommandLine:
 
     def test_is_in_the_help_with_its_default(self, setting: Setting, help_text: str) -> None:
         names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
-        shown = f"{names} {setting.metavar} {setting.meaning} [{setting.variable}; default: {setting.default}]"
-        assert shown in help_text
+        words = (names, setting.metavar, setting.meaning, f"[{setting.variable}; default: {setting.default}]")
+        assert " ".join(filter(None, words)) in help_text, "an option that stands alone has no metavar"
 
     def test_is_in_the_readme_with_its_default(self, setting: Setting) -> None:
         row = next((row for row in table_rows("Settings") if f"`{setting.variable}`" in row), None)
         assert row, f"README.md: no row for {setting.variable} under Settings"
-        assert row[0] == f"`--{setting.name} {setting.metavar}`", f"README.md: the option of {setting.variable}"
+        option = f"--{setting.name} {setting.metavar}".strip()
+        assert row[0] == f"`{option}`", f"README.md: the option of {setting.variable}"
         assert row[2].strip("`") == setting.default, f"README.md: the default of {setting.variable}"
 
     def test_is_in_the_example_with_its_default(self, setting: Setting) -> None:
@@ -99,7 +101,9 @@ def test_every_setting_of_a_channel_has_words_for_the_wizard(channel: str) -> No
     assert set(CHANNELS[channel]["help"]) == set(names)
 
 
-@pytest.mark.parametrize("document", ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md", "docs/coming-from.md"]
+)
 def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> None:
     text = (CHECKOUT / document).read_text(encoding="utf-8")
     known = {*BY_VARIABLE, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
@@ -113,6 +117,16 @@ def test_every_option_in_the_readme_is_in_the_help(help_text: str) -> None:
     own = re.sub(r"^.*(?:tmux|systemctl|pip|crontab|pytest).*$", "", README, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS
     assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
+
+
+def test_what_others_call_otherwise_leads_to_options_that_are_there(help_text: str) -> None:
+    """The right column of the tables is about ralph."""
+    helps = [help_text, *(" ".join(verb.get_help(click.Context(verb)).split()) for verb in VERBS.values())]
+    rows = re.findall(r"^\|(.*)\|(.*)\|$", COMING_FROM, re.MULTILINE)
+    named = {option for _, ours in rows for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)}
+    assert len(rows) > 80
+    assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
+    assert "(docs/coming-from.md)" in README
 
 
 def test_the_verbs_are_those_that_no_plan_may_be_called() -> None:
@@ -152,6 +166,7 @@ def test_the_control_words_are_explained(word: str, help_text: str) -> None:
 
 LIBRARY = {"collections", "collections.abc", "contextlib", "dataclasses", "enum", "json", "re", "typing"}
 """What any pure module may import of the library: types, and text to values and back."""
+OF_TEXTS = dict.fromkeys(("bisect", "difflib", "hashlib", "textwrap"), "texts looked up, compared, weighed, wrapped")
 PURE: dict[str, dict[str, str]] = {
     "loop": {},
     "verdict": {},
@@ -164,6 +179,12 @@ PURE: dict[str, dict[str, str]] = {
     **{f"progress.{file.stem}": {} for file in (CHECKOUT / "ralph" / "progress").glob("[a-z]*.py")},
     "progress": {},
     "progress.reading": {"gc": "is held while a list of a million tasks is made"},
+    **{f"tasks.{file.stem}": OF_TEXTS for file in (CHECKOUT / "ralph" / "tasks").glob("[a-z]*.py")},
+    "tasks": {},
+    "criteria.reading": {"shlex": "an action's words"},
+    "claim": {"hmac": "tokens compared, whatever that takes"},
+    "message": OF_TEXTS,
+    "worktree.only": {"functools": "patterns remembered"},
 }
 """The modules that decide, and what else each may import, and why: none has a hand on the world."""
 CLOCKS = re.compile(r"time\.(?!strftime|localtime|gmtime).*|datetime\..*(now|today)")
@@ -279,7 +300,7 @@ def sources() -> dict[str, ast.Module]:
     [
         pytest.param("subprocess", ("process/",), id="programs are started in one place"),
         pytest.param("signal", ("process/",), id="signals are handled in one place"),
-        pytest.param("requests", ("channels.py",), id="HTTP is spoken in one place"),
+        pytest.param("requests", ("http.py",), id="HTTP is spoken in one place"),
         pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
         pytest.param(
             "click",

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 from ralph_driver import COMMAND, Project, eventually
+from real_claude import Play
 from scripted_model import Reply
 from stories import (
     Act,
@@ -26,7 +27,7 @@ from stories import (
     waits_for,
     weighs,
 )
-from test_real_claude import LONG_S, Play, claude, play  # noqa: F401 - fixtures
+from test_real_claude import LONG_S
 from test_terminal import ESCAPES, HOSTILE, parent_of
 from tmux import Open, Tmux, lines_only
 
@@ -423,6 +424,7 @@ def test_a_pipe_gets_plain_lines_and_no_words_in_parts(project: Project, agent: 
     [
         pytest.param("TERM=dumb", "", id="on a dumb terminal"),
         pytest.param("", "&", id="behind a shell that goes on"),
+        pytest.param("", "--no-spinner", id="where nothing else is wanted"),
     ],
 )
 def test_there_are_only_lines(terminal: Open, project: Project, agent: Agent, before: str, after: str) -> None:
@@ -458,7 +460,7 @@ def test_parts_of_words_cannot_drive_the_terminal(project: Project, agent: Agent
 
 def test_words_of_the_real_one_are_seen_before_the_last_of_them_is_said(
     project: Project,
-    play: Play,  # noqa: F811 - a fixture
+    play: Play,
 ) -> None:
     """The scripted model falls silent in the middle of a word."""
     play(Reply(text="I begin to speak, and then", chunk=9, hang="mid"))

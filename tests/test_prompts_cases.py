@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project, progress_text
+from ralph_driver import CHECKOUT, Project, progress_text
 from stories import Agent, step
+
+from ralph.prompt import Prompt, Value, load
 
 HOSTILE = [
     "a b.md",
@@ -197,6 +199,86 @@ def test_an_empty_prompt_is_refused_before_the_agent_refuses_it(project: Project
     assert "PROMPT_build.md" in run.stderr
 
 
+OF_A_TASK: dict[str, Value] = {
+    "PLAN_FILE": "/project/feature.md",
+    "PROGRESS_FILE": "feature_PROGRESS.md",
+    "PLAN_NAME": "feature",
+    "AUTO_COMMIT": True,
+    "ITERATION": 1,
+    "MAX_ITERATIONS": "",
+    "STRICT": True,
+    "TASK_ID": "auth-02",
+    "TASK": "Add the endpoint",
+    "CRITERIA": ["Run `pytest` - exits with code 0", "File `app.py` exists"],
+    "UNCHECKED": ["it reads well"],
+    "FAILURES": ["2026-11-21 03:12:05 try 1: two tests fail"],
+    "VERIFY": "make check",
+    "ONLY": ["app/**", "tests/**"],
+    "SESSION": "ralph-20261121-031200-0123456789ab",
+    "HISTORY_FILE": "/project/tries.jsonl",
+}
+
+
+def rendered(text: str, **more: Value) -> str:
+    return Prompt(Path("PROMPT_x.md"), text, ()).render({**OF_A_TASK, **more})
+
+
+@pytest.mark.parametrize("text", [*(name.removesuffix(".md") for name in HOSTILE), "<b> & </b>", "RALPH_DONE"])
+def test_any_text_of_a_task_arrives_exactly(text: str) -> None:
+    """It is somebody's: a person's, or an agent's that planned."""
+    for name in ("TASK_ID", "TASK", "VERIFY", "SESSION", "HISTORY_FILE"):
+        assert rendered(f"[{{{{ {name} }}}}]", **{name: text}) == f"[{text}]"
+    for name in ("CRITERIA", "UNCHECKED", "FAILURES", "ONLY"):
+        loop = f"{{% for one in {name} %}}[{{{{ one }}}}]{{% endfor %}}"
+        assert rendered(loop, **{name: [text, "more"]}) == f"[{text}][more]"
+
+
+def test_where_there_is_no_task_its_variables_are_there_and_empty(project: Project) -> None:
+    names = list(OF_A_TASK)[list(OF_A_TASK).index("TASK_ID") :]
+    write(project.root / ".ralph", "{{ STRICT }}:" + "".join(f"{{% if {name} %}}{name}{{% endif %}}" for name in names))
+    assert project.ralph("feature.md", "--dry-run").stdout.endswith("\n\nfalse:")
+
+
+class TestThePromptOfATask:
+    TEMPLATE = load(CHECKOUT / "prompts" / "PROMPT_task.md")
+
+    def test_says_everything_once_and_in_order(self) -> None:
+        """First what never changes, since that is cached; then what ralph looks at, in its order; the task at last."""
+        prompt = rendered(self.TEMPLATE)
+        told = (
+            *("`app/**`, `tests/**`", "- Run `pytest` - exits with code 0", "- File `app.py` exists", "make check"),
+            *("- it reads well", "- 2026-11-21 03:12:05 try 1: two tests fail"),
+            '<task-done session="ralph-20261121-031200-0123456789ab">auth-02</task-done>',
+            '<task-blocked session="ralph-20261121-031200-0123456789ab" id="auth-02">',
+            *("/project/feature.md", "feature_PROGRESS.md", "/project/tries.jsonl", "auth-02: Add the endpoint"),
+        )
+        assert [prompt.count(one) for one in told] == [1] * len(told)
+        assert sorted(told, key=prompt.index) == list(told)
+        assert prompt.index(told[0]) > len(prompt) // 2
+        assert len(prompt.encode()) < 6000
+        assert "\n\n\n" not in prompt
+
+    def test_says_nothing_of_what_there_is_not(self) -> None:
+        nothing: dict[str, Value] = {name: [] for name in ("CRITERIA", "UNCHECKED", "FAILURES", "ONLY")}
+        prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="")
+        for words in ("Earlier tries", "No machine", "whether all of this", "command passes", "istory file", "match"):
+            assert words in rendered(self.TEMPLATE), words
+            assert words not in prompt, words
+        assert "\n\n\n" not in prompt
+
+    def test_forbids_what_is_ralphs(self) -> None:
+        prompt = rendered(self.TEMPLATE)
+        for word in ("RALPH_DONE", "Do not commit", "every mark, id, text", "## Proposed", "## Notes", "## Messages"):
+            assert word in prompt, word
+        assert "ralph commits" in prompt
+        assert "ralph commits your" not in rendered(self.TEMPLATE, AUTO_COMMIT=False)
+
+    def test_is_strict_also_where_it_is_named_as_a_mode(self, project: Project) -> None:
+        named = project.ralph("feature.md", "task", "--dry-run").stdout
+        assert "<task-done" in named
+        assert named == project.ralph("feature.md", "build", "--strict", "--dry-run").stdout
+
+
 class TestTheBuiltInPrompts:
     def prompts(self, project: Project, mode: str, *args: str) -> str:
         return project.ralph("feature.md", mode, "--dry-run", *args).stdout.partition("\n\n")[2]
@@ -226,6 +308,14 @@ class TestTheBuiltInPrompts:
         )
         for word in words.split("|"):
             assert word.lower() in prompt.lower().replace("subagent", "sub-agent"), word
+
+    def test_tell_the_planner_the_form_of_tasks_where_ralph_works_by_it(self, project: Project) -> None:
+        plain, strict = self.prompts(project, "plan"), self.prompts(project, "plan", "--strict")
+        forms = ("Run `command` - exits with code 0", "File `path` exists", "File `path` contains `text`")
+        for word in (*forms, "POST /path returns 201", "agent-browser: ", "- after: ", "- priority: ", "- verify: "):
+            assert word in strict, word
+            assert word not in plain, word
+        assert len(strict.encode()) < 6000
 
     def test_speak_of_committing_only_where_it_is_wanted(self, project: Project) -> None:
         wanted = self.prompts(project, "build")

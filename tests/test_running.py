@@ -6,7 +6,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, step
 
-LATER = ("strict", "crew", "only")
+LATER = ("crew",)
 """Options of the design that there are not yet."""
 
 

@@ -61,11 +61,11 @@ def _by_name(asked: Asked) -> Asked:
 
 
 def _right(given: Sequence[Given]) -> Settings:
-    """The settings of those that are well-formed, so that other checks have something to go by."""
-    good = []
+    """The settings of those that are well-formed and agree, so that other checks have something to go by."""
+    good: list[Given] = []
     for one in given:
         with contextlib.suppress(RalphError):
-            resolve([one])
+            resolve([*good, one])
             good.append(one)
     return resolve(good)
 
@@ -80,5 +80,6 @@ def said_settings(basis: Basis) -> list[Check]:
 
 def _line(setting: Setting, basis: Basis) -> Check:
     where = basis.settings.said[setting.field]
-    text = next((one.text for one in basis.given if (one.variable, one.where) == (setting.variable, where)), "")
+    texts = [one.text for one in basis.given if (one.variable, one.where) == (setting.variable, where)]
+    text = " ".join(texts if setting.many else texts[:1])
     return Check(name="settings", ok=True, said=f"{setting.name} {' '.join(text.split())} ({where})")

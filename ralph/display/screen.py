@@ -31,14 +31,14 @@ _FRAME_S = 0.03
 class Screen:
     """Prints from a thread of its own, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else.
 
-    On a terminal that can do more than print lines there is a live area below them.
+    On a terminal that can do more than print lines there is a live area below them, unless there shall be no spinner.
     """
 
-    def __init__(self, detail: Detail = Detail.NORMAL) -> None:
+    def __init__(self, detail: Detail = Detail.NORMAL, *, spinner: bool = True) -> None:
         self._is_terminal = is_terminal(1)
         able = self._is_terminal and os.environ.get("TERM") not in ("", "dumb", None)
         self._colour = able and not os.environ.get("NO_COLOR")
-        self.live = LiveArea(colour=self._colour) if able and detail is not Detail.QUIET else None
+        self.live = LiveArea(colour=self._colour) if able and spinner and detail is not Detail.QUIET else None
         self._errors = 1 if self.live and terminal.same(1, 2) else 2  # the area is not to be drawn into
         self.detail = detail
         self._limit = None if detail is Detail.VERBOSE else LINE_LIMIT
