@@ -13,12 +13,12 @@ from ralph.turn import Commits
 
 
 class Changes:
-    """Looks at the working tree around `top` again and again; the progress file does not count."""
+    """Looks at the working tree around `top` again and again; ralph's `own` files, such as the progress file, not."""
 
-    def __init__(self, top: Path, progress_file: Path) -> None:
+    def __init__(self, top: Path, own: Sequence[Path]) -> None:
         self._tree = working_tree(top)
         real = os.path.realpath(self._tree)
-        self._ignored = {os.path.relpath(path, real) for path in (progress_file.absolute(), progress_file.resolve())}
+        self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._index_lock = git.index_lock()
         self._locked: dict[Path, object] = {}

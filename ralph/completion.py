@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SPECIAL = re.compile(r"([^\w@%+=:,./~-])")
 _ESCAPED = r"\\\1"
+_LIST = re.compile(rb'"(?:requirements|tasks|userStories|stories)"\s*:')
 VARIABLE = "_RALPH_COMPLETE"
 """Where the shell says what it wants; the scripts that click makes for the shells set it."""
 
@@ -73,7 +74,7 @@ def _teach_bash() -> None:
 
 
 def plans(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Markdown files, but for the progress files, and folders that may hold some."""
+    """Markdown files but for the progress files, JSON with a list of tasks, and folders that may hold some."""
     folder, _, begun = incomplete.rpartition("/")
     base = Path(context.params.get("folder") or ".")
     place = base / Path(folder or ("/" if incomplete.startswith("/") else ".")).expanduser()
@@ -86,7 +87,15 @@ def plans(context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 
 def _is_offered(path: Path) -> bool:
-    return path.is_dir() or (path.suffix == ".md" and not path.name.endswith("_PROGRESS.md"))
+    if path.is_dir() or path.suffix == ".md":
+        return not path.name.endswith("_PROGRESS.md")
+    if path.suffix != ".json":
+        return False
+    try:
+        with path.open("rb") as file:
+            return _LIST.search(file.read(4096)) is not None
+    except OSError:
+        return False
 
 
 def modes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -154,6 +154,22 @@ def _text(path: Path) -> str:
     return ""
 
 
+def tracks(path: Path) -> bool:
+    """Whether this file is in the index."""
+    return bool(_git("--literal-pathspecs", "ls-files", "-z", "--", str(path.absolute()), cwd=path.parent))
+
+
+def differing(commit: str, top: Path) -> list[str]:
+    """The files that this commit has otherwise than HEAD."""
+    listed = _git("diff", "--name-only", "--no-renames", "-z", "HEAD", commit, cwd=top) or b""
+    return [name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
+
+
+def message(commit: str, top: Path) -> str:
+    """What this commit says of itself."""
+    return (_git("log", "-1", "--format=%B", commit, cwd=top) or b"").decode(errors="replace").strip()
+
+
 def remove_orphaned_locks(locks: Iterable[Path], tree: Path) -> list[Path]:
     """Removes those of the locks that are there and that no git is left to own; their paths."""
     return [lock for lock in locks if identity(lock) and not somebody_runs("git", tree) and _unlinked(lock)]

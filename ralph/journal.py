@@ -16,15 +16,15 @@ _decode = json.JSONDecoder().raw_decode  # a quarter faster than json.loads
 class Journal:
     """A journal, to which several processes may add at once."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
+        self._path, self._mode = path, mode
 
     def append(self, record: Mapping[str, object]) -> None:
         """Returns when the record is on disk, as one line. Raises OSError when it cannot be; what was there stays."""
         text = json.dumps(dict(record), ensure_ascii=False)
         line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
         try:
             _write(fd, b"\n" + line if _is_torn(fd) else line)
             os.fsync(fd)

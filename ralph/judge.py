@@ -21,6 +21,12 @@ class Iteration:
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that are not as they were before it, committed or not, but for the progress file."""
+    task: str = ""
+    """The id of the task that ralph chose for it, under --strict."""
+    tampered: tuple[str, ...] = ()
+    """What it did to what is ralph's under --strict; undone."""
+    outside: tuple[str, ...] = ()
+    """Files that it changed and that --only does not allow; put back."""
     ended_s: float = 0.0
     """When it ended, in seconds of this start."""
 
@@ -63,6 +69,10 @@ class Judgement:
     again: bool = False
     """It does not count, and is due again after a pause."""
     verified: Verification | None = None
+    tried: bool = False
+    """What failed is a try of the task, of which there may be some, and not the agent."""
+    given_up: bool = False
+    """There were as many as there may be."""
     ended: Stop | None = None
     """Set when no further iteration can help."""
 
@@ -84,6 +94,8 @@ def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     rest_usd = _binding_rest_usd(iteration, tallies, limits)
     if rest_usd is not None and (turn.cost_usd or 0.0) < rest_usd:  # what the agent says it cost does not show it
         judged = replace(judged, ended=Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}"))
+    if iteration.tampered and limits.abort_on_tamper:
+        judged = replace(judged, ended=Stop(Reason.TAMPERED, f"{'; '.join(iteration.tampered)} (undone)"))
     if turn.outcome in _ENDS and not judged.again:
         judged = replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
     return replace(judged, refused=refusal(after, missing, turn)) if after.done else judged
@@ -215,7 +227,7 @@ def _counted(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Talli
     return replace(
         tallies,
         iterations=tallies.iterations + 1,
-        failures=(tallies.failures + bool(judged.failed)) * bad,
+        failures=(tallies.failures + (bool(judged.failed) and (judged.given_up or not judged.tried))) * bad,
         refusals=(tallies.refusals + bool(judged.refused)) * bad,
         stalls=tallies.stalls + _stalled(iteration, judged),
         last_failure=judged.failed or tallies.last_failure,

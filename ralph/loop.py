@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from ralph import waiting
-from ralph.judge import Iteration, Judgement, Verification, judge, tally
+from ralph.judge import Iteration, Judgement, Verification, judge, open_tasks, tally
 from ralph.progress import Progress
 from ralph.turn import Outcome
-from ralph.verdict import OPENS, Limits, Reason, Stop, Tallies, budget_usd, verdict
+from ralph.verdict import OPENS, Limits, Reason, Stop, Tallies, budget_usd, holds, verdict
 from ralph.waiting import Wait
 from ralph.words import duration
 
@@ -32,6 +32,9 @@ class World(Protocol):
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost."""
 
+    def choose(self) -> Stop | None:
+        """Strict: chooses the task of the next iteration; a Stop when none can be begun."""
+
     def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """Renders the prompt, runs the agent once to its very end, and looks at what changed."""
 
@@ -46,6 +49,12 @@ class World(Protocol):
 
     def stay_in_progress(self) -> Progress:
         """A mode that is one iteration declares nothing done: the file says IN_PROGRESS afterwards."""
+
+    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
+        """Strict: checks what the agent proposes, then ticks and commits the task, or writes down why not."""
+
+    def planned_badly(self) -> str:
+        """Strict: what is wrong with the task list; empty when nothing is."""
 
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """Adds it to the sums of the run and to the journal, and tells the person at the screen."""
@@ -70,7 +79,7 @@ def run(world: World, limits: Limits, tallies: Tallies) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     while True:
         before, tallies = _checked(world, world.read(), tallies, limits)
-        if stop := world.interrupted() or verdict(before, tallies, limits, world.elapsed_s()):
+        if stop := world.interrupted() or verdict(before, tallies, limits, world.elapsed_s()) or _chosen(world, limits):
             break
         iteration = world.iterate(tallies.iterations + 1, before, budget_usd(before, tallies, limits))
         iteration, judged = _settled(world, iteration, judge(iteration, tallies, limits), limits)
@@ -79,7 +88,8 @@ def run(world: World, limits: Limits, tallies: Tallies) -> Stop:
         if was.half_open and not tallies.half_open:
             world.unblock()
         if stop := (judged.ended or _after(world, iteration, judged, tallies, limits)):
-            return world.interrupted() or stop
+            stop = world.interrupted() or stop
+            break
     if stop.reason in OPENS:
         world.block(stop)
     return stop
@@ -87,9 +97,11 @@ def run(world: World, limits: Limits, tallies: Tallies) -> Stop:
 
 def _checked(world: World, now: Progress, tallies: Tallies, limits: Limits) -> tuple[Progress, Tallies]:
     """A RALPH_DONE that stands there between iterations, whoever wrote it, is verified unless it was before."""
+    if limits.strict and now.done and now.open and now.blocked is None:
+        return world.refuse_done(Judgement(refused=tuple(open_tasks(now)))), tallies
     if not _unchecked(now, limits) or world.interrupted():
         return now, tallies
-    verified = world.verify()
+    verified = world.verify() if limits.verify else Verification()
     if verified is None:
         return now, tallies
     if not verified.failed:
@@ -100,16 +112,27 @@ def _checked(world: World, now: Progress, tallies: Tallies, limits: Limits) -> t
 
 
 def _unchecked(now: Progress, limits: Limits) -> bool:
-    """Whether a RALPH_DONE stands there that must be verified before it counts."""
-    return limits.verify and not limits.once and now.done and not now.verified and now.blocked is None
+    """Whether a RALPH_DONE stands there that must be verified before it counts; strict, whether nothing is open."""
+    if limits.once or now.blocked is not None:
+        return False
+    claimed = bool(now.tasks) and not now.open if limits.strict else now.done
+    return claimed and not (now.done and holds(now, limits))
+
+
+def _chosen(world: World, limits: Limits) -> Stop | None:
+    return world.choose() if limits.strict else None
 
 
 def _settled(world: World, iteration: Iteration, judged: Judgement, limits: Limits) -> tuple[Iteration, Judgement]:
     """The same once the status that the agent left in the file is settled."""
     before, after = iteration.before, iteration.after
+    if limits.strict:
+        return world.dispose(iteration, judged)
     if limits.once:
         planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
         after = world.stay_in_progress() if planned or (after.done and not before.done) else after
+        if planned and judged.ended and judged.ended.reason is Reason.ONCE and (wrong := world.planned_badly()):
+            judged = replace(judged, ended=Stop(Reason.ONCE_FAILED, wrong))
     elif after.done and not judged.refused and not limits.verify:
         after = world.accept_done(None)
     elif after.done and not judged.refused and not world.interrupted():

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said
+from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said, strict, worktree
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
@@ -19,6 +19,8 @@ from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.start import Start
 from ralph.state import State
+from ralph.strict_world import StrictWorld
+from ralph.tasks import tamper
 from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import Job, RealWorld, Told
@@ -36,7 +38,7 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
 
     An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
     """
-    screen, pace = Screen(start.detail), pace or Pace()
+    screen, pace = Screen(start.detail, spinner=start.spinner), pace or Pace()
     file.say = lambda line: screen.complain(f"ralph: {line}")
     told = _told(start, state, screen)
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
@@ -53,7 +55,7 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
         screen.close()
         raise
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
-    env = agent.environment(os.environ, run=run_id, tmux=litter)
+    env = agent.environment(os.environ, run=run_id, tmux=litter, effort=start.settings.effort)
     job = Job(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
     held.begin(run_id)
@@ -63,7 +65,8 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
     be_subreaper()
     care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)
     try:
-        code = _loop(RealWorld(job, file, state, told, care), start, file, state, told)
+        world = StrictWorld if start.strict else RealWorld
+        code = _loop(world(job, file, state, told, care), start, file, state, told)
     except BaseException:
         screen.close()  # a traceback does not go into the live area
         raise
@@ -99,18 +102,54 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
         screen.complain(f"ralph: {line}")
     state.rotate(start.settings.keep_transcripts)
     state.check_room()
+    _check_repository(start)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
         state.close_breaker()
     now = file.read()
     file.check_writable()
+    if start.imported and not now.tasks and not now.done:
+        from ralph import imports  # noqa: PLC0415 - few plans are JSON
+
+        lines = imports.lines(start.imported)
+        now = file.edit(lambda text: progress.with_tasks(text, lines))
+    if start.strict:
+        _prepare_strict(start, file, state, screen)
+        now = file.read()
     if now.blocked_by_ralph and attended():
         screen.complain(f"ralph: took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
     if now.done and state.died():
         _judge_claim(start, file, now, screen)
     state.end()
+
+
+def _check_repository(start: Start) -> None:
+    """Raises RalphError where something is asked for that only a repository can give."""
+    settings, top = start.settings, Path.cwd()
+    if worktree.is_repository(top):
+        if start.strict and settings.auto_commit:
+            worktree.check_can_commit(top)
+    elif settings.only or (start.strict and settings.on_failure == "restore"):
+        what = "--only" if settings.only else "--on-failure restore"
+        raise RalphError(f"{what} needs a git repository, and {top} is in none; git init makes one")
+
+
+def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Screen) -> None:
+    """The list of tasks is as it should be before money is spent; also after a death in an iteration, or a clear error.
+
+    What was changed there since that iteration began may be its doing, so it is undone, and kept.
+    """
+    before, left = state.before_death(), file.text
+    if before and state.was_strict():
+        file.edit(lambda text: tamper.undo(before, text).text)
+        if file.text != left:
+            screen.complain(
+                f"ralph: what changed in the tasks of {file.path.name} since ralph was killed is undone, "
+                f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
+            )
+    strict.check(file.text, file.path.name, start.settings)
 
 
 def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:

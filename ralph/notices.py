@@ -11,6 +11,8 @@ from ralph.waiting import Wait
 from ralph.words import counted, duration, usd
 
 _LAST_SUMMARIES = 5
+_FAILED = 200
+"""Characters of why a try failed, in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class Run:
     max_iterations: int | None
     began: bool = False
     """An iteration has begun."""
+    task: str = ""
+    """The id of the task that it works on, where ralph chose it."""
     iterations: int = 0
     commits: int = 0
     took_s: float = 0.0
@@ -60,7 +64,7 @@ def with_iteration(run: Run, iteration: Iteration, judged: Judgement) -> Run:
 def summary(iteration: Iteration, judged: Judgement) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
     turn, commits = iteration.turn, iteration.commits
-    parts = [f"#{iteration.number}", _tasks(iteration)]
+    parts = [f"#{iteration.number}", *([iteration.task] if iteration.task else []), _tasks(iteration)]
     if commits.count:
         parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
     parts.append(duration(turn.took_s))
@@ -70,6 +74,8 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
         parts.append(f"{turn.outcome.value}: {turn.why}")
     if judged.refused:
         parts.append("done refused")
+    if judged.tried:
+        parts.append(judged.failed[:_FAILED])
     return " · ".join(parts)
 
 
@@ -78,7 +84,8 @@ def heading(run: Run, now: Progress) -> str:
     if run.once:
         return f"{run.mode} {run.plan}"
     at_most = f" of at most {run.max_iterations}" if run.max_iterations else ""
-    return f"{run.mode} {run.plan} · iteration {run.iterations}{at_most} · {tasks(now)}"
+    task = f" · {run.task}" if run.task else ""
+    return f"{run.mode} {run.plan} · iteration {run.iterations}{at_most} · {tasks(now)}{task}"
 
 
 def _tasks(iteration: Iteration) -> str:
@@ -140,7 +147,9 @@ def ended(run: Run, stop: Stop, now: Progress) -> Notice:
 
 
 def _tasks_left(now: Progress) -> str:
-    return f"Tasks: {now.ticked} of {len(now.tasks)} done" + (f", {len(now.open)} left" if now.open else "")
+    blocked = sum(task.mark == "!" for task in now.open)
+    left = f", {len(now.open)} left" if now.open else ""
+    return f"Tasks: {now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
 
 
 def _cost(run: Run) -> str:
@@ -155,6 +164,8 @@ _ENDINGS = {
     Reason.REFUSED: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.FAILURES: ("blocked", "Ralph Blocked", ":raised_hand:"),
     Reason.STALLED: ("blocked", "Ralph Blocked", ":raised_hand:"),
+    Reason.STUCK: ("blocked", "Ralph Blocked", ":raised_hand:"),
+    Reason.TAMPERED: ("blocked", "Ralph Blocked", ":raised_hand:"),
 }
 
 
@@ -162,6 +173,8 @@ def next_move(stop: Stop, progress_file: str) -> str:
     """What a person can do so that it goes on; empty when there is nothing."""
     if stop.reason is Reason.BLOCKED or stop.reason in OPENS:
         return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
+    if stop.reason is Reason.STUCK:
+        return f"mend it, then change [!] to [ ] in {progress_file}"
     if stop.reason is Reason.STOPPED:
         return f"take RALPH_STOP out of {progress_file}"
     return ""

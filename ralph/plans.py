@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import directives, lock, progress, said
+from ralph import directives, imports, lock, progress, said
 from ralph.errors import RalphError
 from ralph.lock import Holder
 from ralph.progress import Progress
@@ -60,12 +60,13 @@ def find(word: str, progress_file: str | None = None) -> Plan:
 
     Unlike a run it also looks beside the plan: who only wants to know may be anywhere.
     """
-    path = next((one for one in (Path(word), Path(f"{word}.md")) if word and one.is_file()), Path(word))
+    guesses = (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))
+    path = next((one for one in guesses if word and one.is_file()), Path(word))
     if not word and progress_file is not None:
         return of_progress_file(Path(progress_file))
     if path.name.endswith(_SUFFIX) and path.is_file() and progress_file is None:
         return of_progress_file(path)
-    name = path.name.removesuffix(".md")
+    name = imports.name_of(path)
     here, beside = Path(name + _SUFFIX), path.with_name(name + _SUFFIX)
     progress_path = _progress_path(path, progress_file) or (here if here.is_file() or not beside.is_file() else beside)
     if not path.is_file() and not progress_path.is_file():
@@ -97,7 +98,7 @@ def of_progress_file(path: Path) -> Plan:
     with contextlib.suppress(OSError, ValueError):
         if named := progress.parse(_head(path)).plan:
             plan = Path(named)
-            name = plan.name.removesuffix(".md")
+            name = imports.name_of(plan)
     return Plan(name=name, path=plan, progress_path=path)
 
 

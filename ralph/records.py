@@ -1,9 +1,12 @@
 """The lines of the journal: one per iteration, wait, verification and run. Pure; for people and reports."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from ralph.judge import Iteration, Judgement, Verification
+from ralph.message import said_of_work
 from ralph.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
@@ -13,6 +16,7 @@ from ralph.waiting import Wait
 
 Record = dict[str, object]
 _MESSAGE = 500
+_UNDONE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,8 @@ def of_iteration(
     return by.line(
         "iteration",
         success=good,
-        message=judged.failed or "; ".join(judged.refused) or turn.why or turn.said,
+        message=judged.failed or "; ".join(judged.refused) or turn.why or said_of_work(turn.said),
+        requirement_id=iteration.task or None,
         summary=summary(iteration, judged)[:_MESSAGE],
         ended=turn.outcome.name.lower(),
         counted=not judged.again,
@@ -72,8 +77,20 @@ def of_iteration(
         },
         commits=asdict(iteration.commits),
         changed=len(iteration.changed),
+        outside=len(iteration.outside),
+        tampered=[one[:_MESSAGE] for one in iteration.tampered],
         transcript=files.output.name if files else "",
     )
+
+
+def of_tampering(by: Identity, what: Sequence[str], diff: str, kept: Path) -> Record:
+    """What an iteration did to what is ralph's, all of it undone; `undone` is how that differed."""
+    return by.line("tamper", success=False, message="; ".join(what), undone=diff[:_UNDONE], kept=kept.name)
+
+
+def of_try(record: Record) -> Record:
+    """The line for a person's own history file, in the form that ralph1 has, of an iteration's record."""
+    return {name: record[name] for name in ("timestamp", "requirement_id", "success", "message")}
 
 
 def of_death(by: Identity, transcript: str) -> Record:

@@ -90,9 +90,16 @@ def _at_rest(seen: Evidence) -> Standing:
         return Standing(state="stopped", why=f"ralph was killed {_when_killed(run)}")
     if reason is Reason.ONCE and run.get("mode") == "plan":
         return Standing(state="planned")
+    if reason is Reason.STUCK and _needs_person(seen.progress):
+        return Standing(state="blocked", why=text(run, "message"), code=reason.code)
     if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
         return Standing(state="stopped", why=f"the last run ended {reason.label}, which the file says no more")
     return Standing(state="stopped", why=ending(run))
+
+
+def _needs_person(now: Progress | None) -> bool:
+    """Whether what a strict run was stuck at still stands there, as far as marks show it."""
+    return now is not None and (not now.open or any(task.mark == "!" for task in now.open))
 
 
 def _when_killed(last: Record) -> str:

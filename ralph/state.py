@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +125,26 @@ class State:
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
         return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
 
+    def store(self, run: str) -> Path:
+        """Where the bytes of the person's own changes are while an agent of that run works; after a death they stay."""
+        return self._sub(f"before/{run}")
+
+    def note_uncommitted(self, names: Sequence[str]) -> None:
+        """Notes the files that strict iterations changed and that no commit has yet."""
+        self._note("uncommitted", "\0".join(names))
+
+    def uncommitted(self) -> tuple[str, ...]:
+        """Those files, of this run and of the runs before."""
+        return tuple(name for name in self._noted("uncommitted").split("\0") if name)
+
+    def note_strict(self, *, strict: bool) -> None:
+        """Notes whether the running iteration is strict: what it does to the tasks is undone even after a death."""
+        self._note("strict", "yes" * strict)
+
+    def was_strict(self) -> bool:
+        """Whether the last one was."""
+        return self._noted("strict") == "yes"
+
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
         self._note("breaker", reason.name)
@@ -139,11 +160,11 @@ class State:
     def _note(self, name: str, text: str) -> None:
         """Overwritten in place, so that a full disk does not keep a note from being taken back."""
         with contextlib.suppress(OSError):
-            (self._sub("running") / name).write_text(text)
+            (self._sub("running") / name).write_bytes(text.encode(errors="surrogateescape"))
 
     def _noted(self, name: str) -> str:
         with contextlib.suppress(OSError):
-            return (self.folder / "running" / name).read_bytes().decode(errors="replace").strip()
+            return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
         return ""
 
     def rotate(self, most_bytes: int) -> None:

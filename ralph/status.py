@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import directives, history, journal, lock, plans, said
+from ralph import directives, history, imports, journal, lock, plans, said
 from ralph.display.rows import clipped, columns
 from ralph.errors import RalphError
 from ralph.history import Record, Row, Sums
@@ -77,7 +77,7 @@ def _all() -> list[Plan]:
     if holder and holder.progress and Path(holder.progress) not in {plan.progress_path.resolve() for plan in found}:
         path = Path(holder.progress)
         if path.parent == Path.cwd() or not path.name.endswith("_PROGRESS.md"):
-            name = holder.plan.removesuffix(".md")
+            name = imports.name_of(Path(holder.plan))
             found.append(Plan(name=name, path=Path(holder.plan), progress_path=Path(os.path.relpath(path))))
     return found
 

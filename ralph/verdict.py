@@ -29,6 +29,9 @@ class Reason(Enum):
     LIMIT = 3, "limit reached"
     STOPPED = 3, "stopped"
     BLOCKED = 4, "blocked"
+    STUCK = 4, "stuck"
+    """Strict: work remains, and none of it can be begun."""
+    TAMPERED = 4, "tampered with"
     STALLED = 4, "no progress"
     REFUSED = 4, "done refused"
     INTERRUPTED = 128, "interrupted"
@@ -39,7 +42,7 @@ class Reason(Enum):
         self.label = label
 
 
-OPENS = (Reason.FAILURES, Reason.STALLED, Reason.REFUSED)
+OPENS = (Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED)
 """Ends that open the circuit breaker: ralph writes RALPH_BLOCKED, so that no later start repeats them."""
 
 
@@ -72,6 +75,9 @@ class Limits:
     """Whether there is a command that must pass before done counts."""
     commits: bool = True
     """Whether the agent commits; else changed files are what it leaves."""
+    strict: bool = False
+    """Whether ralph picks, checks and ticks the tasks; then the agent's word for done counts for nothing."""
+    abort_on_tamper: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +114,16 @@ def verdict(now: Progress, tallies: Tallies, limits: Limits, elapsed_s: float = 
     """Why to stop before the next iteration, or None to go on."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
-    if now.done and not limits.once and (now.verified or not limits.verify):
+    if now.done and not limits.once and holds(now, limits):
         return Stop(Reason.DONE)
     if now.stop:
         return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
     return _breaker(tallies, limits) or _bounds(now, tallies, limits, elapsed_s)
+
+
+def holds(now: Progress, limits: Limits) -> bool:
+    """Whether a RALPH_DONE that stands there needs no further check."""
+    return (now.verified or not limits.verify) and not (limits.strict and now.open)
 
 
 def _breaker(tallies: Tallies, limits: Limits) -> Stop | None:
@@ -121,6 +132,9 @@ def _breaker(tallies: Tallies, limits: Limits) -> Stop | None:
     if _reached(failures, tallies.most(limits.max_failures, Reason.FAILURES)):
         reason = Reason.TROUBLE if tallies.outside else Reason.FAILURES
         what = f"{failures} iterations failed in a row" if failures > 1 else f"an iteration failed{anew}"
+        if limits.strict:  # a failed try is no failure of the run before the task is given up
+            times = f", {failures} times in a row" if failures > 1 else anew
+            what = f"a task was given up, or the agent failed{times}"
         return Stop(reason, f"{what}: {tallies.last_failure}")
     if _reached(refusals, tallies.most(limits.max_failures, Reason.REFUSED)):
         times = f"{refusals} times in a row" if refusals > 1 else f"once{anew}"

@@ -1,11 +1,11 @@
 """The loop's world for real: the progress file, the agent, git, the screen and the channels."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ralph import agent, history, notices, progress, records
+from ralph import agent, history, notices, progress, records, strict, tasks
 from ralph.changes import Changes, PlanSettings
 from ralph.channels import Heartbeat, Outbox
 from ralph.clock import Pace
@@ -13,16 +13,18 @@ from ralph.display.screen import Screen
 from ralph.display.status_line import Status
 from ralph.display.view import View, ending
 from ralph.errors import RalphError
+from ralph.guard import Guard, Rules
 from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Verification, over_budget
 from ralph.process import Bounds, Care, Files, Program, follow, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
-from ralph.prompt import Prompt
+from ralph.prompt import Prompt, Value
 from ralph.shorten import shorten
 from ralph.start import Start
 from ralph.state import State
-from ralph.stream import Stream
+from ralph.stream import Audience, Stream
+from ralph.tries import Tries
 from ralph.turn import Outcome, Turn
 from ralph.verdict import Reason, Stop
 from ralph.verify import verify
@@ -32,6 +34,7 @@ from ralph.words import counted, duration, moment
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
+_VERIFYING = "the verify command"
 _LATER_S = 3600.0
 """A limit that ends so much later than somebody was told deserves a second notice."""
 
@@ -78,7 +81,10 @@ class RealWorld:
         told.screen.shows(self._status.line)
         self._windows: dict[str, int] = {}
         self._top = Path.cwd()
-        self._changes = Changes(self._top, file.path)
+        own = [file.path, *([self._settings.history] if self._settings.history else [])]
+        self._changes = Changes(self._top, own)
+        self._guard = self._guarded(own)
+        self._tries = Tries(self._settings.history, state)
         self._plan = PlanSettings(job.start.plan, job.start.directives)
         self._began = job.pace.clock.running()
         self._said: set[str] = set()
@@ -131,12 +137,17 @@ class RealWorld:
         self._check_place()
         self._shorten()
         self._rotate()
-        prompt = self._job.prompt.render({**self._job.start.values, "ITERATION": number})
+        prompt = self._job.prompt.render({**self._job.start.values, **self._of_task(), "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
         self._view.told(prompt)
+        self._guard.begin()
+        self._tries.begin()
+        before = self._file.last  # a strict one was edited since
         turn = self._turn(self._files, budget_usd)
         self._remove_orphaned_locks("the agent")
+        trespass = self._guard.settle(f"{self._job.run_id}-{number}")
+        tampered = (*self._undo(), *trespass.tampered)
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = self._file.edit(progress.without_verified)
@@ -150,7 +161,50 @@ class RealWorld:
             commits=commits,
             changed=changed,
             ended_s=self.elapsed_s(),
+            task=self.run.task,
+            tampered=tampered,
+            outside=trespass.outside,
         )
+
+    def choose(self) -> Stop | None:
+        """Nothing: the agent chooses."""
+        return None
+
+    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
+        """Nothing: the agent ticks and commits."""
+        return iteration, judged
+
+    def planned_badly(self) -> str:
+        """What is wrong with the list of tasks, where it was planned for --strict; ids are given now."""
+        if not self._settings.strict:
+            return ""
+        self._file.edit(tasks.with_ids)
+        try:
+            strict.check(self._file.text, self._file.path.name, self._settings)
+        except RalphError as error:
+            return error.message
+        return ""
+
+    def _of_task(self) -> dict[str, Value]:
+        """What the prompt says of the task that was chosen."""
+        return {}
+
+    def _audience(self) -> Audience:
+        """Who hears the agent."""
+        return self._view
+
+    def _undo(self) -> tuple[str, ...]:
+        """What the agent did to the progress file that is undone."""
+        return ()
+
+    def _guarded(self, own: Sequence[Path]) -> Guard:
+        rules = Rules(
+            only=self._settings.only,
+            strict=self._job.start.strict,
+            commits=self._settings.auto_commit,
+            run=self._job.run_id,
+        )
+        return Guard(self._top, self._state, own, rules, self._complain)
 
     def _shorten(self) -> None:
         """Only now, when nobody in another terminal still follows that iteration."""
@@ -195,7 +249,7 @@ class RealWorld:
     def _turn(self, files: Files, budget_usd: float | None) -> Turn:
         settings, most_s = self._settings, self._settings.max_time
         argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd, in_parts=bool(self._screen.live))
-        stream = Stream(self._view, self._windows, settings.max_context)
+        stream = Stream(self._audience(), self._windows, settings.max_context)
         bounds = Bounds(
             silence_s=agent.silence_s(settings, self._job.env),
             whole_s=settings.iteration_timeout,
@@ -220,17 +274,20 @@ class RealWorld:
         files = self._state.verification(self._job.run_id, self.run.iterations)
         self._status.does(f"verifying: {command}")
         timeout_s = self._settings.verify_timeout
-        verified = verify(command, self._job.env, files, self._care, timeout_s, ending=self._ends_verifying)
-        self._remove_orphaned_locks("the verify command")
+        verified = verify(command, self._job.env, files, self._care, timeout_s, ending=self._ends(_VERIFYING))
+        self._remove_orphaned_locks(_VERIFYING)
         if verified:
             self._write_down(records.of_verification(self._identity, command, verified, files))
         if verified and not verified.failed:
             self._screen.remark(f"ralph: verified in {duration(verified.took_s)}")
         return verified
 
-    def _ends_verifying(self) -> None:
-        self._status.does("ending the verify command")
-        self._screen.say(ending("the verify command"))
+    def _ends(self, what: str) -> Callable[[], None]:
+        def tell() -> None:
+            self._status.does(f"ending {what}")
+            self._screen.say(ending(what))
+
+        return tell
 
     def accept_done(self, verified: Verification | None) -> Progress:
         """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
@@ -260,7 +317,10 @@ class RealWorld:
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
         waited_s, self._waited_s = self.run.waited_s - self._waited_s, self.run.waited_s
-        self._write_down(records.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files))
+        record = records.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files)
+        self._write_down(record)
+        if not judged.again:
+            self._add_to_history(records.of_try(record))
         self.run = notices.with_iteration(self.run, iteration, judged)
         self._status.knows(self.run, iteration.after)
         for line in self._remarks(iteration, judged):
@@ -291,6 +351,12 @@ class RealWorld:
             self._journal.append({**record, "sums": asdict(self._sums)})
         except OSError as error:
             self._say_once("journal", f"{self._state.journal}: cannot be written: {error.strerror}")
+
+    def _add_to_history(self, record: Mapping[str, object]) -> None:
+        try:
+            self._tries.add(record)
+        except OSError as error:
+            self._say_once("history", f"{self._tries.path}: cannot be written: {error.strerror}")
 
     def _remarks(self, iteration: Iteration, judged: Judgement) -> Iterator[str]:
         turn = iteration.turn
@@ -357,6 +423,7 @@ class RealWorld:
     def close(self, stop: Stop) -> None:
         """The last line of the journal."""
         self._shorten()
+        self._guard.close()
         self._status.does("sending the last notice")
         self.run = replace(self.run, took_s=self.elapsed_s())
         if self.run.began:

@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 from offspring import Offspring, offspring_in
 from ralph_driver import Project, clean_environment, marked
+from real_claude import claude, play
 from stories import Agent
 from tmux import Open, Tmux
+
+__all__ = ["claude", "play"]  # fixtures of their own module
 
 LOOPBACK = ("127.", "::1", "localhost")
 GRACE_S = 2.0

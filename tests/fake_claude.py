@@ -28,6 +28,9 @@ SEEN = ("RALPH_", "TMUX", "GIT_CONFIG_", "CLAUDE", "ANTHROPIC_")
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 OPEN_TASK = re.compile(rb"^([ \t]*[-*+] )\[ \]", re.MULTILINE)
 
+SIGNAL = re.compile('<task-done session="([^"]+)">([^<]+)</task-done>')
+"""What the prompt of a strict iteration asks for; @SESSION@ and @TASK@ of a story are taken from it."""
+asked: list[tuple[str, str]] = []
 tools: list[int] = []
 """Pids of children that the real claude would kill itself when it is interrupted."""
 
@@ -56,13 +59,15 @@ def next_number() -> int:
 
 
 def log_the_call(number: int, ignored: list[str]) -> None:
+    prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    asked.extend(SIGNAL.findall(prompt))
     names = sorted(name for name in os.environ if name.startswith(SEEN))
     log(
         call=number,
         argv=sys.argv[2:],
         stdout=kind_of(1),
         stderr=kind_of(2),
-        prompt=sys.stdin.buffer.read().decode("utf-8", "surrogateescape"),
+        prompt=prompt,
         env={name: os.environ[name] for name in names},
         cwd=os.getcwd(),
         pid=os.getpid(),
@@ -133,7 +138,10 @@ def emit(event: dict[str, Any]) -> None:
 
 def prints(act: dict[str, Any]) -> None:
     stream = sys.stderr if act.get("stderr") else sys.stdout
-    data = act["text"].encode("utf-8", "surrogateescape")
+    text = act["text"]
+    for session, task in asked[:1]:
+        text = text.replace("@SESSION@", session).replace("@TASK@", task)
+    data = text.encode("utf-8", "surrogateescape")
     for _ in range(act.get("times", 1)):
         stream.buffer.write(data)
     stream.flush()

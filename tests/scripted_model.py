@@ -4,17 +4,19 @@
         run_claude(ANTHROPIC_BASE_URL=model.url)
     assert model.requests[0].says("the prompt")
 
+@SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 Each request that offers tools takes the next reply; when the script is used up, the answer is `LAST`.
 Requests without tools (titles, topics) are answered aside and take none.
 """
 
 import itertools
 import json
+import re
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -76,6 +78,8 @@ def edit(path: object, old: str, new: str) -> Tool:
     return Tool(name="Edit", input={"file_path": str(path), "old_string": old, "new_string": new})
 
 
+SIGNAL = re.compile('<task-done session="([^"]+)">([^<]+)</task-done>')
+
 LAST = Reply(text="Nothing more is written.")
 ASIDE = Reply(text="aside")
 
@@ -136,7 +140,20 @@ class ScriptedModel:
             return ASIDE
         with self._lock:
             self.requests.append(request)
-            return next(self._script, LAST)
+            return _filled(next(self._script, LAST), request)
+
+
+def _filled(reply: Reply, request: Request) -> Reply:
+    """The same with the session and the task of a strict prompt in place of their names."""
+    asked = next((found for text in request.texts() if (found := SIGNAL.search(text))), None)
+    if asked is None:
+        return reply
+
+    def fill(text: str) -> str:
+        return text.replace("@SESSION@", asked[1]).replace("@TASK@", asked[2])
+
+    tools = [replace(tool, input=json.loads(fill(json.dumps(dict(tool.input))))) for tool in reply.tools]
+    return replace(reply, text=reply.text and fill(reply.text), tools=tools)
 
 
 class _Server(ThreadingHTTPServer):

@@ -195,6 +195,17 @@ def raw(*acts: Act, exit_code: int = 0) -> Act:
     return {"acts": list(acts), "exit_code": exit_code}
 
 
+def signal(task: str = "@TASK@", session: str = "@SESSION@") -> str:
+    """What --strict asks for in the agent's final words; as it stands in the prompt, unless told."""
+    return f'<task-done session="{session}">{task}</task-done>'
+
+
+def tries(*acts: Act, said: str = "Did it.", signals: str | None = None, cost_usd: float = 0.01) -> Act:
+    """An invocation under --strict: the acts, then these final words with the signal on a line of its own."""
+    words = f"{said}\n\n{signal() if signals is None else signals}".strip()
+    return raw(init(), *acts, says(words), result(words, cost_usd=cost_usd))
+
+
 def fails(text: str = "It went wrong.", *, exit_code: int = 1) -> Act:
     """An invocation that ends badly for no reason that is known."""
     return raw(init(), says(text), result(text, ok=False), exit_code=exit_code)

@@ -6,25 +6,23 @@ and no address but the scripted model's.
 
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from leaps import leaping
 from offspring import Offspring
 from ralph_driver import COMMAND, Project, Run, Running, alive, eventually, marked
-from scripted_model import Reply, ScriptedModel, Tool, bash, edit, read, write
+from real_claude import AS_ROOT, Play, uses
+from scripted_model import Reply, ScriptedModel, bash, edit, read, write
 
 LONG_S = 60
 DEAR = {"input_tokens": 100_000, "output_tokens": 1000}
 """With sonnet 0.315 dollars."""
-AS_ROOT = os.getuid() == 0
 SERVER = """
 import http.server, os, pathlib, sys
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
@@ -33,46 +31,6 @@ note.with_suffix(".new").write_text(f"{os.getpid()} {server.server_port}")
 note.with_suffix(".new").rename(note)
 server.serve_forever()
 """
-
-Play = Callable[..., ScriptedModel]
-
-
-@pytest.fixture(scope="session")
-def claude() -> Path:
-    found = os.environ.get("RALPH_TEST_CLAUDE") or shutil.which("claude")
-    if not found:
-        pytest.skip("no claude: neither on PATH nor named by RALPH_TEST_CLAUDE")
-    return Path(found).absolute()
-
-
-@pytest.fixture
-def play(project: Project, claude: Path, tmp_path: Path) -> Iterator[Play]:
-    """Gives the project the real claude; called with replies, it starts the model that says them."""
-    programs = tmp_path / "bin"
-    (programs / "claude").unlink()
-    (programs / "claude").symlink_to(claude)
-    project.env |= {
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "ANTHROPIC_API_KEY": "dummy",
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_MAX_RETRIES": "0",
-        "CLAUDE_CODE_TMPDIR": project.env["TMPDIR"],
-        "DISABLE_AUTOUPDATER": "1",
-        **({"IS_SANDBOX": "1"} if AS_ROOT else {}),
-    }
-    with ExitStack() as models:
-
-        def start(*script: Reply) -> ScriptedModel:
-            model = models.enter_context(ScriptedModel(script))
-            project.env["ANTHROPIC_BASE_URL"] = model.url
-            return model
-
-        yield start
-
-
-def uses(*tools: Tool, text: str | None = None) -> Reply:
-    return Reply(text=text, tools=tools)
 
 
 def build(project: Project, *args: str, command: Sequence[str] = COMMAND) -> Run:

@@ -22,7 +22,8 @@ HEAD = {"timestamp", "event", "run", "mode", "iteration", "success", "message", 
 LINES = {
     "iteration": HEAD
     | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays", "agent"}
-    | {"tasks", "commits", "changed", "transcript", "summary", "refused", "waited_s"},
+    | {"tasks", "commits", "changed", "transcript", "summary", "refused", "waited_s"}
+    | {"requirement_id", "outside", "tampered"},
     "wait": HEAD | {"why", "until", "planned_s"},
     "verify": HEAD | {"command", "duration_s", "output"},
     "run": HEAD

@@ -202,7 +202,7 @@ def test_a_stop_does_not_say(tallies: Tallies, wrong: str) -> None:
 
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.label)
 def test_only_what_a_person_can_mend_in_the_project_opens_the_breaker(reason: Reason) -> None:
-    assert (reason in OPENS) == (reason in (Reason.FAILURES, Reason.STALLED, Reason.REFUSED))
+    assert (reason in OPENS) == (reason in (Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED))
 
 
 limited = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)

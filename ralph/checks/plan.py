@@ -55,9 +55,10 @@ def progress_file(start: Start) -> list[Check]:
         folder = writable("progress", path.absolute().parent, "make the folder writable")
         said = f"there is no {path} yet; the first start makes it"
         return [Check(name="progress", ok=True, said=said) if folder.ok else folder]
-    now = progress.parse(path.read_bytes())
+    text = path.read_bytes()
+    now = progress.parse(text)
     check_same_plan(start, now)
-    found = [Check(name="progress", ok=True, said=f"{path}: {tasks(now)}"), *_end(start, now)]
+    found = [Check(name="progress", ok=True, said=f"{path}: {tasks(now)}"), *_end(start, now, text)]
     return [*found, *_oddities(path, now), *_unwritable(path)]
 
 
@@ -65,21 +66,21 @@ def _state(start: Start) -> State:
     return State(start.name, start.progress_path)
 
 
-def _end(start: Start, now: Progress) -> list[Check]:
+def _end(start: Start, now: Progress, text: bytes) -> list[Check]:
     """Why a start would end at once."""
     died = _state(start).died()
     if died is not None:
         said = f"the last run died in iteration {died.iteration}; a start clears up after it first"
-        return [Check(name="progress", ok=True, said=said), *_end_of(start, now)]
-    return _end_of(start, now)
+        return [Check(name="progress", ok=True, said=said), *_end_of(start, now, text)]
+    return _end_of(start, now, text)
 
 
-def _end_of(start: Start, now: Progress) -> list[Check]:
+def _end_of(start: Start, now: Progress, text: bytes) -> list[Check]:
     if now.blocked_by_ralph and attended():
         said = f"ralph gave up: {now.blocked}"
         remedy = "a start from a terminal tries again; from cron it ends at once"
         return [Check(name="progress", ok=False, said=said, remedy=remedy, obstacle=False)]
-    early = ends_at_once(start, now, _state(start))
+    early = ends_at_once(start, now, _state(start), text)
     if early is None:
         return []
     said, _, remedy = str(early).partition("; ")

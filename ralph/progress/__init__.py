@@ -3,6 +3,7 @@
 from ralph.progress.comparing import vanished
 from ralph.progress.edits import (
     blocked,
+    declared_done,
     fresh,
     in_progress,
     with_spent,
@@ -21,6 +22,7 @@ __all__ = [
     "Progress",
     "Task",
     "blocked",
+    "declared_done",
     "fresh",
     "harmless_output",
     "in_progress",

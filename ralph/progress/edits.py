@@ -88,6 +88,15 @@ def in_progress(text: bytes) -> bytes:
     return insert(text, status.end, [b"", b"IN_PROGRESS"])
 
 
+def declared_done(text: bytes) -> bytes:
+    """The same with RALPH_DONE in place of IN_PROGRESS."""
+    if scan(text).done:
+        return text
+    text = in_progress(text)
+    line = next(line for line, word, _ in scan(text).words if word == b"IN_PROGRESS")
+    return text[: line.start] + text[line.start : line.end].replace(b"IN_PROGRESS", b"RALPH_DONE") + text[line.end :]
+
+
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
     now = scan(text)

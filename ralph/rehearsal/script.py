@@ -81,8 +81,9 @@ class Script:
 def read(asked: Asked) -> Script:
     """What to rehearse: planning too, where there is no task yet. Raises RalphError with what a start would."""
     found = _found(asked)
-    now = progress.parse(found.progress_path.read_bytes() if found.progress_path.is_file() else b"")
-    early = start.ends_at_once(found, now, State(found.name, found.progress_path))
+    text = found.progress_path.read_bytes() if found.progress_path.is_file() else b""
+    now = progress.parse(text)
+    early = start.ends_at_once(found, now, State(found.name, found.progress_path), text)
     scenes = [Scene(asked=asked, start=found)]
     if not (found.settings.once or now.tasks or now.done or early):
         planning = replace(asked, mode="plan")

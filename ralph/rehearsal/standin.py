@@ -1,7 +1,8 @@
 """The stand-in agent: does small, real work without a model, and reports it as the real one would.
 
 `python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--pace SECONDS]`, the prompt on standard
-input. It needs nothing from the prompt. Any plan will do: a task that it does not know becomes a note beside it.
+input. Of the prompt it needs only the signal that --strict asks for. Any plan will do: a task that it does not know
+becomes a note beside it.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import files, progress
+from ralph import files, progress, tasks
 from ralph.markdown import outside_fences
 from ralph.process import call, signals
 from ralph.progress import Progress, Task
@@ -24,6 +25,7 @@ from ralph.words import duration
 _SHELL_S = 600.0
 """The longest that the real agent lets a command take; a hook of git may run all the tests."""
 _LAST_LINES = 3
+_SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _BULLET = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*)")
 
 
@@ -41,11 +43,14 @@ def main() -> int:
     parser.add_argument("--pace", type=float, default=0.0, metavar="SECONDS", help="pause after each step")
     asked = parser.parse_args()
     signals.install(lambda: None)  # so that a signal ends the turn between two steps, never in the middle of a commit
-    sys.stdin.buffer.read()
+    signal = _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace"))
     voice = Voice(asked.pace)
     turn = Turn(voice=voice, plan=asked.plan, progress_file=asked.progress_file, commits=not asked.no_commit)
     try:
-        voice.result(turn.make_plan() if asked.mode == "plan" else turn.build())
+        if asked.mode == "plan":
+            voice.result(turn.make_plan())
+        else:
+            voice.result(turn.propose(signal[0], signal[1]) if signal else turn.build())
     except (_FailedError, OSError) as error:
         voice.result(str(error), is_error=True)
         return 1
@@ -85,6 +90,19 @@ class Turn:
         self.voice.says(words)
         return words
 
+    def propose(self, signal: str, task_id: str) -> str:
+        """Does the task that ralph chose, ticks and commits nothing; the closing words."""
+        self._look("I read the plan, the progress file and the task that is mine.")
+        listed = tasks.flat(tasks.read(self.progress_file.read_bytes()))
+        number, task = next((place, one) for place, one in enumerate(listed, 1) if one.id == task_id)
+        self.voice.says(f"Task {number}: {task.text}")
+        work = _work(task.text, number)
+        for edit in work.edits:
+            self._edit(edit)
+        self._run(work.check)
+        self.voice.says(words := f"{work.message}\n\n{signal}")
+        return words
+
     def _look(self, words: str) -> None:
         self.voice.says(words)
         for path in (self.plan, self.progress_file):
@@ -107,7 +125,7 @@ class Turn:
     def _do(self, task: Task, *, number: int) -> None:
         """The work of one task: edit, check, commit, and only then the tick."""
         self.voice.says(f"Task {number}: {task.text}")
-        work = _work(task, number)
+        work = _work(task.text, number)
         for edit in work.edits:
             self._edit(edit)
         self._run(work.check)
@@ -157,12 +175,12 @@ def _telling(lines: list[str]) -> str:
     return " · ".join(named[:1] or lines[-_LAST_LINES:])
 
 
-def _work(task: Task, number: int) -> sample.Work:
+def _work(text: str, number: int) -> sample.Work:
     """The sample's own work where it fits, else a note that the task's turn came."""
-    known = sample.WORK.get(task.text)
+    known = sample.WORK.get(text)
     if known and all(not edit.old or edit.old in _content(Path(edit.path)) for edit in known.edits):
         return known
-    title = task.text.encode(errors="replace").decode()
+    title = text.encode(errors="replace").decode()
     path = f"standin-{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:40].strip('-') or 'task'}.md"
     note = sample.Edit(path=path, new=f"# {title}\n\nThe stand-in agent was here. A real one would have built it.\n")
     return sample.Work(edits=(note,), check=f"test -s {shlex.quote(path)}", message=f"chore: stand in for {title[:60]}")

@@ -2,7 +2,7 @@
 
 from ralph.worktree.commit import Committed, check_can_commit, commit
 from ralph.worktree.configured import settings_back
-from ralph.worktree.head import Moved, head_back
+from ralph.worktree.head import Moved, forget, head_back
 from ralph.worktree.kept import keep
 from ralph.worktree.only import allowed
 from ralph.worktree.put_back import put_back
@@ -17,6 +17,7 @@ __all__ = [
     "changed",
     "check_can_commit",
     "commit",
+    "forget",
     "head_back",
     "is_repository",
     "keep",

@@ -76,6 +76,11 @@ def pin(repository: Repository, now: Head, before: Head | None) -> None:
         repository.run("update-ref", "--no-deref", _PIN, now.commit)
 
 
+def forget(snapshot: "Snapshot") -> None:
+    """Lets go of that commit again, when nothing will be put back any more."""
+    snapshot.repository.call("update-ref", "-d", _PIN)
+
+
 def committed(repository: Repository, before: Head) -> set[str]:
     """The files that HEAD has otherwise than it had."""
     now, _ = _where(repository)

@@ -1,0 +1,87 @@
+"""The gates that a task has to pass under --strict, in their order: what the agent did, its criteria, verify."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import criteria, progress
+from ralph.claim import heard
+from ralph.criteria import Around, Kind, Met
+from ralph.judge import Iteration, Verification
+from ralph.tasks import Task
+from ralph.turn import Outcome
+from ralph.verify import CommandRun
+from ralph.words import counted
+
+_TAIL = 400
+"""Characters of an output that the next try is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What came of a try of a task; a pass when nothing is set."""
+
+    failed: str = ""
+    output: str = ""
+    blocked: str = ""
+    """The agent says that the task cannot go on without a person, and why."""
+    unfinished: bool = False
+    """It was cut short after it had done something: no try, the next iteration goes on with it."""
+
+    @property
+    def why(self) -> str:
+        """The reason, with the end of the output."""
+        tail = " / ".join(line.strip() for line in progress.harmless_output(self.output).splitlines() if line.strip())
+        return self.failed + (f": {tail[-_TAIL:]}" if tail else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """What checks a task. `run` runs a criterion's command, `verify` the verify command; None when a signal came."""
+
+    token: str
+    project: Path
+    base_url: str | None
+    run: Callable[[str], CommandRun | None]
+    verify: Callable[[], Verification | None] | None
+    over: Callable[[], bool]
+    """Whether a signal came."""
+    say: Callable[[str], None]
+    rehearsal: bool = False
+    """Criteria are only listed: no stand-in can meet them."""
+
+    def finding(self, iteration: Iteration, failed: str, chain: Sequence[Task]) -> Finding | None:
+        """What came of the try of the first of these tasks; the others are done with it. None when a signal came."""
+        turn = iteration.turn
+        if failed:
+            return Finding(failed=failed)
+        if iteration.outside:
+            return Finding(failed=f"{counted(len(iteration.outside), 'file')} changed that --only does not allow")
+        if turn.outcome is not Outcome.OK:
+            return Finding(unfinished=True)
+        claim = heard(turn.said, token=self.token, task_id=chain[0].id)
+        if not claim.done:
+            return Finding(failed=claim.rejected, blocked=claim.blocked)
+        return self._checked(iteration, chain)
+
+    def _checked(self, iteration: Iteration, chain: Sequence[Task]) -> Finding | None:
+        wanted = [criteria.parse(text) for task in chain for text in task.criteria]
+        checks = sum(one.kind is not Kind.UNCHECKED for one in wanted) + (self.verify is not None)
+        if not checks and not iteration.changed and iteration.before.size == iteration.after.size:
+            return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
+        around = Around(project=self.project, base_url=self.base_url, run=self.run, over=self.over)
+        for met in self._met(wanted, around):
+            if met is None:
+                return None
+            if not met.met:
+                return Finding(failed=met.why, output=met.output)
+        verified = self.verify() if self.verify else Verification()
+        return None if verified is None else Finding(failed=verified.failed, output=verified.output)
+
+    def _met(self, wanted: Sequence[criteria.Criterion], around: Around) -> Iterator[Met | None]:
+        for one in wanted if self.rehearsal else ():
+            self.say(f"not checked in a rehearsal: {one.text}")
+        for met in criteria.check_each(() if self.rehearsal else wanted, around):
+            if met and (met.criterion.kind is Kind.UNCHECKED or not met.met):
+                self.say(met.why)
+            yield met

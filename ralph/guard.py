@@ -1,0 +1,154 @@
+"""The working tree around an iteration: what may change in it, what is put back, and what ralph commits."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralph import git, worktree
+from ralph.lock import working_tree
+from ralph.state import State
+from ralph.words import counted
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds for a run."""
+
+    only: Sequence[str]
+    """Patterns of what may change; without one everything may."""
+    strict: bool
+    """Commits are ralph's."""
+    commits: bool
+    """Whether anybody commits."""
+    run: str
+    """Its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trespass:
+    """What an iteration did to the repository that it may not, all of it put back."""
+
+    outside: tuple[str, ...] = ()
+    """Files that --only does not allow."""
+    tampered: tuple[str, ...] = ()
+    """History and settings of git, in words."""
+
+
+class Guard:
+    """Watches over the working tree at `top`, where that is a repository; `own` are ralph's files, not to be touched.
+
+    `say` hears what was put back, and where it is kept.
+    """
+
+    def __init__(self, top: Path, state: State, own: Sequence[Path], rules: Rules, say: Callable[[str], None]) -> None:
+        self._top, self._state, self._own, self._rules, self._say = top, state, own, rules, say
+        self._watches = (rules.strict or bool(rules.only)) and worktree.is_repository(top)
+        self._before: worktree.Snapshot | None = None
+        self._changed: tuple[str, ...] = ()
+        """By the agent; what its checks leave in the tree is not meant to be committed."""
+
+    def begin(self) -> None:
+        """An iteration begins: how everything is now is how it can be put back."""
+        if self._watches:
+            self._before = worktree.take(self._top, self._state.store(self._rules.run), self._own, self._before)
+
+    def settle(self, name: str) -> Trespass:
+        """The agent has ended; `name` is what its commits are kept by, where they do not stay."""
+        if self._before is None:
+            return Trespass()
+        tampered = [f"{what} was changed" for what in worktree.settings_back(self._before, self._state.keep)]
+        for what in tampered:
+            self._say(f"{what}: put back; where it is meant, do it yourself")
+        moved = self._head_back(name) if self._rules.strict else None
+        outside = self._outside()
+        if outside and not self._rules.strict:
+            moved = self._head_back(name)
+            outside = self._outside()
+        if outside:
+            self._say(f"{_named(outside)} changed, which --only does not allow: put back{self._put_back(outside)}")
+        if moved and moved.rewritten:
+            tampered.append("history rewritten")
+        if moved and moved.kept_ref and not self._rules.strict:
+            self._commit_again(moved)
+        if self._rules.strict:
+            self._changed = worktree.changed(self._before)
+        return Trespass(outside=outside, tampered=tuple(tampered))
+
+    def restore(self, name: str) -> None:
+        """All files are as they were before the iteration; how they are now is kept."""
+        if self._before is None or not (names := worktree.changed(self._before)):
+            return
+        kept = worktree.keep(self._before, name, f"ralph: thrown away by --on-failure restore, {name}")
+        worktree.put_back(self._before, names, self._state.keep)
+        self._say(f"restored {counted(len(names), 'file')}; what was thrown away is {kept}")
+
+    def commit(self, message: str) -> str:
+        """Commits what the iterations since the last commit left; why it could not, or nothing.
+
+        A file that somebody else had changed before and the agent changed too goes in whole.
+        """
+        if self._before is None or not self._rules.commits:
+            return ""
+        names = {*self._state.uncommitted(), *self._changed}
+        tree = os.path.realpath(working_tree(self._top))
+        own = [os.path.relpath(os.path.realpath(one), tree) for one in self._own if one.is_file() and git.tracks(one)]
+        done = worktree.commit(self._top, sorted({*names, *own}), message)
+        if not done.failed:
+            self._state.note_uncommitted(())
+        return done.failed
+
+    def remember(self) -> None:
+        """What this iteration changed belongs into the next commit, also of a later run."""
+        if self._before is not None and self._rules.strict:
+            self._state.note_uncommitted(sorted({*self._state.uncommitted(), *self._changed}))
+
+    def close(self) -> None:
+        """The run is over: nothing has to be put back any more."""
+        if self._before is not None:
+            worktree.forget(self._before)
+            shutil.rmtree(self._state.store(self._rules.run), ignore_errors=True)
+            self._before = None
+
+    def _outside(self) -> tuple[str, ...]:
+        if self._before is None or not self._rules.only:
+            return ()
+        return tuple(name for name in worktree.changed(self._before) if not self._allows(name))
+
+    def _allows(self, name: str) -> bool:
+        """Patterns are relative to the working directory, names to the top of the repository."""
+        assert self._before is not None
+        here = os.path.relpath(os.path.realpath(self._top), os.path.realpath(self._before.root))
+        if here == ".":
+            return worktree.allowed(name, self._rules.only)
+        return name.startswith(f"{here}/") and worktree.allowed(name.removeprefix(f"{here}/"), self._rules.only)
+
+    def _put_back(self, names: Sequence[str]) -> str:
+        assert self._before is not None
+        kept = worktree.put_back(self._before, names, self._state.keep)
+        return f"; what was there is in {kept[0].parent}" if kept else ""
+
+    def _head_back(self, name: str) -> worktree.Moved | None:
+        assert self._before is not None
+        moved = worktree.head_back(self._before, name)
+        if moved:
+            commits = [f"{counted(moved.commits, 'commit')} by the agent"] if moved.commits else []
+            rewritten = ["history was rewritten"] if moved.rewritten else []
+            what = ", ".join([*rewritten, *commits, *(f"{one} begun" for one in moved.ended)]) or "HEAD was moved"
+            self._say(f"{what}: HEAD put back" + (f"; {moved.kept_ref} has what was there" if moved.kept_ref else ""))
+        return moved
+
+    def _commit_again(self, moved: worktree.Moved) -> None:
+        """Where the agent commits: what of its commits may stay, as one."""
+        names = [n for n in git.differing(moved.kept_ref, self._top) if self._allows(n)]
+        done = worktree.commit(self._top, names, git.message(moved.kept_ref, self._top))
+        if done.failed:
+            self._say(f"what may stay of the agent's commits stays uncommitted: {done.failed}")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,200 @@
+"""Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ralph import criteria, tasks
+from ralph.criteria import Kind
+from ralph.errors import RalphError
+from ralph.gates import Finding, Gates
+from ralph.guard import Guard
+from ralph.judge import Iteration, Judgement
+from ralph.message import message
+from ralph.progress_file import ProgressFile
+from ralph.prompt import Value
+from ralph.settings import Settings
+from ralph.tasks import Task, tamper
+from ralph.turn import Outcome
+from ralph.verdict import Reason, Stop
+
+
+def token() -> str:
+    """A session token, new for each run: whoever says it has read this run's prompt."""
+    return time.strftime("ralph-%Y%m%d-%H%M%S-") + secrets.token_hex(6)
+
+
+def check(text: bytes, name: str, settings: Settings) -> None:
+    """Raises RalphError with all that is wrong with the task list of the progress file of that name."""
+    listed = tasks.read(text)
+    wrong = tasks.problems(listed)
+    for task in tasks.flat(listed):
+        for one in map(criteria.parse, task.criteria):
+            if one.problem:
+                wrong.append(f"line {task.line}: {one.text}: {one.problem}")
+            elif one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
+                wrong.append(f"line {task.line}: {one.text}: no machine can check this, and --criteria is strict")
+            elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
+                wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
+    if wrong:
+        raise RalphError("\n".join(f"{name}: {line}" for line in wrong))
+
+
+def tidied(text: bytes) -> bytes:
+    """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
+    text = tasks.with_ids(tasks.put_down(text))
+    return tasks.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
+
+
+def stuck(text: bytes, name: str) -> Stop | None:
+    """Why none of its tasks can be begun; None when one can."""
+    listed = tasks.read(tasks.put_down(text))
+    if tasks.select(listed):
+        return None
+    if not listed:
+        return Stop(Reason.STUCK, f"there is no task in {name}; write some, or let ralph PLAN plan --strict do it")
+    why = tasks.stuck(listed) or "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+    return Stop(Reason.STUCK, why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A task that is being tried."""
+
+    task: Task
+    chain: tuple[Task, ...]
+    """The task, and those above it that are done once it is."""
+    text: bytes
+    """The progress file as the agent found it."""
+    print: str
+    """The fingerprint of what is ralph's in it."""
+
+
+class Strict:
+    """What ralph does around the agent's turns; `say` hears what deserves a word."""
+
+    def __init__(self, settings: Settings, file: ProgressFile, guard: Guard, gates: Gates) -> None:
+        self._settings, self._file, self._guard, self._gates = settings, file, guard, gates
+        self._attempt: Attempt | None = None
+        self.undone: tamper.Undone | None = None
+        """What the last iteration did to the tasks and the status."""
+
+    @property
+    def attempt(self) -> Attempt:
+        """What is being tried."""
+        assert self._attempt is not None
+        return self._attempt
+
+    def choose(self) -> Stop | None:
+        """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
+        name = self._file.path.name
+        self._file.edit(tidied)
+        check(self._file.text, name, self._settings)
+        if stop := stuck(self._file.text, name):
+            return stop
+        listed = tasks.read(self._file.text)
+        task = tasks.select(listed)
+        assert task is not None
+        self._file.edit(lambda text: tasks.taken_up(text, task.id))
+        text = self._file.text
+        chain = tasks.chain(listed, task.id)
+        self._attempt = Attempt(task=task, chain=chain, text=text, print=tamper.fingerprint(text))
+        return None
+
+    def values(self) -> dict[str, Value]:
+        """What the prompt may say of the task."""
+        return values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
+
+    def undo(self) -> tuple[str, ...]:
+        """Puts back what is ralph's in the progress file; what was done to it, in words."""
+        attempt = self.attempt
+        found: list[tamper.Undone] = []
+
+        def restored(text: bytes) -> bytes:
+            if tamper.fingerprint(text) == attempt.print:
+                return text
+            found.append(tamper.undo(attempt.text, text))
+            return found[-1].text
+
+        self._file.edit(restored)
+        self.undone = found[-1] if found else None
+        return found[-1].what if found else ()
+
+    def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
+        """Checks the try, then ticks and commits the task, or writes down why not."""
+        if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
+            return self._put_down(judged)
+        found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
+        if found is None or found.unfinished:
+            return self._put_down(judged)
+        if found.blocked:
+            return self._block(judged, found, self._name(iteration))
+        failed = found.why or self._pass(iteration)
+        return self._fail(judged, failed, self._name(iteration)) if failed else replace(judged, moved=True)
+
+    def _put_down(self, judged: Judgement) -> Judgement:
+        self._guard.remember()
+        self._file.edit(tasks.put_down)
+        return judged
+
+    def _block(self, judged: Judgement, found: Finding, name: str) -> Judgement:
+        task = self.attempt.task
+        self._let_go(name)
+        self._file.edit(lambda text: tasks.with_block(text, task.id, found.blocked))
+        return replace(judged, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
+
+    def _fail(self, judged: Judgement, why: str, name: str) -> Judgement:
+        task, most = self.attempt.task, self._settings.max_tries
+        self._let_go(name)
+        when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
+        given_up = most is not None and tries >= most
+
+        def written(text: bytes) -> bytes:
+            text = tasks.with_failure(text, task.id, when, why)
+            return tasks.with_block(text, task.id, f"{tries} tries failed") if given_up else text
+
+        self._file.edit(written)
+        return replace(judged, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
+
+    def _let_go(self, name: str) -> None:
+        """What the try left in the repository: kept for the next one, or thrown away."""
+        if self._settings.on_failure == "restore":
+            self._guard.restore(name)
+        else:
+            self._guard.remember()
+
+    def _pass(self, iteration: Iteration) -> str:
+        """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
+        task, done = self.attempt.task, [one.id for one in self.attempt.chain]
+        before = self._file.text
+        self._file.edit(lambda text: tasks.with_done(text, done))
+        ticked = self._file.text
+        failed = self._guard.commit(message(task.id, task.text, iteration.turn.said))
+        if failed:
+            self._file.edit(lambda text: before if text == ticked else _unticked(text, done))
+        return failed
+
+    @staticmethod
+    def _name(iteration: Iteration) -> str:
+        return time.strftime("%Y%m%d-%H%M%S-") + str(iteration.number)
+
+
+def _unticked(text: bytes, ids: Sequence[str]) -> bytes:
+    for one in ids:
+        text = tasks.with_mark(text, one, " ")
+    return text
+
+
+def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
+    """What a prompt may say of this one of the tasks."""
+    wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]
+    above = [one for one in tasks.flat(listed) if task in tasks.flat(one.subtasks)]
+    return {
+        "TASK_ID": task.id,
+        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),
+        "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
+        "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
+        "FAILURES": list(task.failed),
+        "SESSION": session,
+    }

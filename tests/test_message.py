@@ -1,0 +1,51 @@
+"""The message of the commit that ralph makes for a task."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stories import signal
+
+from ralph.message import message, said_of_work
+
+
+@pytest.mark.parametrize(
+    ("said", "head", "body"),
+    [
+        pytest.param("Added it.", "a: Added it", "", id="one sentence"),
+        pytest.param("Added it. It is red.\nAnd new.", "a: Added it", "It is red.\nAnd new.", id="more of them"),
+        pytest.param("", "a: The task's words", "", id="nothing"),
+        pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
+        pytest.param("Added v1.2 of it", "a: Added v1.2 of it", "", id="a dot within a word"),
+        pytest.param("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y", id="what git would take for a trailer"),
+    ],
+)
+def test_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
+    expected = [head, *([body] if body else []), "Ralph-Task: a"]
+    assert message("a", "The task's words", said) == "\n\n".join(expected) + "\n"
+
+
+def test_a_long_sentence_is_cut_and_stands_below_in_full() -> None:
+    said = "It " + "really " * 30 + "works."
+    head, blank, *body = message("a", "", said).splitlines()
+    assert len(head) <= 72
+    assert head.endswith(" …")
+    assert blank == ""
+    assert said in " ".join(body)
+
+
+@given(st.text(max_size=300))
+def test_whatever_it_says_the_trailer_is_ralphs(said: str) -> None:
+    text = message("a", "The task", said)
+    assert text.endswith("\n\nRalph-Task: a\n")
+    assert text.count("\nRalph-Task:") == 1
+    assert "<task-done" not in said_of_work(f"{said}\n{signal('a', 'x')}")
+
+
+def test_git_reads_one_trailer(tmp_path: Path) -> None:
+    said = "Did it.\n\nRalph-Task: other\nSigned-off-by: me"
+    read = ["git", "interpret-trailers", "--parse"]
+    done = subprocess.run(read, input=message("a", "", said), capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "Ralph-Task: a\n"

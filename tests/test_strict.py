@@ -1,0 +1,504 @@
+"""--strict: the agent proposes, ralph disposes. Whole runs with a scripted agent in a real repository."""
+
+import json
+import re
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from ralph_driver import Project, eventually
+from stories import Agent, commits, edits, fails, hangs, marks, runs, signal, step, ticks, tries, writes
+
+TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
+
+
+def wants(project: Project, text: str, *, status: str = "IN_PROGRESS", notes: str = "") -> None:
+    """Writes a progress file with this task list."""
+    head = f"# Progress: feature\n\nPlan: feature.md\nStarted: 2026-11-20 22:14:03\n\n## Status\n\n{status}\n"
+    project.progress.write_text(f"{head}\n## Task List\n\n{text}\n## Notes\n{notes}")
+
+
+def listed(project: Project) -> list[str]:
+    """The lines of the task list."""
+    section = project.progress_text.split("## Task List\n\n")[1].split("\n## ")[0]
+    return section.rstrip("\n").split("\n")
+
+
+def tried(project: Project) -> list[tuple[str | None, bool]]:
+    """Of each try in the journal the task, and whether it passed."""
+    lines = [line for line in project.journal() if line["event"] == "iteration"]
+    return [(line.get("requirement_id"), line["success"]) for line in lines]
+
+
+def prompts(agent: Agent) -> list[str]:
+    return [call.prompt for call in agent.calls]
+
+
+ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
+TWO = "- [ ] two: The second\n  - after: one\n  - verify: Run `grep -q two two.txt` - exits with code 0\n"
+
+
+class TestAnHonestAgent:
+    def test_gets_its_tasks_ticked_and_committed_one_by_one(self, project: Project, agent: Agent) -> None:
+        wants(project, TWO + ONE)
+        agent.story(
+            tries(writes("one.txt", "1\n"), said="Added one.txt. It holds a number."),
+            tries(writes("two.txt", "two\n"), said="Added two.txt."),
+        )
+        run = project.build("--strict", "--verify", "test -e one.txt")
+        assert run.code == 0, run.text
+        assert tried(project) == [("one", True), ("two", True)]
+        assert [line for line in listed(project) if line.startswith("- ")] == [
+            "- [x] two: The second",
+            "- [x] one: The first",
+        ]
+        assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}\n", project.progress_text)
+        log = project.git("log", "--reverse", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)")
+        assert log.splitlines()[1:] == ["one: Added one.txt|one", "two: Added two.txt|two"]
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["two.txt"]
+        assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
+
+    def test_is_given_one_task_with_its_criteria_and_a_new_token_for_each_run(
+        self, project: Project, agent: Agent
+    ) -> None:
+        wants(project, ONE + TWO)
+        agent.story(tries(writes("one.txt", "1")), tries(writes("two.txt", "two")))
+        project.build("--strict", "--max-iterations", "1")
+        project.build("--strict")
+        first, second = prompts(agent)
+        assert "one: The first" in first
+        assert "File `one.txt` exists" in first
+        assert "The second" not in first
+        assert TOKEN.findall(first)
+        assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second))
+
+    def test_gets_ids_from_the_words_of_tasks_that_have_none(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] Add the login endpoint\n- [ ] Add a login endpoint\n")
+        agent.story(tries(writes("a", "1")), tries(writes("b", "1")))
+        assert project.build("--strict").code == 0
+        assert listed(project) == [
+            "- [x] add_login_endpoint: Add the login endpoint",
+            "- [x] add_login_endpoint_2: Add a login endpoint",
+        ]
+
+    def test_may_write_notes_and_propose_tasks(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        proposal = "## Notes\nUse tabs.\n\n## Proposed\n\n- [ ] a third thing\n"
+        agent.story(tries(writes("one.txt", "1"), edits("## Notes\n", proposal)))
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert proposal in project.progress_text
+        assert "undone" not in run.text
+
+    def test_works_without_a_repository_too(self, plain_project: Project, agent: Agent) -> None:
+        wants(plain_project, ONE)
+        agent.story(tries(writes("one.txt", "1")))
+        assert plain_project.build("--strict").code == 0
+        assert "- [x] one: The first" in listed(plain_project)
+
+    def test_does_not_commit_what_a_person_left_uncommitted(self, project: Project, agent: Agent) -> None:
+        (project.root / "mine.txt").write_text("mine")
+        (project.root / "staged.txt").write_text("staged")
+        project.git("add", "staged.txt")
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1")))
+        assert project.build("--strict").code == 0
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
+        assert project.git("status", "--porcelain").splitlines() == [
+            "A  staged.txt",
+            "?? feature_PROGRESS.md",
+            "?? mine.txt",
+        ]
+
+    def test_does_not_commit_what_its_checks_leave_behind(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] one: The first\n  - verify: Run `touch of_check` - exits with code 0\n")
+        agent.story(tries(writes("one.txt", "1")))
+        assert project.build("--strict", "--verify", "touch of_verify").code == 0
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
+
+    def test_gets_the_tick_into_its_commit_where_git_tracks_the_file(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        project.git("add", "-A")
+        project.git("commit", "-qm", "the list")
+        agent.story(tries(writes("one.txt", "1")))
+        assert project.build("--strict").code == 0
+        assert "- [x] one: The first" in project.git("show", "HEAD:feature_PROGRESS.md")
+
+    def test_commits_nothing_where_nothing_shall_be_committed(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1")))
+        assert project.build("--strict", "--no-auto-commit").code == 0
+        assert project.git("log", "--format=%s").split() == ["plan"]
+        assert "?? one.txt" in project.git("status", "--porcelain")
+
+
+class TestAFailedTry:
+    def test_leaves_its_reason_in_the_file_and_the_next_prompt(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(tries(), tries(writes("one.txt", "1")))
+        run = project.build("--strict", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        failed = listed(project)[2]
+        assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*one\.txt.*", failed), failed
+        assert listed(project)[0] == "- [ ] one: The first"
+        assert project.build("--strict").code == 0
+        assert failed.split("try 1: ")[1] in prompts(agent)[1]
+        assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
+
+    def test_lets_the_output_of_what_failed_be_read(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] one: The first\n  - verify: Run `echo NO SUCH THING; exit 4` - exits with code 0\n")
+        agent.story(tries(writes("one.txt", "1")))
+        project.build("--strict", "--max-iterations", "1")
+        assert "NO SUCH THING" in listed(project)[2]
+
+    def test_keeps_its_changes_and_they_are_in_the_commit_of_the_one_that_passes(
+        self, project: Project, agent: Agent
+    ) -> None:
+        wants(project, ONE)
+        agent.story(tries(writes("half.txt", "1")), tries(writes("one.txt", "1")))
+        project.build("--strict", "--max-iterations", "1")
+        assert project.build("--strict").code == 0
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
+
+    def test_restores_the_last_good_commit_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
+        (project.root / "mine.txt").write_text("mine")
+        wants(project, ONE)
+        agent.story(tries(writes("half.txt", "1"), writes("mine.txt", "spoilt"), writes("feature.md", "gone")))
+        run = project.build("--strict", "--on-failure", "restore", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert not (project.root / "half.txt").exists()
+        assert (project.root / "mine.txt").read_text() == "mine"
+        assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
+        ref = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()[0]
+        assert project.git("show", f"{ref}:half.txt") == "1"
+        assert project.git("show", f"{ref}:mine.txt") == "spoilt"
+
+    def test_is_followed_by_a_mark_when_there_were_three(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + "- [ ] other: Another\n")
+        agent.story(tries(), tries(writes("other", "1")), tries(), tries())
+        run = project.build("--strict")
+        assert run.code == 4, run.text
+        assert tried(project) == [("one", False), ("other", True), ("one", False), ("one", False)]
+        assert "- [!] one: The first" in listed(project)
+        assert sum("- failed:" in line for line in listed(project)) == 3
+        assert any(line.startswith("  - blocked: ") for line in listed(project))
+        assert "- [x] other: Another" in listed(project)
+        assert "one" in run.stdout.splitlines()[-1]
+        again = project.build("--strict")
+        assert (again.code, again.text) == (4, ""), "the next cron tick says nothing and starts no agent"
+        assert len(agent.calls) == 4
+
+    def test_never_gives_up_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(*[tries() for _ in range(5)], tries(writes("one.txt", "1")))
+        assert project.build("--strict", "--max-tries", "off", "--max-stalls", "off").code == 0
+        assert "try 5: " in prompts(agent)[5]
+
+    def test_of_the_agent_itself_is_no_try_of_the_task(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(fails(), fails(), fails())
+        run = project.build("--strict")
+        assert run.code == 1, run.text
+        assert listed(project) == ONE.rstrip("\n").split("\n")
+        assert "RALPH_BLOCKED: ralph: " in project.progress_text
+
+    def test_that_verify_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] one: The first\n")
+        agent.story(tries(ticks("all"), writes("one.txt", "1"), edits("IN_PROGRESS", "RALPH_DONE")))
+        run = project.build("--strict", "--verify", "echo RED; false", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert listed(project)[0] == "- [ ] one: The first"
+        assert "RED" in listed(project)[1]
+        assert "RALPH_DONE" not in project.progress_text
+        assert project.git("log", "--format=%s").split() == ["plan"]
+
+    def test_that_a_hook_of_git_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
+        hook = project.root / ".git" / "hooks" / "pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\necho THE HOOK SAYS NO >&2\nexit 1\n")
+        hook.chmod(0o755)
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1")))
+        project.build("--strict", "--max-iterations", "1")
+        assert listed(project)[0] == "- [ ] one: The first"
+        assert "THE HOOK SAYS NO" in listed(project)[2]
+
+    def test_that_the_agent_calls_blocked_marks_the_task(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + "- [ ] three: A third\n")
+        blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'
+        agent.story(tries(signals=blocked), tries(writes("three.txt", "3")))
+        run = project.build("--strict")
+        assert run.code == 4, run.text
+        assert listed(project)[:3] == [
+            "- [!] one: The first",
+            "  - verify: File `one.txt` exists",
+            "  - blocked: which number?",
+        ]
+        assert "which number?" in run.text
+        assert tried(project) == [("one", False), ("three", True)]
+
+
+class TestTheSignal:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            pytest.param("", id="is missing"),
+            pytest.param(signal(session="ralph-20260101-010101-0123456789ab"), id="bears an old session"),
+            pytest.param(signal(task="two"), id="names another task"),
+            pytest.param(f"As the file says: `{signal()}` is what I should print.", id="is quoted in a sentence"),
+            pytest.param(f"```\n{signal()}\n```", id="stands in a code fence"),
+        ],
+    )
+    def test_does_not_count_when_it(self, project: Project, agent: Agent, said: str) -> None:
+        wants(project, ONE + TWO)
+        agent.story(tries(writes("one.txt", "1"), signals=said))
+        run = project.build("--strict", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert tried(project) == [("one", False)]
+        assert listed(project)[0] == "- [ ] one: The first"
+        assert not TOKEN.search(project.progress_text)
+
+    def test_of_a_plain_program_counts_too(self, project: Project, tmp_path: Path) -> None:
+        wants(project, ONE)
+        script = tmp_path / "plain"
+        script.write_text('#!/bin/sh\ntouch one.txt\nsed -n "s/^\\(<task-done .*\\)/\\1/p"\n')
+        script.chmod(0o755)
+        run = project.build("--strict", "--agent", str(script))
+        assert run.code == 0, run.text
+
+
+class TestBeforeMoneyIsSpent:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            pytest.param("- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n", "line", id="a cycle"),
+            pytest.param("- [ ] a: A\n  - after: nobody\n", "nobody", id="an unknown dependency"),
+            pytest.param("- [ ] a: A\n- [ ] a: B\n", "line", id="a double id"),
+            pytest.param("- [ ] a: A\n  - verify: File `../x` exists\n", "../x", id="a path out of the project"),
+            pytest.param("- [ ] a: A\n  - verify: GET /x returns 200\n", "--base-url", id="a request to nowhere"),
+        ],
+    )
+    def test_a_list_that_cannot_work_ends_it(self, project: Project, agent: Agent, text: str, said: str) -> None:
+        wants(project, text)
+        agent.story()
+        run = project.build("--strict")
+        assert run.code == 2, run.text
+        assert re.search(r"feature_PROGRESS.md: lines? 1\d", run.stderr)
+        assert said in run.stderr
+        assert not agent.calls
+
+    def test_vague_criteria_end_it_only_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] a: A\n  - verify: the code is clean\n")
+        agent.story(tries(writes("x", "1")))
+        run = project.build("--strict", "--criteria", "strict")
+        assert run.code == 2
+        assert "the code is clean" in run.stderr
+        assert project.build("--strict").code == 0
+
+    def test_restore_needs_commits(self, project: Project, agent: Agent) -> None:
+        agent.story()
+        assert project.build("--strict", "--on-failure", "restore", "--no-auto-commit").code == 2
+
+    def test_restore_and_only_need_a_repository(self, plain_project: Project, agent: Agent) -> None:
+        agent.story()
+        for options in (("--strict", "--on-failure", "restore"), ("--only", "tests/**")):
+            run = plain_project.build(*options)
+            assert run.code == 2
+            assert "git" in run.stderr
+
+    def test_no_task_at_all_needs_a_person(self, project: Project, agent: Agent) -> None:
+        wants(project, "")
+        agent.story()
+        run = project.build("--strict")
+        assert run.code == 4, run.text
+        assert "no task" in run.text
+
+    def test_what_waits_for_what_is_said(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
+        agent.story()
+        run = project.ralph_tty("feature.md", "build", "--strict")
+        assert run.code == 4, run.text
+        assert "b" in run.text
+        assert "no key" in run.text
+
+
+class TestACheat:
+    def test_that_ticks_everything_and_says_done_gets_one_task_at_most(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + TWO)
+        agent.story(tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), writes("one.txt", "1")))
+        run = project.build("--strict", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert [line for line in listed(project) if line.startswith("- ")] == [
+            "- [x] one: The first",
+            "- [ ] two: The second",
+        ]
+        assert "RALPH_DONE" not in project.progress_text
+        tampering = [line for line in project.journal() if line["event"] == "tamper"]
+        assert "two" in tampering[0]["message"]
+        assert "+- [x] two: The second" in tampering[0]["undone"]
+        kept = project.state_folders[0] / "kept" / tampering[0]["kept"]
+        assert "RALPH_DONE" in kept.read_text()
+
+    def test_ends_the_run_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + TWO)
+        agent.story(tries(ticks("all"), writes("one.txt", "1")))
+        run = project.build("--strict", "--on-tamper", "abort")
+        assert run.code == 4, run.text
+        assert "RALPH_BLOCKED: ralph: " in project.progress_text
+        assert [line[:5] for line in listed(project) if line.startswith("- ")] == ["- [ ]", "- [ ]"]
+        assert project.build("--strict").text == ""
+
+    def test_that_kills_ralph_after_ticking_everything_gains_nothing(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + TWO)
+        agent.story(
+            tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), runs("kill -9 $(ps -o ppid= -p $PPID)")),
+            tries(writes("one.txt", "1")),
+            tries(writes("two.txt", "two")),
+        )
+        assert project.build("--strict").code == -9
+        run = project.build("--strict", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert tried(project)[-1] == ("one", True)
+        assert "- [ ] two: The second" in listed(project)
+        assert "as it was left" in run.text
+
+    def test_that_commits_gets_its_commits_undone_and_its_work_judged(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1"), writes("extra.txt", "1"), commits("mine"), commits("mine")))
+        agent.story(tries(writes("one.txt", "1"), runs("git add one.txt; git commit -qm mine")))
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert project.git("log", "--format=%s").splitlines() == ["one: Did it", "plan"]
+        assert project.git("for-each-ref", "--format=%(contents:subject)", "refs/ralph").split() == ["mine"]
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            pytest.param("git checkout -q -b elsewhere", id="changes the branch"),
+            pytest.param("git commit -q --amend -m forged", id="amends"),
+            pytest.param("git checkout -q --orphan fresh && git commit -qm forged", id="begins a new history"),
+        ],
+    )
+    def test_that_moves_head_finds_it_where_it_was(self, project: Project, agent: Agent, how: str) -> None:
+        head = project.git("rev-parse", "HEAD")
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1"), runs(how)))
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
+        assert project.git("rev-parse", "HEAD~1") == head
+
+
+class TestOnly:
+    def test_what_it_does_not_allow_is_put_back(self, project: Project, agent: Agent) -> None:
+        (project.root / "app.py").write_text("app\n")
+        project.git("add", "-A")
+        project.git("commit", "-qm", "app")
+        wants(project, "- [ ] one: Test it\n")
+        agent.story(tries(writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("new.py", "n\n")))
+        run = project.build("--strict", "--only", "tests/**", "--max-iterations", "1")
+        assert run.code == 3, run.text
+        assert (project.root / "app.py").read_text() == "app\n"
+        assert (project.root / "tests" / "a.py").exists()
+        assert not (project.root / "new.py").exists()
+        kept = {path.read_text() for path in (project.state_folders[0] / "kept").iterdir()}
+        assert {"cheat\n", "n\n"} <= kept
+        assert tried(project) == [("one", False)]
+        assert "app.py" in run.text
+
+    def test_what_it_allows_passes(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] one: Test it\n")
+        agent.story(tries(writes("tests/a.py", "test\n"), writes("src/a.spec.ts", "test\n")))
+        run = project.build("--strict", "--only", "tests/**", "--only", "**/*.spec.*")
+        assert run.code == 0, run.text
+
+    def test_holds_without_strict_and_in_commits_too(self, project: Project, agent: Agent) -> None:
+        (project.root / "app.py").write_text("app\n")
+        project.git("add", "-A")
+        project.git("commit", "-qm", "app")
+        (project.root / "app.py").write_text("app, and what a person is writing\n")
+        project.has_tasks("one")
+        agent.story(
+            step(
+                writes("app.py", "cheat\n"),
+                writes("tests/a.py", "test\n"),
+                ticks="all",
+                commits="tests and more",
+                writes_done=True,
+            )
+        )
+        run = project.build("--only", "tests/**")
+        assert run.code == 0, run.text
+        assert (project.root / "app.py").read_text() == "app, and what a person is writing\n"
+        assert project.git("show", "HEAD:app.py") == "app\n"
+        assert project.git("log", "-1", "--format=%s", "--name-only").split("\n\n") == [
+            "tests and more",
+            "tests/a.py\n",
+        ]
+
+
+class TestHistory:
+    def test_gets_a_line_for_each_try_and_the_agent_is_told_of_it(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(tries(), tries(writes("one.txt", "1"), said="Made one.txt."))
+        (project.root / "history.jsonl").write_text('{"requirement_id": "old"}\n')
+        run = project.build("--strict", "--history", "history.jsonl")
+        assert run.code == 0, run.text
+        old, failed, passed = map(json.loads, (project.root / "history.jsonl").read_text().splitlines())
+        assert old == {"requirement_id": "old"}
+        assert list(failed) == ["timestamp", "requirement_id", "success", "message"]
+        assert (failed["requirement_id"], failed["success"]) == ("one", False)
+        assert "one.txt" in failed["message"]
+        assert (passed["success"], passed["message"]) == (True, "Made one.txt.")
+        assert str(project.root / "history.jsonl") in prompts(agent)[0]
+        assert "history.jsonl" not in project.git("show", "--format=", "--name-only", "HEAD")
+
+    def test_keeps_the_lines_that_an_agent_rewrites(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        (project.root / "history.jsonl").write_text('{"requirement_id": "old"}\n')
+        agent.story(tries(writes("history.jsonl", "all went well\n"), writes("one.txt", "1")))
+        run = project.build("--strict", "--history", "history.jsonl")
+        assert run.code == 0, run.text
+        assert (project.root / "history.jsonl").read_text().startswith('{"requirement_id": "old"}\n{"timestamp"')
+        assert "was rewritten" in run.text
+
+
+class TestJsonPlans:
+    PLAN: ClassVar = {"requirements": [{"id": "one", "requirement": "one.txt exists", "status": "pending", "mine": 1}]}
+
+    def test_become_the_task_list_and_stay_as_they_are(self, project: Project, agent: Agent) -> None:
+        plan = project.root / "reqs.json"
+        plan.write_text(text := json.dumps(self.PLAN))
+        agent.story(tries(writes("one.txt", "1")))
+        run = project.ralph("reqs.json", "build", "--strict", "--delay", "0")
+        assert run.code == 0, run.text
+        assert "- [x] one: one.txt exists" in (project.root / "reqs_PROGRESS.md").read_text()
+        assert plan.read_text() == text
+        assert json.loads(project.ralph("export", "reqs.json").stdout)["requirements"][0]["status"] == "done"
+
+
+class TestInterruptions:
+    def test_a_signal_puts_the_task_down(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        agent.story(tries(marks("there"), hangs()))
+        run = project.start("feature.md", "build", "--strict")
+        eventually(lambda: agent.reached("there"))
+        assert "- [~] one: The first" in listed(project)
+        run.process.terminate()
+        assert run.wait().code == -15
+        assert listed(project) == ONE.rstrip("\n").split("\n")
+
+    def test_a_mark_that_a_crash_left_is_taken_back(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE.replace("[ ]", "[~]"))
+        agent.story(tries(writes("one.txt", "1")))
+        assert project.build("--strict").code == 0
+
+    def test_a_persons_edit_between_iterations_is_welcome(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE + TWO)
+        agent.story(tries(writes("one.txt", "1")))
+        run = project.start("feature.md", "build", "--strict", "--delay", "1h")
+        eventually(lambda: "- [x] one" in project.progress_text)
+        eventually(lambda: "#1" in run.stdout)
+        project.progress.write_text(project.progress_text.replace("- [ ] two", "- [x] two"))
+        assert run.wait().code == 0
+        assert "\nRALPH_DONE\n" in project.progress_text
