@@ -83,7 +83,7 @@ def _end_of(start: Start, now: Progress, text: bytes) -> list[Check]:
     early = ends_at_once(start, now, _state(start), text)
     if early is None:
         return []
-    said, _, remedy = str(early).partition("; ")
+    said, _, remedy = str(early).rpartition("; ")
     done = early.stop.reason is Reason.DONE
     return [Check(name="progress", ok=False, said=f"{said}: a start ends at once", remedy=remedy, obstacle=not done)]
 

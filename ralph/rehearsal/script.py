@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import agent, progress, start
+from ralph import agent, options, progress, start
 from ralph.progress import Progress
 from ralph.rehearsal.stage import Stage
-from ralph.settings import BY_VARIABLE, Settings
+from ralph.settings import TABLE, Given, Settings, Source
 from ralph.start import Asked, Start
 from ralph.state import State
 
@@ -26,18 +26,7 @@ class Scene:
     @property
     def words(self) -> list[str]:
         """How a person asks for it."""
-        return ["ralph", self.asked.plan, self.asked.mode, *_options(self._given), *self._rest]
-
-    @property
-    def _given(self) -> dict[str, str]:
-        given: dict[str, str] = {}
-        for one in self.asked.given:
-            given.setdefault(BY_VARIABLE[one.variable].name, one.text)  # the first of a setting is the one that counts
-        return given
-
-    @property
-    def _rest(self) -> list[str]:
-        return ["--", *self.asked.agent_arguments] if self.asked.agent_arguments else []
+        return ["ralph", *options.arguments(self.asked)]
 
     def in_copy(self, stage: Stage, instead: Mapping[str, str]) -> list[str]:
         """The arguments with which it happens in the copy; `instead` are settings of the rehearsal's own."""
@@ -49,12 +38,19 @@ class Scene:
             own["verify"] = stage.moved(settings.verify)
         if settings.progress_file or self.start.progress_path.is_symlink():
             own["progress-file"] = str(progress_in(stage, self.start))
-        words = [str(plan_in(stage, self.asked)), self.asked.mode]
-        return [*words, *_options({**self._given, **own, **instead}), "--rehearsal", *self._rest]
+        if settings.history:
+            there = stage.counterpart(settings.history)
+            own["history"] = str(there if there.is_relative_to(stage.top) else stage.top / there.name)
+        said = [_given(name, text) for name, text in {**own, **instead}.items()]
+        others = [one for one in self.asked.given if one.variable not in {own.variable for own in said}]
+        asked = replace(self.asked, plan=str(plan_in(stage, self.asked)), given=[*said, *others])
+        plan, mode, *rest = options.arguments(asked)
+        return [plan, mode, "--rehearsal", *rest]
 
 
-def _options(given: dict[str, str]) -> list[str]:
-    return [word for name, text in given.items() for word in (f"--{name}", text)]
+def _given(name: str, text: str) -> Given:
+    variable = next(setting.variable for setting in TABLE if setting.name == name)
+    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=f"--{name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,5 +117,6 @@ def stand_in(python: Sequence[str], scene: Scene, stage: Stage, *, commits: bool
     plan, file = plan_in(stage, scene.asked), progress_in(stage, scene.start)
     mode = "plan" if scene.start.settings.once else "build"
     words = [*python, mode, str(plan), str(file), "--pace", str(pace_s), *["--no-commit"] * (not commits)]
+    words += ["--only", scene.start.settings.only[0]] if scene.start.settings.only else []
     # it hears of Ctrl+C once it can do without a traceback
     return f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(words)}\n"

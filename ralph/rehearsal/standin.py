@@ -1,7 +1,7 @@
 """The stand-in agent: does small, real work without a model, and reports it as the real one would.
 
-`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--pace SECONDS]`, the prompt on standard
-input. Of the prompt it needs only the signal that --strict asks for. Any plan will do: a task that it does not know
+`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--only PATTERN] [--pace SECONDS]`, the prompt on
+standard input. Of that it needs only the signal that --strict asks for. Any plan will do: a task that it does not know
 becomes a note beside it.
 """
 
@@ -40,12 +40,14 @@ def main() -> int:
     parser.add_argument("plan", type=Path)
     parser.add_argument("progress_file", type=Path)
     parser.add_argument("--no-commit", action="store_true", help="leave the changes in the working tree")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="write nothing else")
     parser.add_argument("--pace", type=float, default=0.0, metavar="SECONDS", help="pause after each step")
     asked = parser.parse_args()
     signals.install(lambda: None)  # so that a signal ends the turn between two steps, never in the middle of a commit
     signal = _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace"))
     voice = Voice(asked.pace)
-    turn = Turn(voice=voice, plan=asked.plan, progress_file=asked.progress_file, commits=not asked.no_commit)
+    commits = not asked.no_commit
+    turn = Turn(voice=voice, plan=asked.plan, progress_file=asked.progress_file, commits=commits, only=asked.only)
     try:
         if asked.mode == "plan":
             voice.result(turn.make_plan())
@@ -65,6 +67,7 @@ class Turn:
     plan: Path
     progress_file: Path
     commits: bool
+    only: str = ""
 
     def make_plan(self) -> str:
         """Makes every point of the plan a task; the closing words."""
@@ -96,7 +99,7 @@ class Turn:
         listed = tasks.flat(tasks.read(self.progress_file.read_bytes()))
         number, task = next((place, one) for place, one in enumerate(listed, 1) if one.id == task_id)
         self.voice.says(f"Task {number}: {task.text}")
-        work = _work(task.text, number)
+        work = _work(task.text, number, self.only)
         for edit in work.edits:
             self._edit(edit)
         self._run(work.check)
@@ -125,7 +128,7 @@ class Turn:
     def _do(self, task: Task, *, number: int) -> None:
         """The work of one task: edit, check, commit, and only then the tick."""
         self.voice.says(f"Task {number}: {task.text}")
-        work = _work(task.text, number)
+        work = _work(task.text, number, self.only)
         for edit in work.edits:
             self._edit(edit)
         self._run(work.check)
@@ -139,6 +142,7 @@ class Turn:
 
     def _edit(self, edit: sample.Edit) -> None:
         path = Path(edit.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         self.voice.calls("Edit" if path.exists() else "Write", file_path=edit.path)
         old = _content(path)
         new = old.replace(edit.old, edit.new, 1) if edit.old else old + edit.new
@@ -175,15 +179,24 @@ def _telling(lines: list[str]) -> str:
     return " · ".join(named[:1] or lines[-_LAST_LINES:])
 
 
-def _work(text: str, number: int) -> sample.Work:
-    """The sample's own work where it fits, else a note that the task's turn came."""
+def _work(text: str, number: int, only: str) -> sample.Work:
+    """The sample's own work where it fits, else a note that the task's turn came, where it may be written."""
     known = sample.WORK.get(text)
-    if known and all(not edit.old or edit.old in _content(Path(edit.path)) for edit in known.edits):
+    if known and not only and all(not edit.old or edit.old in _content(Path(edit.path)) for edit in known.edits):
         return known
     title = text.encode(errors="replace").decode()
     path = f"standin-{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:40].strip('-') or 'task'}.md"
+    path = _allowed(path, only) if only else path
     note = sample.Edit(path=path, new=f"# {title}\n\nThe stand-in agent was here. A real one would have built it.\n")
     return sample.Work(edits=(note,), check=f"test -s {shlex.quote(path)}", message=f"chore: stand in for {title[:60]}")
+
+
+def _allowed(name: str, pattern: str) -> str:
+    """A path that the pattern of --only allows, as far as one can be made of it."""
+    if not re.search(r"[*?\[]", pattern):
+        return f"{pattern.rstrip('/')}/{name}"
+    path = pattern.replace("**/", "").replace("**", name).replace("*", name.removesuffix(".md"))
+    return f"{path}{name}" if path.endswith("/") else path
 
 
 def _content(path: Path) -> str:

@@ -1,0 +1,57 @@
+"""What people see of --strict before and after a run: doctor, dress rehearsal, status, log, the last notice."""
+
+import json
+
+from away import Mailbox
+from ralph_driver import Project
+from stories import Agent, tries, writes
+
+HEAD = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n"
+CYCLE = "- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n"
+BLOCKED = "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n"
+
+
+def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
+    project.progress.write_text(HEAD + CYCLE)
+    run = project.ralph("doctor", "feature.md", "--strict")
+    assert run.code == 1, run.text
+    assert "BAD  progress: feature_PROGRESS.md: lines 11, 13: a, b wait for each other" in run.stdout
+    project.progress.write_text(HEAD + BLOCKED)
+    run = project.ralph("doctor", "feature.md", "--strict")
+    assert "feature is stuck: b waits for a; a is blocked: no key: a start ends at once" in run.stdout
+    assert "change [!] to [ ] in feature_PROGRESS.md" in run.stdout
+
+
+def test_a_dress_rehearsal_keeps_to_what_may_be_changed(project: Project) -> None:
+    (project.root / "feature.md").write_text("# A feature\n\n- one thing\n- another\n")
+    project.git("commit", "-qam", "more")
+    words = ("rehearse", "feature.md", "--strict", "--only", "tests/**", "--only", "docs", "--max-iterations", "5")
+    run = project.ralph(*words, env={"IS_SANDBOX": "1"}, timeout_s=60)
+    assert run.code == 0, run.text
+    assert "--strict --only 'tests/**' --only docs" in run.stdout
+    assert "2 of 2 tasks · 2 iterations · 2 commits" in run.stdout
+
+
+def test_a_dress_rehearsal_writes_into_no_history_of_ones_own(project: Project) -> None:
+    history = project.home / "tries.jsonl"
+    words = ("rehearse", "feature.md", "--strict", "--history", str(history), "--max-iterations", "2")
+    run = project.ralph(*words, env={"IS_SANDBOX": "1"}, timeout_s=60)
+    assert run.code == 0, run.text
+    assert not history.exists()
+
+
+def test_a_plan_that_is_stuck_is_blocked_to_status_and_told_to_who_is_away(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    project.progress.write_text(HEAD + "- [ ] a: A\n  - verify: File `a` exists\n- [ ] b: B\n  - after: a\n")
+    agent.story(tries(writes("x", "1")))
+    run = project.build("--strict", "--max-tries", "1")
+    assert run.code == 4, run.text
+    last = mailbox.notices[-1]
+    assert "Ralph Blocked" in last
+    assert "b waits for a" in last
+    assert "change [!] to [ ] in feature_PROGRESS.md" in last
+    assert "1 of them blocked" in last
+    status = project.ralph("status", "--json")
+    assert status.code == 4
+    assert json.loads(status.stdout)[0]["state"] == "blocked"
+    assert "a, try 1: " in project.ralph("log", "feature.md").stdout
