@@ -165,6 +165,20 @@ def differing(commit: str, top: Path) -> list[str]:
     return [name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
 
 
+def committed(commit: str, top: Path) -> set[str]:
+    """The files that this commit changed."""
+    if not commit:
+        return set()
+    asked = ("diff-tree", "--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z", commit)
+    return {name.decode(errors="surrogateescape") for name in (_git(*asked, cwd=top) or b"").split(b"\0") if name}
+
+
+def changed_between(since: float, until: float, top: Path) -> list[str]:
+    """The files beyond the last commit that were changed between these times since 1970."""
+    now = tree(top)
+    return [name for name in (now.files if now else ()) if since <= _touched_at(top / name) <= until]
+
+
 def message(commit: str, top: Path) -> str:
     """What this commit says of itself."""
     return (_git("log", "-1", "--format=%B", commit, cwd=top) or b"").decode(errors="replace").strip()
@@ -185,6 +199,13 @@ def _unlinked(path: Path) -> bool:
 def locks_since(began: float) -> list[Path]:
     """The locks that are not older than this time since 1970."""
     return [lock for lock in locks(index_lock()) if _changed_at(lock) >= began]
+
+
+def _touched_at(path: Path) -> float:
+    """What nobody can set back."""
+    with contextlib.suppress(OSError):
+        return path.lstat().st_ctime
+    return float("-inf")
 
 
 def _changed_at(path: Path) -> float:

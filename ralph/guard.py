@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import git, worktree
+from ralph.errors import RalphError
+from ralph.judge import Trespass
 from ralph.lock import working_tree
+from ralph.process import MARK
 from ralph.state import State
+from ralph.uncommitted import Uncommitted
 from ralph.words import counted
 
 _NAMED = 5
@@ -28,16 +32,6 @@ class Rules:
     """Its id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trespass:
-    """What an iteration did to the repository that it may not, all of it put back."""
-
-    outside: tuple[str, ...] = ()
-    """Files that --only does not allow."""
-    tampered: tuple[str, ...] = ()
-    """History and settings of git, in words."""
-
-
 class Guard:
     """Watches over the working tree at `top`, where that is a repository; `own` are ralph's files, not to be touched.
 
@@ -46,20 +40,86 @@ class Guard:
 
     def __init__(self, top: Path, state: State, own: Sequence[Path], rules: Rules, say: Callable[[str], None]) -> None:
         self._top, self._state, self._own, self._rules, self._say = top, state, own, rules, say
-        self._watches = (rules.strict or bool(rules.only)) and worktree.is_repository(top)
+        self._watches = worktree.is_repository(top)
         self._before: worktree.Snapshot | None = None
         self._changed: tuple[str, ...] = ()
         """By the agent; what its checks leave in the tree is not meant to be committed."""
+        self._uncommitted = Uncommitted(state)
 
     def begin(self) -> None:
         """An iteration begins: how everything is now is how it can be put back."""
         if self._watches:
             self._before = worktree.take(self._top, self._state.store(self._rules.run), self._own, self._before)
 
-    def settle(self, name: str) -> Trespass:
+    def settle(self, name: str, task: str = "") -> Trespass:
         """The agent has ended; `name` is what its commits are kept by, where they do not stay."""
         if self._before is None:
             return Trespass()
+        trespass = self._put_right(name)
+        if self._rules.strict:
+            self._changed = worktree.changed(self._before)
+            self._uncommitted.add(task, self._changed)
+        return trespass
+
+    def settle_checks(self, name: str) -> None:
+        """The same once its checks have run, which are programs that the agent may have written."""
+        if self._before is not None:
+            self._put_right(name)
+
+    def restore(self, name: str, task: str) -> None:
+        """All files are as they were before the iteration; how they are now is kept."""
+        self._uncommitted.forget(task)
+        if self._before is None or not (names := worktree.changed(self._before)):
+            return
+        kept = worktree.keep(self._before, name, f"ralph: thrown away by --on-failure restore, {name}")
+        worktree.put_back(self._before, names, self._state.keep)
+        self._say(f"restored {counted(len(names), 'file')}; what was thrown away is {kept}")
+
+    def commit(self, task: str, message: str) -> str:
+        """Commits what the tries of this task changed; why it could not, or nothing.
+
+        A file that somebody else had changed before and the agent changed too goes in whole.
+        """
+        if self._before is None or not self._rules.commits:
+            return ""
+        names = {name for name in self._uncommitted.of(task) if not self._is_state_of_another(name)}
+        tree = os.path.realpath(working_tree(self._top))
+        own = {os.path.relpath(os.path.realpath(one), tree) for one in self._own if one.is_file() and git.tracks(one)}
+        marked = {MARK: self._rules.run}  # hooks end with ralph, too
+        done = worktree.commit(self._top, sorted(names | own), message, marked)
+        if not done.failed and (more := git.committed(done.head, self._top) - names - own):
+            worktree.head_back(self._before, f"{task}-with-more")
+            return f"a hook put more into the commit than the task changed: {_named(sorted(more))}"
+        if not done.failed:
+            self._uncommitted.forget(task)
+        return done.failed
+
+    def commit_left_over(self, done: Callable[[str], bool]) -> None:
+        """What a run that was killed had ticked and not committed yet; `done` says whether a task is."""
+        if not (left := [task for task in self._uncommitted.tasks() if done(task)]):
+            return
+        self.begin()
+        for task in left:
+            if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
+                self._say(f"what {task} changed is not committed: {failed}")
+
+    def close(self) -> None:
+        """The run is over: nothing has to be put back any more."""
+        self._uncommitted.write()
+        if self._before is not None:
+            worktree.forget(self._before)
+            shutil.rmtree(self._state.store(self._rules.run), ignore_errors=True)
+            self._before = None
+
+    def _put_right(self, name: str) -> Trespass:
+        """Settings, HEAD and files, in this order, since each needs the one before to be seen."""
+        try:
+            return self._all_put_right(name)
+        except OSError as error:
+            raise RalphError(f"what was done to the repository cannot be put right: {error}", 1) from error
+
+    def _all_put_right(self, name: str) -> Trespass:
+        assert self._before is not None
         tampered = [f"{what} was changed" for what in worktree.settings_back(self._before, self._state.keep)]
         for what in tampered:
             self._say(f"{what}: put back; where it is meant, do it yourself")
@@ -71,47 +131,10 @@ class Guard:
         if outside:
             self._say(f"{_named(outside)} changed, which --only does not allow: put back{self._put_back(outside)}")
         if moved and moved.rewritten:
-            tampered.append("history rewritten")
+            tampered.append("history was rewritten")
         if moved and moved.kept_ref and not self._rules.strict:
             self._commit_again(moved)
-        if self._rules.strict:
-            self._changed = worktree.changed(self._before)
         return Trespass(outside=outside, tampered=tuple(tampered))
-
-    def restore(self, name: str) -> None:
-        """All files are as they were before the iteration; how they are now is kept."""
-        if self._before is None or not (names := worktree.changed(self._before)):
-            return
-        kept = worktree.keep(self._before, name, f"ralph: thrown away by --on-failure restore, {name}")
-        worktree.put_back(self._before, names, self._state.keep)
-        self._say(f"restored {counted(len(names), 'file')}; what was thrown away is {kept}")
-
-    def commit(self, message: str) -> str:
-        """Commits what the iterations since the last commit left; why it could not, or nothing.
-
-        A file that somebody else had changed before and the agent changed too goes in whole.
-        """
-        if self._before is None or not self._rules.commits:
-            return ""
-        names = {*self._state.uncommitted(), *self._changed}
-        tree = os.path.realpath(working_tree(self._top))
-        own = [os.path.relpath(os.path.realpath(one), tree) for one in self._own if one.is_file() and git.tracks(one)]
-        done = worktree.commit(self._top, sorted({*names, *own}), message)
-        if not done.failed:
-            self._state.note_uncommitted(())
-        return done.failed
-
-    def remember(self) -> None:
-        """What this iteration changed belongs into the next commit, also of a later run."""
-        if self._before is not None and self._rules.strict:
-            self._state.note_uncommitted(sorted({*self._state.uncommitted(), *self._changed}))
-
-    def close(self) -> None:
-        """The run is over: nothing has to be put back any more."""
-        if self._before is not None:
-            worktree.forget(self._before)
-            shutil.rmtree(self._state.store(self._rules.run), ignore_errors=True)
-            self._before = None
 
     def _outside(self) -> tuple[str, ...]:
         if self._before is None or not self._rules.only:
@@ -125,6 +148,11 @@ class Guard:
         if here == ".":
             return worktree.allowed(name, self._rules.only)
         return name.startswith(f"{here}/") and worktree.allowed(name.removeprefix(f"{here}/"), self._rules.only)
+
+    def _is_state_of_another(self, name: str) -> bool:
+        """Whether it is another plan's progress file that git does not track, which no task is about."""
+        path = Path(working_tree(self._top)) / name
+        return name.endswith("_PROGRESS.md") and not git.tracks(path)
 
     def _put_back(self, names: Sequence[str]) -> str:
         assert self._before is not None
@@ -143,7 +171,7 @@ class Guard:
 
     def _commit_again(self, moved: worktree.Moved) -> None:
         """Where the agent commits: what of its commits may stay, as one."""
-        names = [n for n in git.differing(moved.kept_ref, self._top) if self._allows(n)]
+        names = [name for name in git.differing(moved.kept_ref, self._top) if self._allows(name)]
         done = worktree.commit(self._top, names, git.message(moved.kept_ref, self._top))
         if done.failed:
             self._say(f"what may stay of the agent's commits stays uncommitted: {done.failed}")

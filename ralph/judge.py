@@ -43,6 +43,16 @@ def _ticked(progress: Progress) -> Counter[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trespass:
+    """What was done to the repository that may not be, all of it put back."""
+
+    outside: tuple[str, ...] = ()
+    """Files that --only does not allow."""
+    tampered: tuple[str, ...] = ()
+    """History and settings of git, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What came of the verify command."""
 
@@ -71,6 +81,8 @@ class Judgement:
     verified: Verification | None = None
     tried: bool = False
     """What failed is a try of the task, of which there may be some, and not the agent."""
+    passed: bool = False
+    """The try did not fail: ralph has ticked the task."""
     given_up: bool = False
     """There were as many as there may be."""
     ended: Stop | None = None

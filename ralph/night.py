@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said, strict, worktree
+from ralph import agent, channels, git, judge, lock, loop, notices, progress, records, recovery, said
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
@@ -19,8 +19,6 @@ from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.start import Start
 from ralph.state import State
-from ralph.strict_world import StrictWorld
-from ralph.tasks import tamper
 from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import Job, RealWorld, Told
@@ -29,6 +27,8 @@ _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
     "RALPH_STOP in the progress file after this iteration"
 )
+_LAST_WRITES_S = 15.0
+"""Seconds that an agent may go on after the last word on its record, until the guardian has ended it."""
 _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
@@ -65,8 +65,7 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
     be_subreaper()
     care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)
     try:
-        world = StrictWorld if start.strict else RealWorld
-        code = _loop(world(job, file, state, told, care), start, file, state, told)
+        code = _loop(_world(start)(job, file, state, told, care), start, file, state, told)
     except BaseException:
         screen.close()  # a traceback does not go into the live area
         raise
@@ -75,6 +74,14 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
     held.begin("")
     screen.close()
     return code
+
+
+def _world(start: Start) -> type[RealWorld]:
+    if not start.strict:
+        return RealWorld
+    from ralph.strict_world import StrictWorld  # noqa: PLC0415 - 20 ms that only --strict pays
+
+    return StrictWorld
 
 
 def _told(start: Start, state: State, screen: Screen) -> Told:
@@ -128,6 +135,10 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
 def _check_repository(start: Start) -> None:
     """Raises RalphError where something is asked for that only a repository can give."""
     settings, top = start.settings, Path.cwd()
+    if not (start.strict or settings.only):
+        return
+    from ralph import worktree  # noqa: PLC0415 - 10 ms that other runs need not pay
+
     if worktree.is_repository(top):
         if start.strict and settings.auto_commit:
             worktree.check_can_commit(top)
@@ -141,15 +152,32 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
 
     What was changed there since that iteration began may be its doing, so it is undone, and kept.
     """
+    from ralph import strict  # noqa: PLC0415 - only --strict gets here
+    from ralph.tasks import tamper  # noqa: PLC0415 - same
+
     before, left = state.before_death(), file.text
-    if before and state.was_strict():
+    if before:
         file.edit(lambda text: tamper.undo(before, text).text)
         if file.text != left:
             screen.complain(
                 f"ralph: what changed in the tasks of {file.path.name} since ralph was killed is undone, "
                 f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
             )
+        _take_over(state)
     strict.check(file.text, file.path.name, start.settings)
+
+
+def _take_over(state: State) -> None:
+    """What the iteration changed in which ralph died is its task's, so that the commit of the task has it."""
+    from ralph.uncommitted import Uncommitted  # noqa: PLC0415 - as above
+
+    death, task = state.died(), state.noted("task")
+    with contextlib.suppress(OSError):
+        if death and task:
+            since = death.record.with_suffix(".prompt.md").stat().st_mtime
+            until = death.record.stat().st_mtime + _LAST_WRITES_S
+            names = git.changed_between(since, until, Path(lock.working_tree(Path.cwd())))
+            Uncommitted(state).add(task, names)
 
 
 def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:

@@ -32,6 +32,8 @@ class ProgressFile:
         self._mode: int | None = None
         self._parsed = progress.parse(self._last)
         self._created: bytes | None = None
+        self._home: str | None = None
+        """Where it really is."""
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
@@ -42,6 +44,8 @@ class ProgressFile:
         text = self._settled()
         if _is_blank(text) and not _is_blank(self._last):
             text = self._restore()
+        if self._home is None and text:
+            self._home = os.path.realpath(self.path)
         if text != self._last:
             self._last, self._parsed = text, progress.parse(text)
         return self._parsed
@@ -67,9 +71,13 @@ class ProgressFile:
     def _is_something_else(self) -> bool:
         """Whether a folder or the like has taken its place; one look, since an editor may be about to bring it back."""
         try:
-            return not stat.S_ISREG(self.path.stat().st_mode)
+            return not stat.S_ISREG(self.path.stat().st_mode) or self._leads_elsewhere()
         except OSError:
             return False
+
+    def _leads_elsewhere(self) -> bool:
+        """Whether it has become a link; a write would go into another file."""
+        return self._home is not None and self.path.is_symlink() and os.path.realpath(self.path) != self._home
 
     def _peek(self) -> bytes:
         """Its bytes, none when it is missing."""
@@ -159,5 +167,7 @@ def _is_blank(text: bytes) -> bool:
 
 
 def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a link"
     kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(path.stat().st_mode), "a device")

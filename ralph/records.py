@@ -50,7 +50,9 @@ def of_iteration(
     """
     turn, after = iteration.turn, iteration.after
     ended_badly = judged.ended is not None and judged.ended.reason.code != 0
-    good = not (judged.failed or judged.refused or judged.again or ended_badly)
+    good = not (judged.failed or judged.refused or judged.again or ended_badly) and (
+        judged.passed or not iteration.task
+    )
     return by.line(
         "iteration",
         success=good,

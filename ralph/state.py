@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +78,8 @@ class State:
         """Stores what was displaced and a person may want; never rotated."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = self._sub("kept")
-        path = next(p for n in range(10_000) if not (p := folder / f"{stamp}-{n}-{name[:100]}").exists())
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
+        path = next(p for n in range(10_000) if not (p := folder / f"{stamp}-{n}-{plain}").exists())
         files.replace(path, data, mode=0o600)
         return path
 
@@ -100,12 +100,15 @@ class State:
 
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
+        self.now_says(before)
+        self.note("iteration", f"{run} {iteration} {record.name} {mode}")
+
+    def now_says(self, text: bytes) -> None:
+        """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
         folder = self._sub("running")
         with contextlib.suppress(OSError):
-            (folder / "progress").unlink(missing_ok=True)
-            (folder / "progress.new").write_bytes(before)
-            (folder / "progress.new").rename(folder / "progress")
-        self._note("iteration", f"{run} {iteration} {record.name} {mode}")
+            (folder / "progress.new").write_bytes(text)
+            (folder / "progress.new").replace(folder / "progress")
 
     def before_death(self) -> bytes:
         """What the progress file said before the iteration in which ralph died; empty after a good end."""
@@ -115,11 +118,11 @@ class State:
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
-        self._note("iteration", "")
+        self.note("iteration", "")
 
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        run, number, record, mode = [*self._noted("iteration").split(maxsplit=3), "", "", "", ""][:4]
+        run, number, record, mode = [*self.noted("iteration").split(maxsplit=3), "", "", "", ""][:4]
         if not run:
             return None
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
@@ -129,40 +132,28 @@ class State:
         """Where the bytes of the person's own changes are while an agent of that run works; after a death they stay."""
         return self._sub(f"before/{run}")
 
-    def note_uncommitted(self, names: Sequence[str]) -> None:
-        """Notes the files that strict iterations changed and that no commit has yet."""
-        self._note("uncommitted", "\0".join(names))
-
-    def uncommitted(self) -> tuple[str, ...]:
-        """Those files, of this run and of the runs before."""
-        return tuple(name for name in self._noted("uncommitted").split("\0") if name)
-
-    def note_strict(self, *, strict: bool) -> None:
-        """Notes whether the running iteration is strict: what it does to the tasks is undone even after a death."""
-        self._note("strict", "yes" * strict)
-
-    def was_strict(self) -> bool:
-        """Whether the last one was."""
-        return self._noted("strict") == "yes"
-
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
-        self._note("breaker", reason.name)
+        self.note("breaker", reason.name)
 
     def close_breaker(self) -> None:
         """Forgets it."""
-        self._note("breaker", "")
+        self.note("breaker", "")
 
     def breaker(self) -> Reason | None:
         """Why ralph gave up last time, if no good iteration has been since."""
-        return next((reason for reason in OPENS if reason.name == self._noted("breaker")), None)
+        return next((reason for reason in OPENS if reason.name == self.noted("breaker")), None)
 
-    def _note(self, name: str, text: str) -> None:
-        """Overwritten in place, so that a full disk does not keep a note from being taken back."""
+    def note(self, name: str, text: str) -> None:
+        """Keeps a text under this name for the next run.
+
+        Overwritten in place, so that a full disk does not keep a note from being taken back.
+        """
         with contextlib.suppress(OSError):
             (self._sub("running") / name).write_bytes(text.encode(errors="surrogateescape"))
 
-    def _noted(self, name: str) -> str:
+    def noted(self, name: str) -> str:
+        """The text that was kept under this name, or nothing."""
         with contextlib.suppress(OSError):
             return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
         return ""

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ralph import criteria, tasks
@@ -15,6 +15,7 @@ from ralph.message import message
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.settings import Settings
+from ralph.state import State
 from ralph.tasks import Task, tamper
 from ralph.turn import Outcome
 from ralph.verdict import Reason, Stop
@@ -72,13 +73,24 @@ class Attempt:
 
 
 class Strict:
-    """What ralph does around the agent's turns; `say` hears what deserves a word."""
+    """What ralph does around the agent's turns.
 
-    def __init__(self, settings: Settings, file: ProgressFile, guard: Guard, gates: Gates) -> None:
-        self._settings, self._file, self._guard, self._gates = settings, file, guard, gates
+    `mend` puts right what programs did that the agent may have written: its checks, and hooks of git.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it decides with, and what it has done
+        self,
+        settings: Settings,
+        file: ProgressFile,
+        state: State,
+        *,
+        guard: Guard,
+        gates: Gates,
+        mend: Callable[[], None],
+    ) -> None:
+        self._settings, self._file, self._state = settings, file, state
+        self._guard, self._gates, self._mend = guard, gates, mend
         self._attempt: Attempt | None = None
-        self.undone: tamper.Undone | None = None
-        """What the last iteration did to the tasks and the status."""
 
     @property
     def attempt(self) -> Attempt:
@@ -91,9 +103,9 @@ class Strict:
         name = self._file.path.name
         self._file.edit(tidied)
         check(self._file.text, name, self._settings)
+        listed = tasks.read(self._file.text)
         if stop := stuck(self._file.text, name):
             return stop
-        listed = tasks.read(self._file.text)
         task = tasks.select(listed)
         assert task is not None
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
@@ -106,8 +118,8 @@ class Strict:
         """What the prompt may say of the task."""
         return values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
-    def undo(self) -> tuple[str, ...]:
-        """Puts back what is ralph's in the progress file; what was done to it, in words."""
+    def undo(self) -> tamper.Undone | None:
+        """Puts back what is ralph's in the progress file; what was done to it, None when nothing was."""
         attempt = self.attempt
         found: list[tamper.Undone] = []
 
@@ -118,30 +130,40 @@ class Strict:
             return found[-1].text
 
         self._file.edit(restored)
-        self.undone = found[-1] if found else None
-        return found[-1].what if found else ()
+        return found[-1] if found else None
 
     def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
             return self._put_down(judged)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
-        if found is None or found.unfinished:
+        self._mend()
+        if found is None:
+            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")))
+        if found.unfinished:
             return self._put_down(judged)
         if found.blocked:
-            return self._block(judged, found, self._name(iteration))
+            return self._block(judged, found, name_of(iteration))
         failed = found.why or self._pass(iteration)
-        return self._fail(judged, failed, self._name(iteration)) if failed else replace(judged, moved=True)
+        if failed:
+            return self._fail(judged, failed, name_of(iteration))
+        return replace(judged, moved=True, passed=True)
+
+    def _write(self, change: Callable[[bytes], bytes]) -> None:
+        """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
+        self._state.now_says(change(self._file.text))
+        self._file.edit(change)
+        text = self._file.text
+        self._attempt = replace(self.attempt, text=text, print=tamper.fingerprint(text))
 
     def _put_down(self, judged: Judgement) -> Judgement:
-        self._guard.remember()
-        self._file.edit(tasks.put_down)
+        self._write(tasks.put_down)
         return judged
 
     def _block(self, judged: Judgement, found: Finding, name: str) -> Judgement:
         task = self.attempt.task
         self._let_go(name)
-        self._file.edit(lambda text: tasks.with_block(text, task.id, found.blocked))
+        self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
         return replace(judged, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
 
     def _fail(self, judged: Judgement, why: str, name: str) -> Judgement:
@@ -154,30 +176,30 @@ class Strict:
             text = tasks.with_failure(text, task.id, when, why)
             return tasks.with_block(text, task.id, f"{tries} tries failed") if given_up else text
 
-        self._file.edit(written)
+        self._write(written)
         return replace(judged, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
 
     def _let_go(self, name: str) -> None:
-        """What the try left in the repository: kept for the next one, or thrown away."""
+        """What the try left in the repository is there for the next one, or thrown away."""
         if self._settings.on_failure == "restore":
-            self._guard.restore(name)
-        else:
-            self._guard.remember()
+            self._guard.restore(name, self.attempt.task.id)
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task, done = self.attempt.task, [one.id for one in self.attempt.chain]
         before = self._file.text
-        self._file.edit(lambda text: tasks.with_done(text, done))
+        self._write(lambda text: tasks.with_done(text, done))
         ticked = self._file.text
-        failed = self._guard.commit(message(task.id, task.text, iteration.turn.said))
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said))
+        self.undo()  # a hook may be the agent's
         if failed:
-            self._file.edit(lambda text: before if text == ticked else _unticked(text, done))
+            self._write(lambda text: before if text == ticked else _unticked(text, done))
         return failed
 
-    @staticmethod
-    def _name(iteration: Iteration) -> str:
-        return time.strftime("%Y%m%d-%H%M%S-") + str(iteration.number)
+
+def name_of(iteration: Iteration) -> str:
+    """What refs of this iteration are called."""
+    return time.strftime("%Y%m%d-%H%M%S-") + str(iteration.number)
 
 
 def _unticked(text: bytes, ids: Sequence[str]) -> bytes:

@@ -1,10 +1,12 @@
 """The loop's world under --strict: what the agent proposes is undone, checked, ticked and committed by ralph."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from ralph import progress, records, strict
+from ralph import progress, records, strict, tasks
 from ralph.errors import RalphError
 from ralph.gates import Gates
+from ralph.governing import Governing
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.onlooker import Onlooker
 from ralph.process import Care
@@ -35,61 +37,86 @@ class StrictWorld(RealWorld):
             rehearsal=job.start.rehearsal,
         )
         self._onlooker: Onlooker | None = None
-        self._strict = strict.Strict(self._settings, file, self._guard, gates)
+        self._governing = Governing(job.start.plan, job.start.template, self._settings.prompts)
+        assert self._guard is not None
+        self._strict = strict.Strict(self._settings, file, state, guard=self._guard, gates=gates, mend=self._mend)
 
     def choose(self) -> Stop | None:
         """The task of the next iteration, or why there is none."""
+        self._commit_left_over()
         stop = self._strict.choose()
         if stop is None:
             self.run = replace(self.run, task=self._strict.attempt.task.id)
-            self._state.note_strict(strict=True)
+            self._state.note("task", self.run.task)
         return stop
+
+    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
+        """Checks what the agent proposes, and ticks and commits it or writes down why not."""
+        judged = self._strict.dispose(iteration, judged)
+        commits, _ = self._changes.look()
+        after = self.read()
+        if judged.passed and not after.open:
+            after = self.accept_done(Verification())
+        return replace(iteration, after=after, commits=commits if commits.count else iteration.commits), judged
+
+    def accept_done(self, verified: Verification | None) -> Progress:
+        """All tasks are done, and it is ralph who says so."""
+        self._commit_left_over()
+        self._file.edit(progress.declared_done)
+        self._changes.begin(anew=True)
+        return super().accept_done(verified)
+
+    def _commit_left_over(self) -> None:
+        done = {task.id for task in tasks.flat(tasks.read(self._file.text)) if task.done}
+        assert self._guard is not None
+        self._guard.commit_left_over(done.__contains__)
 
     def _of_task(self) -> dict[str, Value]:
         return self._strict.values()
+
+    def _begin(self, number: int, before: Progress, record: Path) -> None:
+        super()._begin(number, before, record)
+        self._governing.begin()
 
     def _audience(self) -> Audience:
         self._onlooker = Onlooker(super()._audience(), self._file.path)
         return self._onlooker
 
     def _undo(self) -> tuple[str, ...]:
-        """What is ralph's in the progress file is put back; what was done to it, which is written down."""
+        """What is ralph's is put back; what the agent did to it."""
+        person = self._onlooker is not None and self._onlooker.perhaps_a_person
+        who = " (perhaps yours: no tool of the agent ran just then)" if person else ""
+        what = self._put_right(f"while an agent works{who}")
+        return () if person else what
+
+    def _mend(self) -> None:
+        """The same after its checks, which are programs that it may have written."""
+        assert self._guard is not None
+        self._guard.settle_checks(self._name)
+        self._put_right("while a task is checked")
+
+    def _put_right(self, when: str) -> tuple[str, ...]:
         self.read()
         left = self._file.text
-        what = self._strict.undo()
-        if (undone := self._strict.undone) and undone.proposed:
+        undone = self._strict.undo()
+        if undone and undone.proposed:
             self._complain(f"{counted(undone.proposed, 'new task')} moved under ## Proposed")
         if undone and self._file.text != left:
             kept = self._state.keep(self._file.path.name, left)
-            person = self._onlooker is not None and self._onlooker.perhaps_a_person
-            who = " (perhaps yours: no tool of the agent ran just then)" if person else ""
-            for one in what:
-                self._complain(f"undone, since the tasks are ralph's while an agent works: {one}{who}")
+            for one in undone.what:
+                self._complain(f"undone, since the tasks are ralph's {when}: {one}")
             self._complain(f"{self._file.path.name} as it was left is {kept}")
             if undone.diff:
-                self._write_down(records.of_tampering(self._identity, what, undone.diff, kept))
-            what = () if person else what
-        self._state.note_strict(strict=False)
+                self._write_down(records.of_tampering(self._identity, undone.what, undone.diff, kept))
+        return (*(undone.what if undone else ()), *self._files_put_back())
+
+    def _files_put_back(self) -> list[str]:
+        changed = [(str(path), kept) for path, kept in self._governing.settle(self._state.keep)]
         if rewritten := self._tries.settle():
-            self._complain(f"{self._tries.path} was rewritten: put back; as it was left it is {rewritten}")
-            what = (*what, "the history file was rewritten")
-        return what
-
-    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
-        """Checks what the agent proposes, and ticks and commits it or writes down why not."""
-        before = iteration.commits
-        judged = self._strict.dispose(iteration, judged)
-        commits, _ = self._changes.look()
-        after = self.read()
-        if not judged.failed and not judged.ended and not after.open and after.tasks:
-            after = self.accept_done(Verification())
-        return replace(iteration, after=after, commits=commits if commits.count else before), judged
-
-    def accept_done(self, verified: Verification | None) -> Progress:
-        """All tasks are done, and it is ralph who says so."""
-        self._file.edit(progress.declared_done)
-        self._changes.begin(anew=True)
-        return super().accept_done(verified)
+            changed.append((str(self._tries.path), rewritten))
+        for name, kept in changed:
+            self._complain(f"{name} was changed: put back" + (f"; as it was left it is {kept}" if kept else ""))
+        return [f"{name} was changed" for name, _ in changed]
 
     def _run_check(self, command: str) -> CommandRun | None:
         """Runs a command that a criterion asks for, as the verify command is run."""

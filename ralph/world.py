@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ralph import agent, history, notices, progress, records, strict, tasks
+from ralph import agent, history, notices, progress, records
 from ralph.changes import Changes, PlanSettings
 from ralph.channels import Heartbeat, Outbox
 from ralph.clock import Pace
@@ -13,9 +14,8 @@ from ralph.display.screen import Screen
 from ralph.display.status_line import Status
 from ralph.display.view import View, ending
 from ralph.errors import RalphError
-from ralph.guard import Guard, Rules
 from ralph.journal import Journal
-from ralph.judge import Iteration, Judgement, Verification, over_budget
+from ralph.judge import Iteration, Judgement, Trespass, Verification, over_budget
 from ralph.process import Bounds, Care, Files, Program, follow, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
@@ -30,6 +30,9 @@ from ralph.verdict import Reason, Stop
 from ralph.verify import verify
 from ralph.waiting import Wait
 from ralph.words import counted, duration, moment
+
+if TYPE_CHECKING:
+    from ralph.guard import Guard
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -141,13 +144,14 @@ class RealWorld:
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
         self._view.told(prompt)
-        self._guard.begin()
+        if self._guard:
+            self._guard.begin()
         self._tries.begin()
         before = self._file.last  # a strict one was edited since
         turn = self._turn(self._files, budget_usd)
         self._remove_orphaned_locks("the agent")
-        trespass = self._guard.settle(f"{self._job.run_id}-{number}")
-        tampered = (*self._undo(), *trespass.tampered)
+        undone = self._undo()
+        trespass = self._guard.settle(self._name, self.run.task) if self._guard else Trespass()
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = self._file.edit(progress.without_verified)
@@ -162,7 +166,7 @@ class RealWorld:
             changed=changed,
             ended_s=self.elapsed_s(),
             task=self.run.task,
-            tampered=tampered,
+            tampered=(*undone, *trespass.tampered),
             outside=trespass.outside,
         )
 
@@ -178,12 +182,19 @@ class RealWorld:
         """What is wrong with the list of tasks, where it was planned for --strict; ids are given now."""
         if not self._settings.strict:
             return ""
+        from ralph import strict, tasks  # noqa: PLC0415 - only --strict gets here
+
         self._file.edit(tasks.with_ids)
         try:
             strict.check(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:
             return error.message
         return ""
+
+    @property
+    def _name(self) -> str:
+        """What refs of this iteration are called."""
+        return f"{self._job.run_id}-{self.run.iterations}"
 
     def _of_task(self) -> dict[str, Value]:
         """What the prompt says of the task that was chosen."""
@@ -197,7 +208,12 @@ class RealWorld:
         """What the agent did to the progress file that is undone."""
         return ()
 
-    def _guarded(self, own: Sequence[Path]) -> Guard:
+    def _guarded(self, own: Sequence[Path]) -> "Guard | None":
+        """Who watches over the working tree, where somebody shall."""
+        if not (self._job.start.strict or self._settings.only):
+            return None
+        from ralph.guard import Guard, Rules  # noqa: PLC0415 - 10 ms that only --strict and --only pay
+
         rules = Rules(
             only=self._settings.only,
             strict=self._job.start.strict,
@@ -423,7 +439,8 @@ class RealWorld:
     def close(self, stop: Stop) -> None:
         """The last line of the journal."""
         self._shorten()
-        self._guard.close()
+        if self._guard:
+            self._guard.close()
         self._status.does("sending the last notice")
         self.run = replace(self.run, took_s=self.elapsed_s())
         if self.run.began:

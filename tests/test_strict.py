@@ -460,7 +460,7 @@ class TestHistory:
         run = project.build("--strict", "--history", "history.jsonl")
         assert run.code == 0, run.text
         assert (project.root / "history.jsonl").read_text().startswith('{"requirement_id": "old"}\n{"timestamp"')
-        assert "was rewritten" in run.text
+        assert "history.jsonl was changed: put back" in run.text
 
 
 class TestJsonPlans:

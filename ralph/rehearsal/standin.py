@@ -1,8 +1,8 @@
 """The stand-in agent: does small, real work without a model, and reports it as the real one would.
 
-`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--only PATTERN] [--pace SECONDS]`, the prompt on
-standard input. Of that it needs only the signal that --strict asks for. Any plan will do: a task that it does not know
-becomes a note beside it.
+`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE [--no-commit] [--only PATTERN] [--pace SECONDS]`, the prompt
+on standard input. Of that it needs only the signal that --strict asks for. Any plan will do: a task that it does not
+know becomes a note beside it.
 """
 
 import argparse
