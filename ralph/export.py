@@ -25,6 +25,7 @@ class _Known:
     plan: Plan
     text: bytes
     """Empty when the plan itself is gone."""
+    gone: bool
     imported: Imported | None
     today: Sequence[Task]
 
@@ -37,15 +38,26 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     known = _known(plans.find(word, progress_file))
     made = _made(known, form).encode(errors="surrogateescape")
     if output is None or output == _STDOUT:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(made)
+        _print(made)
         return 0
     path = Path(output)
     try:
-        _write(known, path, made)
+        _write(known, path, made, form)
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}") from error
     return 0
+
+
+def _print(made: bytes) -> None:
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(made)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # who reads has enough
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it goes nowhere
+        raise RalphError(f"standard output: cannot be written: {error.strerror}", 1) from error
 
 
 def _known(plan: Plan) -> _Known:
@@ -54,11 +66,13 @@ def _known(plan: Plan) -> _Known:
     listed = _bytes(plan.progress_path)
     if listed is not None:
         _check_same_plan(plan, listed)
-        return _Known(plan=plan, text=text or b"", imported=imported, today=_today(plan, listed))
+        return _Known(plan=plan, text=text or b"", gone=text is None, imported=imported, today=_today(plan, listed))
     if imported is None:
         raise RalphError(f"{plan.name}: no tasks: there is no {plan.progress_path}, and the plan holds none in JSON")
     _say(f"there is no {plan.progress_path} yet: the statuses are those of {plan.path.name}")
-    return _Known(plan=plan, text=text or b"", imported=imported, today=tasks.read(_as_list(imported)))
+    return _Known(
+        plan=plan, text=text or b"", gone=text is None, imported=imported, today=tasks.read(_as_list(imported))
+    )
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -93,20 +107,33 @@ def _made(known: _Known, form: str | None) -> str:
     imported, name = known.imported, known.plan.name
     if imported is None and not known.today:
         raise RalphError(f"{known.plan.progress_path}: there is no task in its list")
+    if known.gone:
+        _say_what_is_lost(known, form)
     if imported is None or not _is_its_form(imported.kind, form):
         return convert(imported, known.today, Kind(form or "plan"), name)
     made = overlay(imported, known.today)
     if made.unsaid:
         names = ", ".join(made.unsaid)
         _say(f"{names}: blocked, for which {known.plan.path.name} has no word; stands there as not passing")
+    if made.new_word:
+        names = ", ".join(made.new_word)
+        _say(f'{names}: stands there as "blocked", which other programs that read a requirements.json may not know')
     return made.text
+
+
+def _say_what_is_lost(known: _Known, form: str | None) -> None:
+    """Raises RalphError where nobody asked for a form: the plan that is gone may have had another, and more in it."""
+    what = f"{known.plan.path} is gone"
+    if form is None:
+        raise RalphError(f"{what}, and with it what only it says; bring it back, or name a form with --format")
+    _say(f"{what}: this is made of the Task List alone")
 
 
 def _is_its_form(kind: Kind, form: str | None) -> bool:
     return form is None or form == kind.value or (form == "prd" and kind is Kind.STORIES)
 
 
-def _write(known: _Known, path: Path, made: bytes) -> None:
+def _write(known: _Known, path: Path, made: bytes, form: str | None) -> None:
     """Puts it there: in a plan in the place of what was read, elsewhere as a file. Never over the tasks themselves."""
     if _is_same(path, known.plan.progress_path):
         raise RalphError(f"{path}: is the progress file, which is the state; name another file")
@@ -115,7 +142,14 @@ def _write(known: _Known, path: Path, made: bytes) -> None:
         return
     imported = known.imported
     if imported is None:
+        if known.gone:
+            files.replace(path, made)
+            return
         raise RalphError(f"{path}: is the plan, and holds no tasks in JSON; name another file")
+    if not _is_its_form(imported.kind, form):
+        raise RalphError(
+            f"{path}: is the plan, and has another form than {form}; name another file, or leave --format out"
+        )
     new = known.text[: imported.start] + _indented(made, imported) + known.text[imported.end :]
     if new != known.text and not files.replace_unchanged(path, known.text, new):
         raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands; run it again")

@@ -11,10 +11,10 @@ from ralph.judge import Iteration, Verification
 from ralph.tasks import Task
 from ralph.turn import Outcome
 from ralph.verify import CommandRun
-from ralph.words import counted
+from ralph.words import named
 
-_TAIL = 400
-"""Characters of an output that the next try is told."""
+_LAST_LINES = 20
+"""Of an output, for the next try; what is too long for a line of the progress file loses its middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class Finding:
 
     @property
     def why(self) -> str:
-        """The reason, with the end of the output."""
-        tail = " / ".join(line.strip() for line in progress.harmless_output(self.output).splitlines() if line.strip())
-        return self.failed + (f": {tail[-_TAIL:]}" if tail else "")
+        """The reason, and on further lines the end of the output."""
+        lines = [line.strip() for line in progress.harmless_output(self.output).splitlines() if line.strip()]
+        return "\n".join([self.failed, *lines[-_LAST_LINES:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Gates:
         if failed:
             return Finding(failed=failed)
         if iteration.outside:
-            return Finding(failed=f"{counted(len(iteration.outside), 'file')} changed that --only does not allow")
+            return Finding(failed=f"{named(iteration.outside)} changed, which --only does not allow: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(unfinished=True)
         claim = heard(turn.said, token=self.token, task_id=chain[0].id)

@@ -13,9 +13,7 @@ from ralph.lock import working_tree
 from ralph.process import MARK
 from ralph.state import State
 from ralph.uncommitted import Uncommitted
-from ralph.words import counted
-
-_NAMED = 5
+from ralph.words import counted, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +87,7 @@ class Guard:
         done = worktree.commit(self._top, sorted(names | own), message, marked)
         if not done.failed and (more := git.committed(done.head, self._top) - names - own):
             worktree.head_back(self._before, f"{task}-with-more")
-            return f"a hook put more into the commit than the task changed: {_named(sorted(more))}"
+            return f"a hook put more into the commit than the task changed: {named(sorted(more))}"
         if not done.failed:
             self._uncommitted.forget(task)
         return done.failed
@@ -129,7 +127,7 @@ class Guard:
             moved = self._head_back(name)
             outside = self._outside()
         if outside:
-            self._say(f"{_named(outside)} changed, which --only does not allow: put back{self._put_back(outside)}")
+            self._say(f"{named(outside)} changed, which --only does not allow: put back{self._put_back(outside)}")
         if moved and moved.rewritten:
             tampered.append("history was rewritten")
         if moved and moved.kept_ref and not self._rules.strict:
@@ -175,8 +173,3 @@ class Guard:
         done = worktree.commit(self._top, names, git.message(moved.kept_ref, self._top))
         if done.failed:
             self._say(f"what may stay of the agent's commits stays uncommitted: {done.failed}")
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -35,6 +35,9 @@ class World(Protocol):
     def choose(self) -> Stop | None:
         """Strict: chooses the task of the next iteration; a Stop when none can be begun."""
 
+    def tidy(self) -> Progress:
+        """The same between two iterations; strict, with its tasks made ready to choose from."""
+
     def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """Renders the prompt, runs the agent once to its very end, and looks at what changed."""
 
@@ -78,7 +81,7 @@ class World(Protocol):
 def run(world: World, limits: Limits, tallies: Tallies) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     while True:
-        before, tallies = _checked(world, world.read(), tallies, limits)
+        before, tallies = _checked(world, world.tidy(), tallies, limits)
         if stop := world.interrupted() or verdict(before, tallies, limits, world.elapsed_s()) or _chosen(world, limits):
             break
         iteration = world.iterate(tallies.iterations + 1, before, budget_usd(before, tallies, limits))
@@ -101,7 +104,9 @@ def _checked(world: World, now: Progress, tallies: Tallies, limits: Limits) -> t
         return world.refuse_done(Judgement(refused=tuple(open_tasks(now)))), tallies
     if not _unchecked(now, limits) or world.interrupted():
         return now, tallies
-    verified = world.verify() if limits.verify else Verification()
+    if not limits.verify:
+        return world.accept_done(None), tallies
+    verified = world.verify()
     if verified is None:
         return now, tallies
     if not verified.failed:
@@ -131,7 +136,8 @@ def _settled(world: World, iteration: Iteration, judged: Judgement, limits: Limi
     if limits.once:
         planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
         after = world.stay_in_progress() if planned or (after.done and not before.done) else after
-        if planned and judged.ended and judged.ended.reason is Reason.ONCE and (wrong := world.planned_badly()):
+        wrong = world.planned_badly()
+        if wrong and judged.ended and judged.ended.reason is Reason.ONCE:
             judged = replace(judged, ended=Stop(Reason.ONCE_FAILED, wrong))
     elif after.done and not judged.refused and not limits.verify:
         after = world.accept_done(None)

@@ -157,7 +157,8 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
 
     before, left = state.before_death(), file.text
     if before:
-        file.edit(lambda text: tamper.undo(before, text).text)
+        planned = (death := state.died()) is not None and death.mode == "plan"
+        file.edit(lambda text: strict.planned(before, text) if planned else tamper.undo(before, text).text)
         if file.text != left:
             screen.complain(
                 f"ralph: what changed in the tasks of {file.path.name} since ralph was killed is undone, "

@@ -174,7 +174,7 @@ def next_move(stop: Stop, progress_file: str) -> str:
     if stop.reason is Reason.BLOCKED or stop.reason in OPENS:
         return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
     if stop.reason is Reason.STUCK:
-        return f"mend it, then change [!] to [ ] in {progress_file}"
+        return f"mend it, then change [!] to [ ] in {progress_file}" if " is blocked" in stop.why else ""
     if stop.reason is Reason.STOPPED:
         return f"take RALPH_STOP out of {progress_file}"
     return ""

@@ -73,7 +73,18 @@ def find(word: str, progress_file: str | None = None) -> Plan:
         raise RalphError(
             f"{word}: there is no such plan here, and no {progress_path}; ralph status lists what there is"
         )
+    if not path.is_file() and path.name == name and (named := _named_in(progress_path)):
+        path = named
     return Plan(name=name, path=path, progress_path=progress_path)
+
+
+def _named_in(progress_path: Path) -> Path | None:
+    """The plan that a progress file names, which may be gone; None when it names none."""
+    with contextlib.suppress(OSError, ValueError):
+        if said := progress.parse(_head(progress_path)).plan:
+            named, beside = Path(said), progress_path.parent / said
+            return beside if not named.exists() and beside.exists() else named
+    return None
 
 
 def here() -> list[Plan]:
@@ -94,12 +105,9 @@ def _names_its_file(plan: Path) -> bool:
 def of_progress_file(path: Path) -> Plan:
     """The plan that a progress file belongs to: the one it names, else the one of its own name."""
     name = path.name.removesuffix(_SUFFIX)
-    plan = path.with_name(f"{name}.md")
-    with contextlib.suppress(OSError, ValueError):
-        if named := progress.parse(_head(path)).plan:
-            plan = Path(named)
-            name = imports.name_of(plan)
-    return Plan(name=name, path=plan, progress_path=path)
+    if named := _named_in(path):
+        return Plan(name=imports.name_of(named), path=named, progress_path=path)
+    return Plan(name=name, path=path.with_name(f"{name}.md"), progress_path=path)
 
 
 def _head(path: Path) -> bytes:

@@ -199,13 +199,18 @@ def _show(start: Start) -> int:
 
 def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
-    if not start.strict or not start.progress_path.is_file():
+    if not start.strict:
         return {}
-    from ralph import strict, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import progress, strict, tasks  # noqa: PLC0415 - nothing else needs it so early
 
-    listed = tasks.read(tasks.with_ids(tasks.put_down(start.progress_path.read_bytes())))
-    task = tasks.select(listed)
-    return strict.values(task, listed, strict.token()) if task else {}
+    text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
+    if start.imported and not progress.parse(text).tasks:
+        text = progress.with_tasks(text, imports.lines(start.imported))
+    listed = tasks.read(strict.tidied(text))
+    if (task := tasks.select(listed)) is None:
+        stop = strict.stuck(text, start.progress_path.name)
+        raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
+    return strict.values(task, listed, strict.token())
 
 
 def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "Early | None":
@@ -251,7 +256,8 @@ class Early:
         if self.stop.reason is Reason.BLOCKED:
             return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"
         if self.stop.reason is Reason.STUCK:
-            return f"{self.start.name} is stuck: {self.stop.why}; mend it, then change [!] to [ ] in {path}"
+            move = f"mend it, then change [!] to [ ] in {path}" if " is blocked" in self.stop.why else f"edit {path}"
+            return f"{self.start.name} is stuck: {self.stop.why}; {move}"
         if self.stop.reason is Reason.LIMIT:
             return f"{self.start.name} goes no further: {self.stop.why}; allow it more to go on"
         return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"

@@ -20,6 +20,9 @@ from ralph.tasks import Task, tamper
 from ralph.turn import Outcome
 from ralph.verdict import Reason, Stop
 
+_TAIL = 200
+"""Characters of an output in the journal."""
+
 
 def token() -> str:
     """A session token, new for each run: whoever says it has read this run's prompt."""
@@ -42,6 +45,16 @@ def check(text: bytes, name: str, settings: Settings) -> None:
         raise RalphError("\n".join(f"{name}: {line}" for line in wrong))
 
 
+def planned(before: bytes, text: bytes) -> bytes:
+    """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
+    text = tasks.put_down(tasks.with_ids(text))
+    known = {(one.id, one.text) for one in tasks.flat(tasks.read(tasks.with_ids(before))) if one.mark == "x"}
+    for one in tasks.flat(tasks.read(text)):
+        if one.mark == "x" and (one.id, one.text) not in known:
+            text = tasks.with_mark(text, one.id, " ")
+    return text
+
+
 def tidied(text: bytes) -> bytes:
     """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
     text = tasks.with_ids(tasks.put_down(text))
@@ -49,14 +62,11 @@ def tidied(text: bytes) -> bytes:
 
 
 def stuck(text: bytes, name: str) -> Stop | None:
-    """Why none of its tasks can be begun; None when one can."""
-    listed = tasks.read(tasks.put_down(text))
-    if tasks.select(listed):
-        return None
+    """Why none of its tasks can be begun; None when one can, or when all are done."""
+    listed = tasks.read(tidied(text))
     if not listed:
         return Stop(Reason.STUCK, f"there is no task in {name}; write some, or let ralph PLAN plan --strict do it")
-    why = tasks.stuck(listed) or "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return Stop(Reason.STUCK, why)
+    return None if tasks.select(listed) or not (why := tasks.stuck(listed)) else Stop(Reason.STUCK, why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +111,12 @@ class Strict:
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         name = self._file.path.name
-        self._file.edit(tidied)
         check(self._file.text, name, self._settings)
         listed = tasks.read(self._file.text)
-        if stop := stuck(self._file.text, name):
-            return stop
         task = tasks.select(listed)
-        assert task is not None
+        if task is None:
+            all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+            return stuck(self._file.text, name) or Stop(Reason.STUCK, all_ticked)
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         text = self._file.text
         chain = tasks.chain(listed, task.id)
@@ -144,9 +153,8 @@ class Strict:
             return self._put_down(judged)
         if found.blocked:
             return self._block(judged, found, name_of(iteration))
-        failed = found.why or self._pass(iteration)
-        if failed:
-            return self._fail(judged, failed, name_of(iteration))
+        if why := found.why.strip() or self._pass(iteration):
+            return self._fail(judged, why, name_of(iteration))
         return replace(judged, moved=True, passed=True)
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
@@ -177,7 +185,9 @@ class Strict:
             return tasks.with_block(text, task.id, f"{tries} tries failed") if given_up else text
 
         self._write(written)
-        return replace(judged, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
+        reason, *output = why.split("\n")
+        said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
+        return replace(judged, failed=said, tried=True, given_up=given_up)
 
     def _let_go(self, name: str) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
@@ -211,7 +221,7 @@ def _unticked(text: bytes, ids: Sequence[str]) -> bytes:
 def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
     """What a prompt may say of this one of the tasks."""
     wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]
-    above = [one for one in tasks.flat(listed) if task in tasks.flat(one.subtasks)]
+    above = [one for one in tasks.flat(listed) if tasks.find(one.subtasks, task.id)]
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),

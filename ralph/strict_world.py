@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import progress, records, strict, tasks
+from ralph.criteria import Kind, parse
 from ralph.errors import RalphError
 from ralph.gates import Gates
 from ralph.governing import Governing
@@ -41,6 +42,12 @@ class StrictWorld(RealWorld):
         assert self._guard is not None
         self._strict = strict.Strict(self._settings, file, state, guard=self._guard, gates=gates, mend=self._mend)
 
+    def tidy(self) -> Progress:
+        """The progress file with an id for each task, and none in progress."""
+        self.read()
+        self._file.edit(strict.tidied)
+        return self.read()
+
     def choose(self) -> Stop | None:
         """The task of the next iteration, or why there is none."""
         self._commit_left_over()
@@ -56,7 +63,7 @@ class StrictWorld(RealWorld):
         commits, _ = self._changes.look()
         after = self.read()
         if judged.passed and not after.open:
-            after = self.accept_done(Verification())
+            after = self.accept_done(Verification() if self._is_checked() else None)
         return replace(iteration, after=after, commits=commits if commits.count else iteration.commits), judged
 
     def accept_done(self, verified: Verification | None) -> Progress:
@@ -65,6 +72,11 @@ class StrictWorld(RealWorld):
         self._file.edit(progress.declared_done)
         self._changes.begin(anew=True)
         return super().accept_done(verified)
+
+    def _is_checked(self) -> bool:
+        """Whether anything but the agent's word says that all is done."""
+        lines = (line for task in tasks.flat(tasks.read(self._file.text)) for line in task.criteria)
+        return bool(self._settings.verify) or any(parse(line).kind is not Kind.UNCHECKED for line in lines)
 
     def _commit_left_over(self) -> None:
         done = {task.id for task in tasks.flat(tasks.read(self._file.text)) if task.done}

@@ -1,6 +1,7 @@
 """How figures are written for people."""
 
 import time
+from collections.abc import Sequence
 
 
 def duration(seconds: float) -> str:
@@ -31,3 +32,9 @@ def counted(number: int, what: str) -> str:
 def usd(cost: float, *, at_least: bool = False) -> str:
     """`$0.41`, `≥ $0.41` for a lower bound."""
     return f"{'≥ ' if at_least else ''}${cost:.2f}"
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -170,6 +170,10 @@ class RealWorld:
             outside=trespass.outside,
         )
 
+    def tidy(self) -> Progress:
+        """The progress file as it is: the agent's list is its own."""
+        return self.read()
+
     def choose(self) -> Stop | None:
         """Nothing: the agent chooses."""
         return None
@@ -182,9 +186,12 @@ class RealWorld:
         """What is wrong with the list of tasks, where it was planned for --strict; ids are given now."""
         if not self._settings.strict:
             return ""
-        from ralph import strict, tasks  # noqa: PLC0415 - only --strict gets here
+        from ralph import strict  # noqa: PLC0415 - only --strict gets here
 
-        self._file.edit(tasks.with_ids)
+        ticked = self._file.last.ticked
+        now = self._file.edit(lambda text: strict.planned(self._text_before, text))
+        if ticked > now.ticked:
+            self._complain(f"planning ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
         try:
             strict.check(self._file.text, self._file.path.name, self._settings)
         except RalphError as error:

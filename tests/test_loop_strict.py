@@ -28,7 +28,7 @@ STORIES = [
         Fiction(B, stuck="x"),
         STRICT,
         Reason.DONE,
-        "verified",
+        "holds",
         id="a list that a person has ticked is done: ralph says so",
     ),
     pytest.param(

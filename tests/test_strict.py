@@ -151,6 +151,17 @@ class TestAFailedTry:
         project.build("--strict", "--max-iterations", "1")
         assert "NO SUCH THING" in listed(project)[2]
 
+    def test_tells_the_next_one_how_a_long_output_ended(self, project: Project, agent: Agent) -> None:
+        noisy = "seq -f 'test %g PASSED, with a rather long name' 1 90; echo E the endpoint says 500; exit 1"
+        wants(project, f"- [ ] one: The first\n  - verify: Run `{noisy}` - exits with code 0\n")
+        agent.story(tries(writes("one.txt", "1")), tries())
+        project.build("--strict", "--max-iterations", "2")
+        failed = next(line for line in listed(project) if "failed:" in line)
+        assert "exited with 1, not 0" in failed
+        assert "E the endpoint says 500" in failed
+        assert "E the endpoint says 500" in prompts(agent)[1]
+        assert "E the endpoint says 500" in project.journal()[0]["message"]
+
     def test_keeps_its_changes_and_they_are_in_the_commit_of_the_one_that_passes(
         self, project: Project, agent: Agent
     ) -> None:
@@ -268,6 +279,14 @@ class TestTheSignal:
 
 
 class TestBeforeMoneyIsSpent:
+    def test_a_dry_run_shows_the_prompt_of_the_first_task(self, project: Project) -> None:
+        assert project.build("--strict", "--dry-run").code == 4
+        wants(project, TWO + ONE)
+        run = project.build("--strict", "--dry-run")
+        assert run.code == 0, run.text
+        assert "Your task, one: The first" in run.stdout
+        assert TOKEN.search(run.stdout)
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
@@ -461,6 +480,48 @@ class TestHistory:
         assert run.code == 0, run.text
         assert (project.root / "history.jsonl").read_text().startswith('{"requirement_id": "old"}\n{"timestamp"')
         assert "history.jsonl was changed: put back" in run.text
+
+
+class TestPlanning:
+    def test_ticks_nothing(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [x] old: Done before\n" + ONE)
+        agent.story(step(ticks="all", adds="[x] no, a new one"))
+        run = project.plan("--strict")
+        assert run.code == 0, run.text
+        assert [line[:9] for line in listed(project) if line.startswith("- ")][-2:] == ["- [x] old", "- [ ] one"]
+        assert "planning ticks nothing" in run.text
+
+    def test_that_makes_a_circle_has_failed(self, project: Project, agent: Agent) -> None:
+        agent.story(step(adds="a: A\n  - after: b\n- [ ] b: B\n  - after: a"))
+        run = project.plan("--strict")
+        assert run.code == 1, run.text
+        assert "a, b wait for each other" in run.text
+
+
+class TestSubtasks:
+    TEXT = "- [ ] all: The whole\n  - verify: File `whole` exists\n  - [ ] a: A part\n  - [ ] b: Another part\n"
+    TICKED = TEXT.replace("[ ] a:", "[x] a:").replace("[ ] b:", "[x] b:")
+
+    def test_are_done_one_by_one_and_the_last_one_ticks_what_they_are_of(self, project: Project, agent: Agent) -> None:
+        wants(project, self.TEXT)
+        agent.story(tries(writes("a", "1")), tries(writes("b", "1")), tries(writes("whole", "1")))
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert tried(project) == [("a", True), ("b", False), ("b", True)]
+        assert [line.strip()[:5] for line in listed(project)] == ["- [x]", "- ver", "- [x]", "- [x]"]
+        assert "a part of all: The whole" in prompts(agent)[0]
+
+    def test_that_a_person_ticks_tick_it_too(self, project: Project, agent: Agent) -> None:
+        wants(project, self.TICKED + "- [ ] c: More\n")
+        agent.story(tries(writes("c", "1")))
+        assert project.build("--strict").code == 0
+        assert "- [x] all: The whole" in listed(project)
+
+    def test_that_are_all_ticked_are_enough_to_be_done(self, project: Project) -> None:
+        wants(project, self.TICKED)
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert "\nRALPH_DONE\n" in project.progress_text
 
 
 class TestJsonPlans:

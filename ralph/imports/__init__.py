@@ -4,6 +4,7 @@ Only the name is asked of every plan; the rest is loaded for those that hold JSO
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,30 @@ def lines(imported: "Imported") -> list[bytes]:
     from ralph.imports import listing  # noqa: PLC0415 - as above
 
     return listing.lines(imported.tasks)
+
+
+def missing(imported: "Imported", text: bytes) -> tuple[str, ...]:
+    """The ids of its open tasks that the progress file has not, whose bytes `text` is, in their order."""
+    from ralph import tasks  # noqa: PLC0415 - as above
+    from ralph.imports import matching, model  # noqa: PLC0415
+
+    listed = tasks.read(tasks.with_ids(text))
+    known = matching.match(imported.tasks, listed).today
+    return tuple(one.id for one in model.flat(imported.tasks) if not one.done and one.path not in known)
+
+
+def taken_over(imported: "Imported") -> str:
+    """What a start says that has made a Task List of it."""
+    from ralph.imports import saying  # noqa: PLC0415 - as above
+
+    return saying.taken_over(imported)
+
+
+def left_out(imported: "Imported", names: Sequence[str], progress_path: Path) -> str:
+    """What a start says of tasks that are `missing` in its progress file."""
+    from ralph.imports import saying  # noqa: PLC0415 - as above
+
+    return saying.left_out(imported, names, progress_path)
 
 
 def _is_json(path: Path) -> bool:

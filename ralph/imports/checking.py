@@ -115,9 +115,22 @@ class _Reading:
     def mark(self, node: Object, path: str) -> str:
         """What stands between the brackets: done, blocked, or to do."""
         passes, status = self.passes(node, path), self.status(node, path)
+        self.other_words(node, path)
         if forms.by_passes(self.form):
             return "x" if passes else "!" if status == "!" else status if passes is None and status else " "
         return status or ("x" if passes else " ")
+
+    def other_words(self, node: Object, path: str) -> None:
+        """Takes down what looks as if the task was done, in a word that no form has."""
+        member = self.given(node, "done", "completed", "complete")
+        if (
+            member
+            and isinstance(member.value, Word)
+            and member.value.value
+            and not self.given(node, "status", "passes")
+        ):
+            word = '"passes": true' if forms.by_passes(self.form) else '"status": "done"'
+            self.odd(member.value, f"{path}.{member.key.value}", f"does not say that it is done; write {word}")
 
     def passes(self, node: Object, path: str) -> bool | None:
         """Whether it says that the task holds; None when it says nothing."""

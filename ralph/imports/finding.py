@@ -21,6 +21,8 @@ _FORMS = (
     "write any other in markdown"
 )
 _NO_EXAMPLE = "a block that is only an example is begun with ```text"
+_NAMED = b"ralph"
+"""A block that begins with ```json ralph is a task list because it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class _Block:
     end: int
     line: int
     indent: str
+    named: bool = False
+    """Whether somebody wrote that it is a task list."""
 
 
 def of_json(name: str, data: bytes) -> Imported:
@@ -44,42 +48,44 @@ def of_json(name: str, data: bytes) -> Imported:
     except BrokenError as error:
         line, column = _place(text, error.at)
         raise RalphError(f"{name}:{line}:{column}: is no JSON: {error.what}") from error
-    found = _list_in(root)
-    if found is None:
-        raise RalphError(f"{name}: holds no task list; {_FORMS}")
-    list_name, items = found
-    if not isinstance(items, Array):
-        raise RalphError(f"{name}: {list_name}: must be a list, not {jsontext.kind(items)}")
     block = _Block(text=text, start=0, end=len(data), line=1, indent="")
-    return _imported(block, root, list_name, items, name)
+    return _imported(block, root, name)
 
 
 def of_markdown(name: str, data: bytes) -> Imported | None:
     """The task list that stands in it as a fenced block; None when none does."""
-    found = [block for block in _blocks(data) if _tells(block) and _stands_free(data, block)]
+    found = [block for block in _blocks(data) if (block.named or _tells(block)) and _stands_free(data, block)]
+    found = [block for block in found if block.named] or found
     if len(found) > 1:
         lines = ", ".join(str(block.line - 1) for block in found)
         raise RalphError(f"{name}: holds {len(found)} task lists in JSON, at lines {lines}; leave one; {_NO_EXAMPLE}")
     for block in found:
         try:
-            root = jsontext.read(block.text)
-        except BrokenError as error:
-            line, column = _place(block.text, error.at)
-            where = f"{name}:{block.line - 1 + line}:{column}"
-            raise RalphError(f"{where}: is no JSON: {error.what}; {_NO_EXAMPLE}") from error
-        list_name, items = _list_in(root) or ("", root)
-        assert isinstance(items, Array)
-        return _imported(block, root, list_name, items, name)
+            return _in_block(block, name)
+        except RalphError as error:
+            raise RalphError("\n".join(f"{line}; {_NO_EXAMPLE}" for line in error.message.splitlines())) from error
     return None
 
 
-def _imported(block: _Block, root: Node, list_name: str, items: Array, name: str) -> Imported:
+def _in_block(block: _Block, name: str) -> Imported:
+    try:
+        root = jsontext.read(block.text)
+    except BrokenError as error:
+        line, column = _place(block.text, error.at)
+        raise RalphError(f"{name}:{block.line - 1 + line}:{column}: is no JSON: {error.what}") from error
+    return _imported(block, root, name)
+
+
+def _imported(block: _Block, root: Node, name: str) -> Imported:
+    place = name if block.line == 1 else f"{name}:{block.line - 1}"
+    list_name, items = _the_list(root, place)
     kind = forms.kind_of(list_name, items)
     tasks, problems = checking.check(kind, list_name, items, root)
     if problems:
-        whole = block.line == 1
-        places = (name if whole else f"{name}:{block.line + block.text.count(chr(10), 0, one.at)}" for one in problems)
-        raise RalphError("\n".join(f"{at}: {one.path}: {one.what}" for at, one in zip(places, problems, strict=True)))
+        lines = (block.line + block.text.count("\n", 0, one.at) for one in problems)
+        raise RalphError(
+            "\n".join(f"{name}:{at}: {one.path}: {one.what}" for at, one in zip(lines, problems, strict=True))
+        )
     return Imported(
         kind=kind,
         tasks=tasks,
@@ -88,8 +94,23 @@ def _imported(block: _Block, root: Node, list_name: str, items: Array, name: str
         items=items,
         start=block.start,
         end=block.end,
+        place=place,
         indent=block.indent,
     )
+
+
+def _the_list(root: Node, place: str) -> tuple[str, Array]:
+    """The one list of tasks, and its name. Raises RalphError where there is none, or more than one."""
+    found = _list_in(root)
+    if found is None:
+        raise RalphError(f"{place}: holds no task list; {_FORMS}")
+    if len(both := _lists_in(root)) > 1:
+        names = ", ".join(name for name, _ in both)
+        raise RalphError(f"{place}: holds {len(both)} task lists: {names}; leave one")
+    name, items = found
+    if not isinstance(items, Array):
+        raise RalphError(f"{place}: {name}: must be a list, not {jsontext.kind(items)}")
+    return name, items
 
 
 def _list_in(root: Node) -> tuple[str, Node] | None:
@@ -103,6 +124,12 @@ def _list_in(root: Node) -> tuple[str, Node] | None:
     return (there[0].key.value, there[0].value) if there else None
 
 
+def _lists_in(root: Node) -> list[tuple[str, Node]]:
+    """All its lists that hold objects, as one of tasks does, by name."""
+    there = root.members if isinstance(root, Object) else ()
+    return [(one.key.value, one.value) for one in there if one.key.value in forms.LISTS and _has_objects(one.value)]
+
+
 def _has_objects(node: Node) -> bool:
     return isinstance(node, Array) and any(isinstance(item, Object) for item in node.items)
 
@@ -110,10 +137,11 @@ def _has_objects(node: Node) -> bool:
 def _tells(block: _Block) -> bool:
     """Whether it can be nothing but one of the task lists, or one that is broken."""
     try:
-        found = _list_in(jsontext.read(block.text))
+        root = jsontext.read(block.text)
     except BrokenError:
         return forms.nearly_tells(block.text)
-    return found is not None and isinstance(found[1], Array) and forms.tells(found[0], found[1])
+    lists = [("", root)] if isinstance(root, Array) else _lists_in(root)
+    return any(isinstance(items, Array) and forms.tells(name, items) for name, items in lists)
 
 
 def _blocks(data: bytes) -> Iterator[_Block]:
@@ -131,6 +159,7 @@ def _blocks(data: bytes) -> Iterator[_Block]:
                     end=closing.start(),
                     line=data.count(b"\n", 0, opening.end()) + 1,
                     indent=re.sub(r"\S", " ", before.decode("ascii")),
+                    named=info.split()[:1] == [_NAMED],
                 )
                 break
 

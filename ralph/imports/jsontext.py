@@ -7,6 +7,7 @@ from dataclasses import dataclass
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None}
+_WORD = re.compile(r"\w{1,20}")
 _DEEPEST = 100
 _STRING = json.JSONDecoder()
 
@@ -174,4 +175,8 @@ def _next(text: str, at: int, close: str) -> int:
 def _odd(text: str, at: int, wanted: str) -> str:
     if text[at : at + 2] in {"//", "/*"}:
         return "JSON has no comments"
-    return f"expected {wanted}" if at < len(text) else f"the file ends where {wanted} is expected"
+    if at >= len(text):
+        return f"the file ends where {wanted} is expected"
+    found = _WORD.match(text, at)
+    said = found[0] if found else text[at]
+    return f"expected {wanted}" + (f", not {said}" if said.isprintable() else "")

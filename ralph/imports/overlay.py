@@ -21,6 +21,8 @@ class Overlaid:
     text: str
     unsaid: tuple[str, ...]
     """The ids of blocked tasks for which the file has no word; they stand there as not done."""
+    new_word: tuple[str, ...]
+    """The ids of blocked tasks that are said with a word which the form does not know."""
 
 
 def overlay(imported: Imported, today: Sequence[Task]) -> Overlaid:
@@ -31,7 +33,14 @@ def overlay(imported: Imported, today: Sequence[Task]) -> Overlaid:
     both = [(one, matched.today[one.path]) for one in flat(imported.tasks) if one.path in matched.today]
     unsaid = [now.id for one, now in both if not _lay(surgery, imported.kind, one, now, words)]
     _append(surgery, imported, matched)
-    return Overlaid(text=surgery.made(), unsaid=tuple(unsaid))
+    return Overlaid(text=surgery.made(), unsaid=tuple(unsaid), new_word=tuple(_in_a_new_word(imported, both, words)))
+
+
+def _in_a_new_word(
+    imported: Imported, both: Sequence[tuple[ImportedTask, Task]], words: Mapping[str, str]
+) -> Iterator[str]:
+    if imported.kind is Kind.REQUIREMENTS and "!" not in words:
+        yield from (now.id for _, now in both if state_of(now) == "!")
 
 
 def _words(imported: Imported) -> dict[str, str]:
@@ -64,7 +73,8 @@ def _lay(surgery: Surgery, kind: Kind, one: ImportedTask, now: Task, words: Mapp
 
 def _has_changed(kind: Kind, one: ImportedTask, state: str) -> bool:
     """Whether it stands otherwise than the file says; only a plan has a word for what is in progress."""
-    was = "x" if one.done else one.mark
+    says_itself = one.node.get("passes", "status") is not None  # else it stands as its subtasks do
+    was = "x" if one.done and not says_itself else one.mark
     if state == "~" and was == " ":
         return kind is Kind.PLAN and not forms.is_in_progress(one.node)
     return was != state

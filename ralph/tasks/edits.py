@@ -12,7 +12,7 @@ Change = tuple[int, int, bytes]
 """What to put in place of `text[start:end]`."""
 
 _FAILURES_KEPT = 3
-_LONGEST_WHY = 400
+_LONGEST_WHY = 600
 _MARKER = re.compile(rb"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\]]\][ \t]+)?")
 _GOES_ON = re.compile(rb"[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]")
 """An indented line that begins no item and no fence: it goes on with the item above."""

@@ -73,14 +73,20 @@ def _head(there: Repository) -> str:
 
 def _to_commit(there: Repository, names: set[str]) -> tuple[set[str], set[str]]:
     """Those of the names that a commit would change something of, and the new ones that git does not know yet."""
-    base = _head(there) or there.ask("hash-object", "-t", "tree", "/dev/null")
-    differing = there.run("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z", base)
-    changed = names & {os.fsdecode(name) for name in differing.split(b"\0") if name}
-    known = {os.fsdecode(name) for name in there.run("ls-files", "-z").split(b"\0") if name}
-    unknown = {
-        name for name in names - known if os.path.lexists(there.root / name) and not _is_folder(there.root / name)
-    }
+    changed = names & _differing(there)
+    rest = {name for name in names - changed if os.path.lexists(there.root / name)}
+    known = os.fsdecode(there.run("ls-files", "-z")).split("\0") if rest else ()
+    unknown = {name for name in rest.difference(known) if not _is_folder(there.root / name)}
     return changed, unknown - _ignored(there, unknown) if unknown else set()
+
+
+def _differing(there: Repository) -> set[str]:
+    """The tracked files that are not as HEAD has them, or not there."""
+    asked = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z"]
+    done = there.call(*asked, "HEAD", "--")
+    if done.code:  # before the first commit
+        return set(os.fsdecode(there.run(*asked, there.ask("hash-object", "-t", "tree", "/dev/null"))).split("\0"))
+    return set(os.fsdecode(done.stdout).split("\0"))
 
 
 def _ignored(there: Repository, names: set[str]) -> set[str]:
@@ -107,9 +113,11 @@ def _why(done: Finished) -> str:
 
 def _jj_project(top: Path) -> Path | None:
     """The top of the jj workspace, unless a git repository within it is nearer."""
-    root, there = jj_root(top), repository(top)
-    within = there is not None and root is not None and there.root.resolve() != root.resolve()
-    return None if within and there and root and there.root.resolve().is_relative_to(root.resolve()) else root
+    if (root := jj_root(top)) is None:
+        return None
+    there = repository(top)
+    nearer = there is not None and root.resolve() in there.root.resolve().parents
+    return None if nearer else root
 
 
 def check_can_commit(top: Path) -> None:

@@ -50,14 +50,15 @@ class Moved:
 
 def read(repository: Repository) -> Head:
     """Where it is now."""
-    commit, ref = _where(repository)
-    refs = repository.call("for-each-ref", "--format=%(objectname)")
+    printed = repository.call("for-each-ref", "--format=%(objectname) %(HEAD) %(refname)").stdout
+    refs = [line.split(" ", 2) for line in os.fsdecode(printed).splitlines()]
+    commit, ref = next(((oid, name) for oid, here, name in refs if here == "*"), None) or _where(repository)
     path = repository.git_dir / "HEAD"
     return Head(
         ref=ref,
         commit=commit,
         raw=path.read_bytes() if path.is_file() else b"",
-        tips=frozenset(refs.stdout.decode().split()),
+        tips=frozenset(oid for oid, *_ in refs),
         begun=frozenset(unfinished.begun(repository)),
     )
 
@@ -102,7 +103,9 @@ def head_back(snapshot: "Snapshot", ref_name: str) -> Moved | None:
     mend(snapshot)
     by_jj = jj.back(snapshot.jj, ref_name)
     commit, ref = _where(repository)
-    tip = repository.ask("rev-parse", "--verify", "--quiet", was.ref) if was.ref else was.commit
+    tip = was.commit
+    if was.ref:
+        tip = commit if ref == was.ref else repository.ask("rev-parse", "--verify", "--quiet", was.ref)
     begun = set(unfinished.begun(repository)) - was.begun
     if (ref, commit, tip) == (was.ref, was.commit, was.commit) and not begun:
         return None if by_jj is None else Moved(kept_ref=by_jj.kept, commits=by_jj.commits, rewritten=False)
@@ -120,6 +123,8 @@ def head_back(snapshot: "Snapshot", ref_name: str) -> Moved | None:
 def mend(snapshot: "Snapshot") -> None:
     """Gives the repository a HEAD that git can read: without one it is none."""
     path = snapshot.repository.git_dir / "HEAD"
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == snapshot.head.raw:
+        return
     if snapshot.head.raw and not snapshot.repository.ask("rev-parse", "--git-dir"):
         if path.is_symlink():
             path.unlink()

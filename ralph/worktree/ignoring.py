@@ -91,7 +91,7 @@ def _asked(before: Ignoring, names: Collection[str], folder: Path) -> set[str]:
     _written(persons, before.persons)
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
-    call(["git", "init", "--quiet", "--bare", "--template=", str(git_dir)], timeout_s=60, env=env)
+    _bare(git_dir)
     _written(git_dir / "info" / "exclude", before.own)
     env |= {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(tree)}
     # it takes no --literal-pathspecs; behind ./ every name is one
@@ -99,6 +99,13 @@ def _asked(before: Ignoring, names: Collection[str], folder: Path) -> set[str]:
     argv = ["git", "-c", f"core.excludesFile={persons}", "check-ignore", "--no-index"]
     done = call([*argv, "-z", "--stdin"], timeout_s=300, env=env, cwd=str(tree), stdin=asked)
     return {os.fsdecode(name.removeprefix(b"./")) for name in done.stdout.split(b"\0") if name}
+
+
+def _bare(git_dir: Path) -> None:
+    """What git takes for a repository; `git init` takes as long as the question."""
+    for name in ("objects", "refs"):
+        (git_dir / name).mkdir(parents=True)
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
 
 
 def _written(path: Path, text: bytes) -> None:
