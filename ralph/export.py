@@ -150,16 +150,9 @@ def _write(known: _Known, path: Path, made: bytes, form: str | None) -> None:
         raise RalphError(
             f"{path}: is the plan, and has another form than {form}; name another file, or leave --format out"
         )
-    new = known.text[: imported.start] + _indented(made, imported) + known.text[imported.end :]
+    new = known.text[: imported.start] + made + known.text[imported.end :]
     if new != known.text and not files.replace_unchanged(path, known.text, new):
         raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands; run it again")
-
-
-def _indented(made: bytes, imported: Imported) -> bytes:
-    """A new text within a list is indented as the block that it takes the place of."""
-    if not imported.indent or made.startswith(imported.indent.encode()):
-        return made
-    return b"".join(imported.indent.encode() + line for line in made.splitlines(keepends=True))
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -25,8 +25,8 @@ class Finding:
     output: str = ""
     blocked: str = ""
     """The agent says that the task cannot go on without a person, and why."""
-    unfinished: bool = False
-    """It was cut short after it had done something: no try, the next iteration goes on with it."""
+    unfinished: str = ""
+    """How it was cut short after it had done something: no try, the next iteration goes on with it."""
 
     @property
     def why(self) -> str:
@@ -57,8 +57,10 @@ class Gates:
             return Finding(failed=failed)
         if iteration.outside:
             return Finding(failed=f"{named(iteration.outside)} changed, which --only does not allow: put back")
+        if turn.outcome is Outcome.CONTEXT_FULL:
+            return Finding(unfinished=turn.why)
         if turn.outcome is not Outcome.OK:
-            return Finding(unfinished=True)
+            return Finding(failed=turn.why)
         claim = heard(turn.said, token=self.token, task_id=chain[0].id)
         if not claim.done:
             return Finding(failed=claim.rejected, blocked=claim.blocked)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ralph import directives, envfile, files, prompt
 from ralph.errors import RalphError
-from ralph.settings import BY_VARIABLE, Given, Settings, Source, resolve
+from ralph.settings import ALIASES, BY_VARIABLE, Given, Settings, Source, resolve
 
 _PROJECT_FILE = Path(".ralph.env")
 
@@ -18,7 +18,7 @@ def home_file() -> Path:
 
 def in_environment() -> list[Given]:
     """What the environment says."""
-    names = [name for name in os.environ if name in BY_VARIABLE]
+    names = [name for name in os.environ if name in BY_VARIABLE or name in ALIASES]
     return [Given(variable=n, text=os.environ[n], source=Source.ENVIRONMENT, where="environment") for n in names]
 
 

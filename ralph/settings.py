@@ -208,7 +208,7 @@ TABLE = (
         metavar="COMMAND",
         default="none",
         parse=values.some,
-        meaning="shell command that must pass before RALPH_DONE counts",
+        meaning="shell command that must pass before RALPH_DONE counts; with --strict, before each task does",
     ),
     Setting(
         name="verify-timeout",
@@ -282,7 +282,8 @@ TABLE = (
         default="none",
         parse=values.path,
         sources=Source.BEFORE_TEMPLATE,
-        meaning="a JSONL file to which each try is appended: timestamp, requirement_id, success, message",
+        meaning="a JSONL file to which each try is appended, and which the agent reads: timestamp, requirement_id, "
+        "success, message",
     ),
     Setting(
         name="notify-frequency",
@@ -314,7 +315,7 @@ TABLE = (
         default="true",
         value=True,
         parse=values.truth,
-        meaning="whether the agent commits after each task",
+        meaning="whether the agent commits after each task; with --strict ralph does",
     ),
     Setting(
         name="agent",
@@ -335,7 +336,7 @@ TABLE = (
         default="the agent's own",
         words=values.EFFORTS,
         parse=values.effort,
-        meaning="how hard claude thinks: none, low, medium (or med), high, xhigh, max",
+        meaning="how hard claude thinks: none (not at all), low, medium (or med), high, xhigh, max",
     ),
     Setting(
         name="max-turns",
@@ -371,6 +372,8 @@ TABLE = (
     ),
 )
 BY_VARIABLE = {setting.variable: setting for setting in TABLE}
+ALIASES = {"RALPH_" + setting.alias.upper(): setting for setting in TABLE if setting.alias}
+"""Names that no variable has, though an option has."""
 ON_COMMAND_LINE = tuple(setting for setting in TABLE if Source.COMMAND_LINE in setting.sources)
 
 
@@ -430,8 +433,11 @@ def _conflicts(settings: Settings) -> list[str]:
 
 def _malformed(one: Given, allowed: str) -> str:
     joint = " " if allowed.startswith("is ") else ": "
-    name = "" if one.source is Source.COMMAND_LINE else f"{one.variable}: "
-    return f'{one.where}: {name}"{one.text.strip()}"{joint}{allowed}'
+    where = f"{one.where}: {one.variable}"
+    if one.source is Source.COMMAND_LINE:
+        alias = BY_VARIABLE[one.variable].alias
+        where = one.where + (f" (or --{alias})" if alias else "")
+    return f'{where}: "{one.text.strip()}"{joint}{allowed}'
 
 
 def _unknown(one: Given, also_known: Sequence[str]) -> list[str]:
@@ -439,12 +445,13 @@ def _unknown(one: Given, also_known: Sequence[str]) -> list[str]:
         if one.source in Source.PRIVATE:
             return []
         return [f"{one.where}: {one.variable} belongs in ~/.ralph.env, where the agent does not write"]
-    if one.source is Source.ENVIRONMENT:
+    if one.source is Source.ENVIRONMENT and one.variable not in ALIASES:
         return []
     import difflib  # noqa: PLC0415 - only a typing mistake needs it
 
-    near = difflib.get_close_matches(one.variable, [*BY_VARIABLE, *also_known], n=1)
-    return [f"{one.where}: {one.variable} is no setting" + (f"; did you mean {near[0]}?" if near else "")]
+    near = difflib.get_close_matches(one.variable, [*BY_VARIABLE, *ALIASES, *also_known], n=1)
+    meant = (ALIASES[name].variable if name in ALIASES else name for name in near)
+    return [f"{one.where}: {one.variable} is no setting" + "".join(f"; did you mean {name}?" for name in meant)]
 
 
 def _elsewhere(setting: Setting) -> str:

@@ -101,6 +101,8 @@ class Strict:
         self._settings, self._file, self._state = settings, file, state
         self._guard, self._gates, self._mend = guard, gates, mend
         self._attempt: Attempt | None = None
+        self._unfinished = 0
+        """Tries in a row that were cut short."""
 
     @property
     def attempt(self) -> Attempt:
@@ -143,18 +145,20 @@ class Strict:
 
     def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
+        name = name_of(iteration)
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
-            return self._put_down(judged)
+            return self._put_down(judged, name)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
         self._mend()
         if found is None:
-            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")))
-        if found.unfinished:
-            return self._put_down(judged)
+            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")), name)
+        self._unfinished = self._unfinished + 1 if found.unfinished else 0
+        if found.unfinished and not self._is_too_often():
+            return self._put_down(judged, name)
         if found.blocked:
-            return self._block(judged, found, name_of(iteration))
-        if why := found.why.strip() or self._pass(iteration):
-            return self._fail(judged, why, name_of(iteration))
+            return self._block(judged, found, name)
+        if why := found.why.strip() or found.unfinished or self._pass(iteration):
+            return self._fail(judged, why, name)
         return replace(judged, moved=True, passed=True)
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
@@ -164,7 +168,14 @@ class Strict:
         text = self._file.text
         self._attempt = replace(self.attempt, text=text, print=tamper.fingerprint(text))
 
-    def _put_down(self, judged: Judgement) -> Judgement:
+    def _is_too_often(self) -> bool:
+        """Whether cut short so many times in a row is a failed try; each starts anew where nothing is kept."""
+        most = self._settings.max_stalls
+        return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
+
+    def _put_down(self, judged: Judgement, name: str) -> Judgement:
+        if judged.ended is None:
+            self._let_go(name)
         self._write(tasks.put_down)
         return judged
 

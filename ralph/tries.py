@@ -1,6 +1,8 @@
 """A person's own history of tries: a JSONL file to which ralph appends, and from which the agent may learn."""
 
 import contextlib
+import errno
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,19 +24,29 @@ class Tries:
 
     def settle(self) -> Path | None:
         """What an iteration rewrote is put back; where it is kept as it was left, None when nothing was rewritten."""
+        if self.path is None:
+            return None
         now = self._read()
-        if self.path is None or now.startswith(self._before):
+        if now.startswith(self._before) and not self._is_something_else():
             return None
         kept = self._state.keep(self.path.name, now)
+        if self._is_something_else():
+            kept.unlink()
+            shutil.move(self.path, kept)
         files.replace(self.path, self._before)
         return kept
+
+    def _is_something_else(self) -> bool:
+        return self.path is not None and self.path.exists() and not self.path.is_file()
 
     def add(self, record: Mapping[str, object]) -> None:
         """Appends a line. Raises OSError when it cannot be."""
         if self.path is not None:
+            if self._is_something_else():
+                raise OSError(errno.EINVAL, "is no file")
             Journal(self.path, mode=0o666).append(record)
 
     def _read(self) -> bytes:
         with contextlib.suppress(OSError):
-            return b"" if self.path is None else self.path.read_bytes()
+            return self.path.read_bytes() if self.path and self.path.is_file() else b""  # a named pipe would block
         return b""

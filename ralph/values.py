@@ -108,7 +108,9 @@ def one_of(*words: str) -> Callable[[str], str]:
 def effort(text: str) -> str:
     """How hard claude thinks."""
     # The real agent takes any other word without complaint and ignores it.
-    return "medium" if text.lower() == "med" else one_of(*EFFORTS)(text)
+    if text.lower() in ("med", *EFFORTS):
+        return "medium" if text.lower() == "med" else text.lower()
+    raise ValueError("write none, low, medium (or med), high, xhigh or max")
 
 
 EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")

@@ -7,7 +7,23 @@ from typing import ClassVar
 
 import pytest
 from ralph_driver import Project, eventually
-from stories import Agent, commits, edits, fails, hangs, marks, runs, signal, step, ticks, tries, writes
+from stories import (
+    Agent,
+    commits,
+    edits,
+    error_result,
+    fails,
+    hangs,
+    init,
+    marks,
+    raw,
+    runs,
+    signal,
+    step,
+    ticks,
+    tries,
+    writes,
+)
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
 
@@ -249,6 +265,24 @@ class TestAFailedTry:
         assert tried(project) == [("one", False), ("three", True)]
 
 
+class TestATryThatWasCutShort:
+    def test_by_its_turns_has_failed_though_it_did_something(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
+        agent.story(cut, cut, cut)
+        run = project.build("--strict")
+        assert run.code == 4, run.text
+        assert tried(project) == [("one", False)] * 3
+        assert "- [!] one: The first" in listed(project)
+
+    def test_leaves_nothing_for_the_next_one_where_a_failure_is_restored(self, project: Project, agent: Agent) -> None:
+        wants(project, ONE)
+        cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
+        agent.story(cut, fails(), tries(writes("one.txt", "1")))
+        assert project.build("--strict", "--on-failure", "restore").code == 0
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
+
+
 class TestTheSignal:
     @pytest.mark.parametrize(
         "said",
@@ -328,9 +362,10 @@ class TestBeforeMoneyIsSpent:
     def test_no_task_at_all_needs_a_person(self, project: Project, agent: Agent) -> None:
         wants(project, "")
         agent.story()
-        run = project.build("--strict")
+        run = project.ralph_tty("feature.md", "build", "--strict")
         assert run.code == 4, run.text
-        assert "no task" in run.text
+        assert "feature is stuck: there is no task in feature_PROGRESS.md; write some" in run.stdout
+        assert (project.build("--strict").code, project.build("--strict").text) == (4, "")
 
     def test_what_waits_for_what_is_said(self, project: Project, agent: Agent) -> None:
         wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
@@ -471,6 +506,14 @@ class TestHistory:
         assert (passed["success"], passed["message"]) == (True, "Made one.txt.")
         assert str(project.root / "history.jsonl") in prompts(agent)[0]
         assert "history.jsonl" not in project.git("show", "--format=", "--name-only", "HEAD")
+
+    @pytest.mark.parametrize("what", ["rm h; mkdir h", "rm h; mkfifo h", "rm h"])
+    def test_comes_back_whatever_became_of_it(self, project: Project, agent: Agent, what: str) -> None:
+        wants(project, ONE)
+        (project.root / "h").write_text('{"requirement_id": "old"}\n')
+        agent.story(tries(runs(what), writes("one.txt", "1")))
+        assert project.build("--strict", "--history", "h").code == 0
+        assert (project.root / "h").read_text().startswith('{"requirement_id": "old"}\n{"timestamp"')
 
     def test_keeps_the_lines_that_an_agent_rewrites(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)

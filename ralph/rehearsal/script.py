@@ -11,6 +11,7 @@ from ralph.rehearsal.stage import Stage
 from ralph.settings import TABLE, Given, Settings, Source
 from ralph.start import Asked, Start
 from ralph.state import State
+from ralph.verdict import Reason
 
 _MANY = 20
 """From so many tasks on there are fewer progress notices, so as not to flood a channel within a minute."""
@@ -80,6 +81,8 @@ def read(asked: Asked) -> Script:
     text = found.progress_path.read_bytes() if found.progress_path.is_file() else b""
     now = progress.parse(text)
     early = start.ends_at_once(found, now, State(found.name, found.progress_path), text)
+    if early and early.stop.reason is Reason.STUCK and not now.tasks:
+        early = None  # it is planned first
     scenes = [Scene(asked=asked, start=found)]
     if not (found.settings.once or now.tasks or now.done or early):
         planning = replace(asked, mode="plan")
