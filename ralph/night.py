@@ -165,7 +165,7 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
                 f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
             )
         _take_over(state)
-    strict.check(file.text, file.path.name, start.settings)
+    strict.check(strict.tidied(file.text), file.path.name, start.settings)
 
 
 def _take_over(state: State) -> None:

@@ -206,7 +206,7 @@ def _of_task(start: Start) -> dict[str, Value]:
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
         text = progress.with_tasks(text, imports.lines(start.imported))
-    strict.check(text, start.progress_path.name, start.settings)
+    strict.check(strict.tidied(text), start.progress_path.name, start.settings)
     listed = tasks.read(strict.tidied(text))
     if (task := tasks.select(listed)) is None:
         stop = strict.stuck(text, start.progress_path.name)
@@ -237,7 +237,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Ear
     if stop is None and start.strict and not ready and state.died() is None:
         from ralph import strict  # noqa: PLC0415 - other starts need not load it
 
-        strict.check(text, start.progress_path.name, start.settings)
+        strict.check(strict.tidied(text), start.progress_path.name, start.settings)
         stop = strict.stuck(text, start.progress_path.name)
     return None if stop is None else Early(start, now, stop)
 
