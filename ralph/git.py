@@ -173,10 +173,9 @@ def committed(commit: str, top: Path) -> set[str]:
     return {name.decode(errors="surrogateescape") for name in (_git(*asked, cwd=top) or b"").split(b"\0") if name}
 
 
-def changed_between(since: float, until: float, top: Path) -> list[str]:
-    """The files beyond the last commit that were changed between these times since 1970."""
-    now = tree(top)
-    return [name for name in (now.files if now else ()) if since <= _touched_at(top / name) <= until]
+def parent(commit: str, top: Path) -> str:
+    """The commit before this one; empty when it is the first."""
+    return (_git("rev-parse", "--verify", "--quiet", f"{commit}^", cwd=top) or b"").decode().strip()
 
 
 def message(commit: str, top: Path) -> str:
@@ -201,11 +200,11 @@ def locks_since(began: float) -> list[Path]:
     return [lock for lock in locks(index_lock()) if _changed_at(lock) >= began]
 
 
-def _touched_at(path: Path) -> float:
-    """What nobody can set back."""
+def touched_at(path: Path) -> float | None:
+    """When it was changed last, in a way that nobody can set back; None when it is gone."""
     with contextlib.suppress(OSError):
         return path.lstat().st_ctime
-    return float("-inf")
+    return None
 
 
 def _changed_at(path: Path) -> float:

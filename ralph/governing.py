@@ -1,6 +1,8 @@
 """The files that decide how ralph works, which no strict iteration may change: the plan, the settings, the prompts."""
 
 import contextlib
+import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,11 +18,12 @@ class Governing:
     def __init__(self, plan: Path, template: Path, prompts: Path | None) -> None:
         self._fixed = [plan, template, _SETTINGS]
         self._folders = [_FOLDER, *([prompts] if prompts else [])]
-        self._before: dict[Path, bytes] = {}
+        self._before: dict[Path, tuple[bytes, str]] = {}
+        """What each says, and where it really is."""
 
     def begin(self) -> None:
         """An iteration begins."""
-        self._before = {path: data for path in self._all() if (data := _read(path)) is not None}
+        self._before = {path: now for path in self._all() if (now := _read(path)) is not None}
 
     def settle(self, keep: Callable[[str, bytes], Path]) -> list[tuple[Path, Path | None]]:
         """Puts back what is not as it was; each with where it is kept as it was left, None where it was gone."""
@@ -28,11 +31,12 @@ class Governing:
         for path in dict.fromkeys([*self._before, *self._all()]):
             now = _read(path)
             if now != (was := self._before.get(path)):
-                found.append((path, None if now is None else keep(path.name, now)))
-                if was is None:
-                    path.unlink()
-                else:
-                    _write(path, was)
+                found.append((path, None if now is None else keep(path.name, now[0])))
+                if now is None or was is None or now[1] != was[1]:
+                    _make_room(path, keep)
+                if was is not None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    files.replace(path, was[0])
         return found
 
     def _all(self) -> Iterable[Path]:
@@ -41,16 +45,16 @@ class Governing:
             yield from sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path) -> tuple[bytes, str] | None:
     """None where there is no file; a link is what it leads to."""
     with contextlib.suppress(OSError):
-        return path.read_bytes() if path.is_file() else None
+        return (path.read_bytes(), os.path.realpath(path)) if path.is_file() else None
     return None
 
 
-def _write(path: Path, data: bytes) -> None:
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        aside = path.with_name(f"{path.name}.put-aside-by-ralph")
-        path.rename(aside)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace(path, data)
+def _make_room(path: Path, keep: Callable[[str, bytes], Path]) -> None:
+    """Moves away what was put where nothing was, or in a file's place."""
+    if os.path.lexists(path):
+        aside = keep(path.name, b"")
+        aside.unlink()
+        shutil.move(path, aside)

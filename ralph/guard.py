@@ -1,6 +1,8 @@
 """The working tree around an iteration: what may change in it, what is put back, and what ralph commits."""
 
+import contextlib
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,10 +12,13 @@ from ralph import git, worktree
 from ralph.errors import RalphError
 from ralph.judge import Trespass
 from ralph.lock import working_tree
-from ralph.process import MARK
 from ralph.state import State
 from ralph.uncommitted import Uncommitted
 from ralph.words import counted, named
+
+_SNAPSHOT = "snapshot"
+_MOVES = ".git/logs/HEAD"
+"""To which git appends whenever HEAD or its branch moves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +48,15 @@ class Guard:
         self._changed: tuple[str, ...] = ()
         """By the agent; what its checks leave in the tree is not meant to be committed."""
         self._uncommitted = Uncommitted(state)
+        self._of_death: tuple[float, float] | None = None
+        """When an iteration began that died, and when it was over."""
 
     def begin(self) -> None:
         """An iteration begins: how everything is now is how it can be put back."""
         if self._watches:
-            self._before = worktree.take(self._top, self._state.store(self._rules.run), self._own, self._before)
+            store = self._state.store(self._rules.run)
+            self._before = worktree.take(self._top, store, self._own, self._before)
+            (store / _SNAPSHOT).write_bytes(pickle.dumps(self._before))
 
     def settle(self, name: str, task: str = "") -> Trespass:
         """The agent has ended; `name` is what its commits are kept by, where they do not stay."""
@@ -64,6 +73,13 @@ class Guard:
         if self._before is not None:
             self._put_right(name)
 
+    def settle_hooks(self) -> None:
+        """The same once ralph has committed, which moved HEAD; hooks are programs, too."""
+        if self._before is not None:
+            worktree.settings_back(self._before, self._state.keep)
+            if outside := self._outside():
+                self._say(f"{named(outside)} changed by a hook: put back{self._put_back(outside)}")
+
     def restore(self, name: str, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
         self._uncommitted.forget(task)
@@ -73,8 +89,8 @@ class Guard:
         worktree.put_back(self._before, names, self._state.keep)
         self._say(f"restored {counted(len(names), 'file')}; what was thrown away is {kept}")
 
-    def commit(self, task: str, message: str) -> str:
-        """Commits what the tries of this task changed; why it could not, or nothing.
+    def commit(self, task: str, message: str, run: worktree.Runner | None = None) -> str:
+        """Commits what the tries of this task changed; why it could not, or nothing. `run` runs git.
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
@@ -83,23 +99,56 @@ class Guard:
         names = {name for name in self._uncommitted.of(task) if not self._is_state_of_another(name)}
         tree = os.path.realpath(working_tree(self._top))
         own = {os.path.relpath(os.path.realpath(one), tree) for one in self._own if one.is_file() and git.tracks(one)}
-        marked = {MARK: self._rules.run}  # hooks end with ralph, too
-        done = worktree.commit(self._top, sorted(names | own), message, marked)
-        if not done.failed and (more := git.committed(done.head, self._top) - names - own):
-            worktree.head_back(self._before, f"{task}-with-more")
-            return f"a hook put more into the commit than the task changed: {named(sorted(more))}"
-        if not done.failed:
-            self._uncommitted.forget(task)
-        return done.failed
+        done = worktree.commit(self._top, sorted(names | own), message, run)
+        if done.failed:
+            return done.failed
+        if wrong := self._wrong_with(done.head, names | own):
+            worktree.head_back(self._before, f"{self._rules.run}-{task}")
+            return wrong
+        self._uncommitted.forget(task)
+        return ""
 
-    def commit_left_over(self, done: Callable[[str], bool]) -> None:
+    def _wrong_with(self, commit: str, names: set[str]) -> str:
+        """What hooks made of the commit that nobody asked for."""
+        assert self._before is not None
+        if not commit or self._before.jj is not None:
+            return ""
+        if git.parent(commit, self._top) != self._before.head.commit:
+            return "a hook moved HEAD"
+        more = git.committed(commit, self._top) - names
+        return f"a hook put more into the commit than the task changed: {named(sorted(more))}" if more else ""
+
+    def commit_left_over(self, done: Callable[[str], bool], run: worktree.Runner) -> None:
         """What a run that was killed had ticked and not committed yet; `done` says whether a task is."""
-        if not (left := [task for task in self._uncommitted.tasks() if done(task)]):
+        for task in self._uncommitted.tasks():
+            if done(task):
+                self.begin()
+                if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n", run):
+                    self._say(f"what {task} changed is not committed: {failed}")
+
+    def recover(self, task: str, since: float, until: float) -> None:
+        """What an iteration left that died between these times is put right, and the rest of it is its task's.
+
+        What was changed later is a person's and stays.
+        """
+        store = self._state.store(self._rules.run)
+        with contextlib.suppress(OSError, pickle.UnpicklingError, AttributeError, EOFError, ImportError, ValueError):
+            self._before = pickle.loads((store / _SNAPSHOT).read_bytes())  # noqa: S301 - ralph's own, in its folder
+        if self._before is None:
             return
-        self.begin()
-        for task in left:
-            if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
-                self._say(f"what {task} changed is not committed: {failed}")
+        self._of_death = (since, until)
+        self._put_right(self._rules.run)
+        if self._rules.strict:
+            self._uncommitted.add(task, [n for n in worktree.changed(self._before) if self._is_of_the_dead(n)])
+        shutil.rmtree(store, ignore_errors=True)
+
+    def _is_of_the_dead(self, name: str) -> bool:
+        """Whether it was changed while the iteration ran; of one that is gone nobody knows."""
+        if self._of_death is None:
+            return True
+        assert self._before is not None
+        at = git.touched_at(self._before.root / name)
+        return at is None or self._of_death[0] <= at <= self._of_death[1]
 
     def close(self) -> None:
         """The run is over: nothing has to be put back any more."""
@@ -121,7 +170,9 @@ class Guard:
         tampered = [f"{what} was changed" for what in worktree.settings_back(self._before, self._state.keep)]
         for what in tampered:
             self._say(f"{what}: put back; where it is meant, do it yourself")
-        moved = self._head_back(name) if self._rules.strict else None
+        moved = self._head_back(name) if self._rules.strict and self._is_of_the_dead(_MOVES) else None
+        if self._rules.strict and self._rules.commits:  # else a person's file that it only staged would be committed
+            worktree.staged_back(self._before)
         outside = self._outside()
         if outside and not self._rules.strict:
             moved = self._head_back(name)
@@ -137,7 +188,8 @@ class Guard:
     def _outside(self) -> tuple[str, ...]:
         if self._before is None or not self._rules.only:
             return ()
-        return tuple(name for name in worktree.changed(self._before) if not self._allows(name))
+        changed = (name for name in worktree.changed(self._before) if self._is_of_the_dead(name))
+        return tuple(name for name in changed if not self._allows(name))
 
     def _allows(self, name: str) -> bool:
         """Patterns are relative to the working directory, names to the top of the repository."""

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph import agent, channels, git, judge, lock, loop, notices, progress, records, recovery, said
+from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
@@ -121,6 +121,7 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
 
         lines = imports.lines(start.imported)
         now = file.edit(lambda text: progress.with_tasks(text, lines))
+    _recover(start, state, screen)
     if start.strict:
         _prepare_strict(start, file, state, screen)
         now = file.read()
@@ -164,21 +165,24 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
                 f"ralph: what changed in the tasks of {file.path.name} since ralph was killed is undone, "
                 f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
             )
-        _take_over(state)
     strict.check(strict.tidied(file.text), file.path.name, start.settings)
 
 
-def _take_over(state: State) -> None:
-    """What the iteration changed in which ralph died is its task's, so that the commit of the task has it."""
-    from ralph.uncommitted import Uncommitted  # noqa: PLC0415 - as above
-
+def _recover(start: Start, state: State, screen: Screen) -> None:
+    """After a death in an iteration that was watched: what it may not have changed is put back."""
     death, task = state.died(), state.noted("task")
-    with contextlib.suppress(OSError):
-        if death and task:
-            since = death.record.with_suffix(".prompt.md").stat().st_mtime
-            until = death.record.stat().st_mtime + _LAST_WRITES_S
-            names = git.changed_between(since, until, Path(lock.working_tree(Path.cwd())))
-            Uncommitted(state).add(task, names)
+    if death is None or not (start.strict or start.settings.only):
+        return
+    from ralph.guard import Guard, Rules  # noqa: PLC0415 - as above
+
+    settings = start.settings
+    rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=death.run)
+    own = [start.progress_path, *([settings.history] if settings.history else [])]
+    with contextlib.suppress(OSError):  # without the record nobody knows when that was
+        since = death.record.with_suffix(".prompt.md").stat().st_mtime
+        until = death.record.stat().st_mtime + _LAST_WRITES_S
+        guard = Guard(Path.cwd(), state, own, rules, lambda line: screen.complain(f"ralph: after a death: {line}"))
+        guard.recover(task, since, until)
 
 
 def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ralph import criteria, tasks
 from ralph.criteria import Kind
@@ -12,6 +13,7 @@ from ralph.gates import Finding, Gates
 from ralph.guard import Guard
 from ralph.judge import Iteration, Judgement
 from ralph.message import message
+from ralph.process import Finished
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.settings import Settings
@@ -19,6 +21,7 @@ from ralph.state import State
 from ralph.tasks import Task, tamper
 from ralph.turn import Outcome
 from ralph.verdict import Reason, Stop
+from ralph.words import counted
 
 _TAIL = 200
 """Characters of an output in the journal."""
@@ -82,11 +85,21 @@ class Attempt:
     """The fingerprint of what is ralph's in it."""
 
 
-class Strict:
-    """What ralph does around the agent's turns.
+class Hands(Protocol):
+    """What is done for it in the world; checks and hooks are programs that the agent may have written."""
 
-    `mend` puts right what programs did that the agent may have written: its checks, and hooks of git.
-    """
+    def mend_after_checks(self) -> None:
+        """Puts right what they did to the tasks and to the repository."""
+
+    def mend_after_hooks(self) -> None:
+        """The same once ralph has committed."""
+
+    def run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
+        """Runs git with its hooks to their end, and all that they start."""
+
+
+class Strict:
+    """What ralph does around the agent's turns."""
 
     def __init__(  # noqa: PLR0913 - what it decides with, and what it has done
         self,
@@ -96,10 +109,10 @@ class Strict:
         *,
         guard: Guard,
         gates: Gates,
-        mend: Callable[[], None],
+        hands: Hands,
     ) -> None:
         self._settings, self._file, self._state = settings, file, state
-        self._guard, self._gates, self._mend = guard, gates, mend
+        self._guard, self._gates, self._hands = guard, gates, hands
         self._attempt: Attempt | None = None
         self._unfinished = 0
         """Tries in a row that were cut short."""
@@ -149,7 +162,7 @@ class Strict:
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
             return self._put_down(judged, name)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
-        self._mend()
+        self._hands.mend_after_checks()
         if found is None:
             return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")), name)
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
@@ -157,7 +170,10 @@ class Strict:
             return self._put_down(judged, name)
         if found.blocked:
             return self._block(judged, found, name)
-        if why := found.why.strip() or found.unfinished or self._pass(iteration):
+        why = found.why.strip() or found.unfinished or self._pass(iteration)
+        if why and self._gates.over():
+            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was committed")), name)
+        if why:
             return self._fail(judged, why, name)
         return replace(judged, moved=True, passed=True)
 
@@ -190,13 +206,14 @@ class Strict:
         self._let_go(name)
         when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
         given_up = most is not None and tries >= most
+        reason, *output = why.split("\n")
 
         def written(text: bytes) -> bytes:
             text = tasks.with_failure(text, task.id, when, why)
-            return tasks.with_block(text, task.id, f"{tries} tries failed") if given_up else text
+            said = f"{counted(tries, 'failed try').replace('trys', 'tries')}, the last: {reason}"
+            return tasks.with_block(text, task.id, said) if given_up else text
 
         self._write(written)
-        reason, *output = why.split("\n")
         said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
         return replace(judged, failed=said, tried=True, given_up=given_up)
 
@@ -211,8 +228,8 @@ class Strict:
         before = self._file.text
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._file.text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said))
-        self.undo()  # a hook may be the agent's
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._hands.run_git)
+        self._hands.mend_after_hooks()
         if failed:
             self._write(lambda text: before if text == ticked else _unticked(text, done))
         return failed

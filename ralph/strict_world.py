@@ -1,23 +1,26 @@
 """The loop's world under --strict: what the agent proposes is undone, checked, ticked and committed by ralph."""
 
+import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import progress, records, strict, tasks
+from ralph import progress, records, strict, tasks, worktree
 from ralph.criteria import Kind, parse
 from ralph.errors import RalphError
 from ralph.gates import Gates
 from ralph.governing import Governing
 from ralph.judge import Iteration, Judgement, Verification
+from ralph.neighbours import Neighbours
 from ralph.onlooker import Onlooker
-from ralph.process import Care
+from ralph.process import Care, Finished
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.state import State
 from ralph.stream import Audience
 from ralph.verdict import Stop
-from ralph.verify import CommandRun, run_command
+from ralph.verify import CommandRun, run_command, run_program
 from ralph.words import counted
 from ralph.world import Job, RealWorld, Told
 
@@ -39,8 +42,9 @@ class StrictWorld(RealWorld):
         )
         self._onlooker: Onlooker | None = None
         self._governing = Governing(job.start.plan, job.start.template, self._settings.prompts)
+        self._neighbours = Neighbours(file.path)
         assert self._guard is not None
-        self._strict = strict.Strict(self._settings, file, state, guard=self._guard, gates=gates, mend=self._mend)
+        self._strict = strict.Strict(self._settings, file, state, guard=self._guard, gates=gates, hands=self)
 
     def tidy(self) -> Progress:
         """The progress file with an id for each task, and none in progress."""
@@ -81,7 +85,7 @@ class StrictWorld(RealWorld):
     def _commit_left_over(self) -> None:
         done = {task.id for task in tasks.flat(tasks.read(self._file.text)) if task.done}
         assert self._guard is not None
-        self._guard.commit_left_over(done.__contains__)
+        self._guard.commit_left_over(done.__contains__, self.run_git)
 
     def _of_task(self) -> dict[str, Value]:
         return self._strict.values()
@@ -89,6 +93,7 @@ class StrictWorld(RealWorld):
     def _begin(self, number: int, before: Progress, record: Path) -> None:
         super()._begin(number, before, record)
         self._governing.begin()
+        self._neighbours.begin()
 
     def _audience(self) -> Audience:
         self._onlooker = Onlooker(super()._audience(), self._file.path)
@@ -98,14 +103,35 @@ class StrictWorld(RealWorld):
         """What is ralph's is put back; what the agent did to it."""
         person = self._onlooker is not None and self._onlooker.perhaps_a_person
         who = " (perhaps yours: no tool of the agent ran just then)" if person else ""
-        what = self._put_right(f"while an agent works{who}")
-        return () if person else what
+        return self._put_right(f"while an agent works{who}")
 
-    def _mend(self) -> None:
-        """The same after its checks, which are programs that it may have written."""
+    def mend_after_checks(self) -> None:
+        """The same after its checks."""
         assert self._guard is not None
-        self._guard.settle_checks(self._name)
         self._put_right("while a task is checked")
+        self._guard.settle_checks(self._name)
+
+    def mend_after_hooks(self) -> None:
+        """The same after hooks of git."""
+        assert self._guard is not None
+        self._put_right("while a task is committed")
+        self._guard.settle_hooks()
+
+    def run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
+        """Runs git as a check is run, so that nothing which a hook starts stays."""
+        files = self._state.verification(self._job.run_id, self.run.iterations)
+        given = files.output.with_suffix(".names")
+        given.write_bytes(stdin)
+        files = replace(files, prompt=given)
+        env = {**self._job.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
+        both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
+        self._status.does("committing")
+        run = run_program(both, env, files, self._care, worktree.HOOKS_S, ending=self._ends("the commit"))
+        given.unlink()
+        self._remove_orphaned_locks("the commit")
+        code = 1 if run is None or run.code is None else run.code
+        output = run.output.encode() if run else b"it was interrupted"
+        return Finished(pid=0, code=code, stdout=output, stderr=b"", timed_out=run is not None and run.code is None)
 
     def _put_right(self, when: str) -> tuple[str, ...]:
         self.read()
@@ -126,9 +152,17 @@ class StrictWorld(RealWorld):
         changed = [(str(path), kept) for path, kept in self._governing.settle(self._state.keep)]
         if rewritten := self._tries.settle():
             changed.append((str(self._tries.path), rewritten))
+        for path, left in self._neighbours.settle():
+            changed.append((path.name, self._state.keep(path.name, left)))
         for name, kept in changed:
             self._complain(f"{name} was changed: put back" + (f"; as it was left it is {kept}" if kept else ""))
         return [f"{name} was changed" for name, _ in changed]
+
+    def close(self, stop: Stop) -> None:
+        """No task is in progress any more, also after an error."""
+        with contextlib.suppress(RalphError):
+            self._file.edit(tasks.put_down)
+        super().close(stop)
 
     def _run_check(self, command: str) -> CommandRun | None:
         """Runs a command that a criterion asks for, as the verify command is run."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +83,21 @@ def run_command(  # noqa: PLR0913 - as above
     *,
     ending: Callable[[], None] = lambda: None,
 ) -> CommandRun | None:
-    """How the shell command ended; None when a signal ended it. Raises OSError when it cannot be started.
+    """How the shell command ended; as `run_program`."""
+    argv = ["sh", "-c", f"exec 2>&1\n{command}"]
+    return run_program(argv, env, files, care, timeout_s, ending=ending)
+
+
+def run_program(  # noqa: PLR0913 - as above
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    files: Files,
+    care: Care,
+    timeout_s: float | None,
+    *,
+    ending: Callable[[], None] = lambda: None,
+) -> CommandRun | None:
+    """How the program ended; None when a signal ended it. Raises OSError when it cannot be started.
 
     Whatever it starts ends with it, as with the agent; `ending` is called before that. All it prints goes to
     `files.output`, behind what is there.
@@ -91,7 +105,6 @@ def run_command(  # noqa: PLR0913 - as above
     before = files.output.stat().st_size if files.output.exists() else 0
     began = time.monotonic()
     bounds = Bounds(whole_s=timeout_s, output_bytes=_OUTPUT_BYTES)
-    argv = ["sh", "-c", f"exec 2>&1\n{command}"]
     ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(ending), care)
     took_s = time.monotonic() - began
     if ended.how is How.INTERRUPTED:

@@ -544,6 +544,7 @@ class TestPlanning:
 class TestSubtasks:
     TEXT = "- [ ] all: The whole\n  - verify: File `whole` exists\n  - [ ] a: A part\n  - [ ] b: Another part\n"
     TICKED = TEXT.replace("[ ] a:", "[x] a:").replace("[ ] b:", "[x] b:")
+    PLAIN = TICKED.replace("  - verify: File `whole` exists\n", "")
 
     def test_are_done_one_by_one_and_the_last_one_ticks_what_they_are_of(self, project: Project, agent: Agent) -> None:
         wants(project, self.TEXT)
@@ -555,13 +556,19 @@ class TestSubtasks:
         assert "a part of all: The whole" in prompts(agent)[0]
 
     def test_that_a_person_ticks_tick_it_too(self, project: Project, agent: Agent) -> None:
-        wants(project, self.TICKED + "- [ ] c: More\n")
+        wants(project, self.PLAIN + "- [ ] c: More\n")
         agent.story(tries(writes("c", "1")))
         assert project.build("--strict").code == 0
         assert "- [x] all: The whole" in listed(project)
 
-    def test_that_are_all_ticked_are_enough_to_be_done(self, project: Project) -> None:
+    def test_that_a_person_ticks_leave_the_check_of_the_whole(self, project: Project, agent: Agent) -> None:
         wants(project, self.TICKED)
+        agent.story(tries(writes("whole", "1")))
+        assert project.build("--strict").code == 0
+        assert tried(project) == [("all", True)]
+
+    def test_that_are_all_ticked_are_enough_to_be_done(self, project: Project) -> None:
+        wants(project, self.PLAIN)
         run = project.build("--strict")
         assert run.code == 0, run.text
         assert "\nRALPH_DONE\n" in project.progress_text

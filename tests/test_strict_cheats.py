@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from ralph_driver import Project, eventually
 from stories import Agent, commits, edits, marks, runs, ticks, tries, waits_for, writes
 from test_strict import ONE, TWO, listed, tried, wants
@@ -77,6 +78,46 @@ class TestByHooks:
         assert project.git("log", "--format=%s").splitlines() == ["hooks", "plan"]
         assert "mine.txt" in next(line for line in listed(project) if "failed:" in line)
 
+    def test_what_one_leaves_running_ticks_nothing_later(self, project: Project, agent: Agent) -> None:
+        self.with_hook(project)
+        wants(project, ONE + OTHER)
+        cheat = f"#!/bin/sh\n(sleep 1; {TICK_ALL.strip()}) &\n"
+        agent.story(tries(writes("one.txt", "1"), writes("hooks/pre-commit", cheat)))
+        run = project.build("--strict", "--max-iterations", "1", "--delay", "3s")
+        assert run.code == 3, run.text
+        assert marks_of(project) == ["- [x] one", "- [ ] two"]
+
+    def test_what_one_changes_outside_of_only_is_put_back(self, project: Project, agent: Agent) -> None:
+        self.with_hook(project)
+        wants(project, ONE)
+        cheat = "#!/bin/sh\necho cheat > feature.md; echo evil > evil.py\n"
+        agent.story(tries(writes("one.txt", "1"), writes("hooks/pre-commit", cheat)))
+        run = project.build("--strict", "--only", "one.txt", "--only", "hooks")
+        assert run.code == 0, run.text
+        assert "Make it so" in (project.root / "feature.md").read_text()
+        assert not (project.root / "evil.py").exists()
+
+    def test_a_persons_save_during_one_is_kept(self, project: Project, agent: Agent) -> None:
+        self.with_hook(project, f"touch {project.home}/there; while ! test -e {project.home}/go; do sleep 0.05; done")
+        wants(project, ONE + OTHER)
+        agent.story(tries(writes("one.txt", "1")))
+        run = project.start("feature.md", "build", "--strict", "--max-iterations", "1")
+        eventually((project.home / "there").exists)
+        project.progress.write_text(project.progress_text.replace("The second", "The very second"))
+        (project.home / "go").touch()
+        assert run.wait().code == 3
+        kept = (project.state_folders[0] / "kept").iterdir()
+        assert any("The very second" in path.read_text() for path in kept)
+
+    def with_hook(self, project: Project, what: str = "exit 0") -> None:
+        (project.root / "hooks").mkdir()
+        hook = project.root / "hooks" / "pre-commit"
+        hook.write_text(f"#!/bin/sh\n{what}\n")
+        hook.chmod(0o755)
+        project.git("add", "-A")
+        project.git("commit", "-qm", "hooks")
+        project.git("config", "core.hooksPath", "hooks")
+
     def test_one_that_it_plants_is_taken_away(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(tries(writes("one.txt", "1"), runs("mkdir -p .git/hooks; echo exit 1 > .git/hooks/pre-commit")))
@@ -105,6 +146,21 @@ class TestByRalphsDeath:
         assert project.build("--strict").code == -9
         assert project.build("--strict").code == 0
         assert files_of(project) == ["half.txt", "one.txt"]
+
+    def test_what_only_forbids_is_put_back_all_the_same(self, project: Project, agent: Agent) -> None:
+        (project.root / "app.py").write_text("committed\n")
+        project.git("add", "-A")
+        project.git("commit", "-qm", "app")
+        (project.root / "app.py").write_text("mine, not committed\n")
+        wants(project, "- [ ] one: The first\n  - verify: File `tests/one.txt` exists\n")
+        cheat = "echo cheat > app.py; echo evil > evil.py; git add -A; git commit -qm forged"
+        agent.story(tries(runs(f"{cheat}; {self.KILL}")), tries(writes("tests/one.txt", "1")))
+        assert project.build("--strict", "--only", "tests/**").code == -9
+        run = project.build("--strict", "--only", "tests/**")
+        assert run.code == 0, run.text
+        assert (project.root / "app.py").read_text() == "mine, not committed\n"
+        assert not (project.root / "evil.py").exists()
+        assert project.git("log", "--format=%s").splitlines() == ["one: Did it", "app", "plan"]
 
     def test_between_the_tick_and_the_commit_nothing_is_lost(self, project: Project, agent: Agent) -> None:
         hook = project.root / ".git" / "hooks" / "pre-commit"
@@ -136,6 +192,27 @@ class TestByFilesThatGovernRalph:
         assert (project.root / "feature.md").read_text() == plan
         assert not (project.root / ".ralph" / "PROMPT_task.md").exists()
         assert "feature.md was changed: put back" in run.text
+
+    @pytest.mark.parametrize("how", ["rm feature.md; mkdir feature.md", "ln -sf one.txt feature.md", "rm feature.md"])
+    def test_the_plan_comes_back_whatever_became_of_it(self, project: Project, agent: Agent, how: str) -> None:
+        plan = (project.root / "feature.md").read_text()
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1"), runs(how)))
+        run = project.build("--strict")
+        assert run.code == 0, run.text
+        assert (project.root / "feature.md").read_text() == plan
+        assert not (project.root / "feature.md").is_symlink()
+        assert project.git("status", "--porcelain").split() == ["??", "feature_PROGRESS.md"]
+
+    def test_another_plan_is_not_done_by_it(self, project: Project, agent: Agent) -> None:
+        other = project.root / "other_PROGRESS.md"
+        other.write_text("## Status\n\nIN_PROGRESS\n\n## Task List\n\n- [ ] a: A\n\n## Notes\n")
+        wants(project, ONE)
+        cheat = [edits("- [ ]", "- [x]", file=str(other)), edits("IN_PROGRESS", "RALPH_DONE", file=str(other))]
+        agent.story(tries(writes("one.txt", "1"), *cheat, edits("## Notes", "## Notes\nhm", file=str(other))))
+        assert project.build("--strict").code == 0
+        assert "- [ ] a: A" in other.read_text()
+        assert "RALPH_DONE" not in other.read_text()
 
     def test_a_progress_file_that_becomes_a_link_is_put_back(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("mine, not committed\n")

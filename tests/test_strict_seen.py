@@ -15,7 +15,7 @@ def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
     project.progress.write_text(HEAD + CYCLE)
     run = project.ralph("doctor", "feature.md", "--strict")
     assert run.code == 1, run.text
-    assert "BAD  progress: feature_PROGRESS.md: lines 11, 13: a, b wait for each other" in run.stdout
+    assert "feature_PROGRESS.md: lines 11, 13: a, b wait for each other" in run.stdout
     project.progress.write_text(HEAD + BLOCKED)
     run = project.ralph("doctor", "feature.md", "--strict")
     assert "feature is stuck: b waits for a; a is blocked: no key: a start ends at once" in run.stdout

@@ -112,3 +112,33 @@ def test_free_text_in_the_notes_is_no_tampering(lines: list[bytes]) -> None:
     ticked = undo(LIST, after.replace(b"- [ ] b: Two", b"- [x] b: Two"))
     assert ticked.text == after
     assert ticked.what == ("b: [ ] became [x]",)
+
+
+@st.composite
+def written_into(draw: st.DrawFn, text: bytes, name: bytes) -> tuple[bytes, list[bytes]]:
+    """The text with some lines of a person's, each known by its words, and these."""
+    kinds = [b"- [ ] %b: more", b"  - after: %b", b"  - verify: %b holds", b"%b, a note", b"- %b", b"## %b"]
+    lines, mine = text.split(b"\n"), []
+    for number in range(draw(st.integers(1, 3))):
+        word = b"%b%d" % (name, number)
+        lines.insert(draw(st.integers(0, len(lines))), draw(st.sampled_from(kinds)) % word)
+        mine.append(word)
+    return b"\n".join(lines), mine
+
+
+@thorough
+@given(st.data())
+def test_what_a_person_writes_is_never_lost(data: st.DataObject) -> None:
+    """Between iterations it counts; during one it stands in the file afterwards, or in what is told to be undone."""
+    before, between = data.draw(written_into(LIST, b"between"))
+    cheated = data.draw(edits(before))
+    after, during = data.draw(written_into(cheated, b"during"))
+    found = undo(before, after)
+    check(before, after)
+    protected = tasks.read(before)
+    for word in between:
+        was_task = any(word.decode() in repr(task) for task in tasks.flat(protected))
+        assert not was_task or word in found.text
+        assert word in found.text or word.decode() in found.diff or word not in after
+    for word in during:
+        assert word in found.text or word.decode() in found.diff

@@ -51,7 +51,7 @@ def _leaves(tasks: Sequence[Task]) -> Iterator[_Leaf]:
         task, outer, priority, held = left.pop()
         own = tuple(name for name in task.after if name not in done and name not in outer)
         priority = priority if task.priority is None else task.priority
-        if task.subtasks:
+        if task.subtasks and (task.done or not all(below.done for below in task.subtasks)):
             held = held or task.mark == "!"
             left += [_Leaf(below, outer + own, priority, held) for below in reversed(task.subtasks)]
         else:

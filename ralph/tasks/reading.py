@@ -44,8 +44,10 @@ class Task:
 
     @property
     def done(self) -> bool:
-        """Whether it is ticked, or everything below it is."""
-        return self.mark == "x" or (bool(self.subtasks) and all(task.done for task in self.subtasks))
+        """Whether it is ticked, or everything below it is and nothing more is asked for."""
+        return self.mark == "x" or (
+            bool(self.subtasks) and not self.criteria and all(task.done for task in self.subtasks)
+        )
 
 
 class Note(NamedTuple):

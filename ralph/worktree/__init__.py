@@ -1,6 +1,6 @@
 """The working tree around an iteration: how it was, what is not so any more, and putting that back."""
 
-from ralph.worktree.commit import Committed, check_can_commit, commit
+from ralph.worktree.commit import HOOKS_S, Committed, Runner, check_can_commit, commit
 from ralph.worktree.configured import settings_back
 from ralph.worktree.head import Moved, forget, head_back
 from ralph.worktree.kept import keep
@@ -8,10 +8,13 @@ from ralph.worktree.only import allowed
 from ralph.worktree.put_back import put_back
 from ralph.worktree.repository import is_repository
 from ralph.worktree.snapshot import Snapshot, changed, take
+from ralph.worktree.staged import staged_back
 
 __all__ = [
+    "HOOKS_S",
     "Committed",
     "Moved",
+    "Runner",
     "Snapshot",
     "allowed",
     "changed",
@@ -23,5 +26,6 @@ __all__ = [
     "keep",
     "put_back",
     "settings_back",
+    "staged_back",
     "take",
 ]

@@ -1,7 +1,7 @@
 """Committing exactly what an iteration changed, with the project's own hooks."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,14 @@ from ralph.worktree import index, jj, locks
 from ralph.worktree.repository import Repository, complaint, jj_root, listed, repository
 from ralph.worktree.unfinished import BEGUN
 
-_HOOKS_S = 900.0
+HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
 _SIGNING_S = 30.0
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+Runner = Callable[[Sequence[str], bytes], Finished]
+"""Runs a program with this standard input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +33,11 @@ class Committed:
     """Why there is none, with the end of what git and the hooks printed."""
 
 
-def commit(top: Path, names: Collection[str], message: str, env: Mapping[str, str] | None = None) -> Committed:
+def commit(top: Path, names: Collection[str], message: str, run: Runner | None = None) -> Committed:
     """Commits these files as they are now, new, changed and deleted ones, and nothing else.
 
     What a person has staged of other files stays staged. Names are relative to the top folder of the repository; those
-    that are ignored and not tracked are left out. `env` is added to the environment of the hooks.
+    that are ignored and not tracked are left out. `run` runs git, and with it the hooks.
     """
     if (root := _jj_project(top)) is not None:
         head, failed = jj.commit(root, sorted(names), message)
@@ -44,21 +48,19 @@ def commit(top: Path, names: Collection[str], message: str, env: Mapping[str, st
     changed, new = _to_commit(there, set(names))
     # where a folder is now, what is in it takes the file's place in the commit
     chosen = [name for name in sorted({*changed, *new}) if not _is_folder(there.root / name)]
-    return _committed(there, chosen, sorted(new), message, env or {}) if chosen else Committed()
+    return _committed(there, chosen, sorted(new), message, run or _run) if chosen else Committed()
 
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _committed(
-    there: Repository, names: Sequence[str], new: Sequence[str], message: str, env: Mapping[str, str]
-) -> Committed:
+def _committed(there: Repository, names: Sequence[str], new: Sequence[str], message: str, run: Runner) -> Committed:
     before, held = index.raw(there), locks.seen(there)
     old = _head(there)
     done = there.call("add", "--intent-to-add", *_FROM_STDIN, stdin=listed(new)) if new else None
     if done is None or done.code == 0:
-        done = _commit(there, names, message, env)
+        done = _commit(there, names, message, run)
     head = _head(there)
     if head != old:
         return Committed(head=head)
@@ -96,18 +98,22 @@ def _ignored(there: Repository, names: set[str]) -> set[str]:
     return {os.fsdecode(name.removeprefix(b"./")) for name in asked.stdout.split(b"\0") if name}
 
 
-def _commit(there: Repository, names: Sequence[str], message: str, env: Mapping[str, str]) -> Finished:
+def _commit(there: Repository, names: Sequence[str], message: str, run: Runner) -> Finished:
     """As a person's own `git commit` would, but that nobody is asked anything."""
     asked = ["--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", "")]
-    env = {**os.environ, **env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
     # not --literal-pathspecs: the hooks would inherit it
     given = listed([f":(top,literal){name}" for name in names])
-    return call(["git", "commit", *asked, *_FROM_STDIN], timeout_s=_HOOKS_S, env=env, cwd=str(there.root), stdin=given)
+    return run(["git", "-C", str(there.root), "commit", *asked, *_FROM_STDIN], given)
+
+
+def _run(argv: Sequence[str], stdin: bytes) -> Finished:
+    env = {**os.environ, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
+    return call(argv, timeout_s=HOOKS_S, env=env, stdin=stdin)
 
 
 def _why(done: Finished) -> str:
     output = harmless_output((done.stdout + done.stderr).decode(errors="replace"))
-    what = f"had not ended after {duration(_HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
+    what = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
     return f"git commit {what}\n{output}".rstrip()
 
 

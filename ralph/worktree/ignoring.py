@@ -30,7 +30,9 @@ class Ignoring:
 
 def ignoring(repository: Repository, ignored: Collection[str]) -> Ignoring:
     """How it is now."""
-    hidden = [name for name in ignored if name.rpartition("/")[2] == RULES]
+    hidden = [
+        name for name in ignored if name.rpartition("/")[2] == RULES and not (repository.root / name).is_symlink()
+    ]
     return Ignoring(
         names=frozenset(ignored),
         hidden_rules={name: _text(repository.root / name) for name in hidden},

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +44,9 @@ def ignored_once(snapshot: "Snapshot", names: Collection[str]) -> set[str]:
     """Those of the names that the rules of that time ignore."""
     if not names:
         return set()
-    texts = originals.texts(snapshot, [name for name in snapshot.files if name.rpartition("/")[2] == RULES])
+    rules = [name for name in snapshot.files if name.rpartition("/")[2] == RULES]
+    # git follows no link to find rules
+    texts = originals.texts(snapshot, [name for name in rules if not stat.S_ISLNK(snapshot.files[name].mode)])
     folder = snapshot.store / f"rules-{secrets.token_hex(4)}"
     try:
         return by_old_rules(snapshot.ignoring, texts, names, folder)
