@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import __version__, files, lock, start
-from ralph.checks import agent, cron, hidden, limits, login, machine, plan, project, repository, settings, told
+from ralph.checks import agent, cron, hidden, limits, login, machine, plan, project, repository, settings, tasks, told
 from ralph.checks.check import Check, of_error
 from ralph.checks.settings import Basis
 from ralph.errors import RalphError
@@ -55,6 +55,7 @@ def _looks(basis: Basis, hide: Hide, *, live: bool) -> dict[str, Look]:
         "nested": agent.nested,
         "settings": lambda: settings.said_settings(basis),
         "prompts": lambda: plan.prompts(said, begun),
+        "tasks": lambda: tasks.task_list(begun) if begun else [],
         "progress": lambda: plan.progress_file(begun) if begun else [],
         "lock": lambda: plan.free(tree),
         "git": lambda: _git(tree, basis),

@@ -163,7 +163,8 @@ class Guard:
         try:
             return self._all_put_right(name)
         except OSError as error:
-            raise RalphError(f"what was done to the repository cannot be put right: {error}", 1) from error
+            what = "what was done to the repository cannot be put right"
+            raise RalphError(f"{what}: {error}; look at it before the next start", 1) from error
 
     def _all_put_right(self, name: str) -> Trespass:
         assert self._before is not None

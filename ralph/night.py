@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said
 from ralph.clock import Pace
@@ -22,6 +23,9 @@ from ralph.state import State
 from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import Job, RealWorld, Told
+
+if TYPE_CHECKING:
+    from ralph.imports.model import Imported
 
 _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
@@ -116,11 +120,8 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
         state.close_breaker()
     now = file.read()
     file.check_writable()
-    if start.imported and not now.tasks and not now.done:
-        from ralph import imports  # noqa: PLC0415 - few plans are JSON
-
-        lines = imports.lines(start.imported)
-        now = file.edit(lambda text: progress.with_tasks(text, lines))
+    if start.imported:
+        now = _with_tasks_of_plan(start, start.imported, file, screen)
     _recover(start, state, screen)
     if start.strict:
         _prepare_strict(start, file, state, screen)
@@ -131,6 +132,19 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
     if now.done and state.died():
         _judge_claim(start, file, now, screen)
     state.end()
+
+
+def _with_tasks_of_plan(start: Start, imported: "Imported", file: ProgressFile, screen: Screen) -> Progress:
+    """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
+    from ralph import imports  # noqa: PLC0415 - few plans are JSON
+
+    now = file.read()
+    if not now.tasks and not now.done:
+        screen.complain(f"ralph: {imports.taken_over(imported)}")
+        return file.edit(lambda text: progress.with_tasks(text, imports.lines(imported)))
+    if names := imports.missing(imported, file.text):
+        screen.complain(f"ralph: {imports.left_out(imported, names, start.progress_path)}")
+    return now
 
 
 def _check_repository(start: Start) -> None:

@@ -28,9 +28,9 @@ _VALUES = {
 
 
 _SHORT_FORMS = {
-    "auto-commit": "--auto-commit false",
-    "wait": "--wait false",
-    "strict": "RALPH_STRICT: false, where a file says true",
+    "auto-commit": "the same as --auto-commit false",
+    "wait": "the same as --wait false",
+    "strict": "not strict, where a file or the environment says RALPH_STRICT: true",
 }
 
 
@@ -38,10 +38,7 @@ def settings() -> list[click.Option]:
     """An option for each setting, and the short forms."""
     return [
         *map(_option, ON_COMMAND_LINE),
-        *(
-            click.Option([f"--no-{name}"], is_flag=True, help=f"the same as {said}")
-            for name, said in _SHORT_FORMS.items()
-        ),
+        *(click.Option([f"--no-{name}"], is_flag=True, help=meaning) for name, meaning in _SHORT_FORMS.items()),
     ]
 
 

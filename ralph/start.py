@@ -138,6 +138,8 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
         code = early.stop.reason.code
         if attended():
             print(f"ralph: {plain(str(early))}")
+            if start.imported and (names := imports.missing(start.imported, file.text)):
+                print(f"ralph: {plain(imports.left_out(start.imported, names, start.progress_path))}")
     held.release()
     return code
 
@@ -158,6 +160,11 @@ def find(asked: Asked) -> Start:
     name = imports.name_of(plan)
     of_plan = directives.of_plan(text, plan.name)
     settings, template, template_text = said.everywhere(asked.given, of_plan, asked.mode)
+    progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
+    if settings.history:
+        from ralph import history_file  # noqa: PLC0415 - few keep one
+
+        history_file.check(settings.history, settings.said["history"], plan=plan, progress_path=progress_path)
     return Start(
         plan=Path(os.path.realpath(plan)),
         name=name,
@@ -167,7 +174,7 @@ def find(asked: Asked) -> Start:
         template=template,
         template_text=template_text,
         imported=imports.of_plan(plan, text),
-        progress_path=settings.progress_file or Path(f"{name}_PROGRESS.md"),
+        progress_path=progress_path,
         agent_arguments=asked.agent_arguments,
         detail=asked.detail,
         spinner=asked.spinner,
@@ -184,14 +191,15 @@ def _check_plan(plan: Path) -> None:
             raise RalphError(f"{plan}: is empty; write what shall be built")
         plan.open("rb").close()
     except OSError as error:
-        raise RalphError(f"{plan}: {error.strerror}; the first argument is the plan, see ralph --help") from error
+        raise RalphError(f"{plan}: {error.strerror}; name the plan first, or with --requirements") from error
 
 
 def _show(start: Start) -> int:
     from ralph import agent  # noqa: PLC0415 - a start on a finished plan needs no agent
 
     text = start.prompt().render({**start.values, **_of_task(start), "ITERATION": 1})
-    print(shlex.join(agent.argv(start.settings, start.agent_arguments)))
+    thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
+    print(thinking + shlex.join(agent.argv(start.settings, start.agent_arguments)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

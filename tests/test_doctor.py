@@ -303,6 +303,25 @@ PROGRESS = [
         "--progress-file",
     ),
     case("a folder in its place", lambda p: p.progress.mkdir(), "bad", "progress", "a directory", "move it away"),
+    case("no task for --strict", nothing, "bad", "tasks", "none yet", "plan --strict", args="build --strict"),
+    case("no task there either", progress_says(), "bad", "tasks", "none yet", args="build --strict"),
+    case("tasks for --strict", progress_says("x a: A", "b: B"), "ok", "tasks", "1 open task", args="build --strict"),
+    case(
+        "tasks that wait for each other",
+        progress_says("a: A\n  - after: b", "b: B\n  - after: a"),
+        "bad",
+        "tasks",
+        "a, b wait for each other",
+        args="build --strict",
+    ),
+    case(
+        "a check that no machine can make",
+        progress_says("a: A\n  - verify: it is fast"),
+        "bad",
+        "tasks",
+        "it is fast",
+        args="build --strict --criteria strict",
+    ),
     case("a lock that is free", nothing, "ok", "lock"),
 ]
 REPOSITORY = [
@@ -495,6 +514,21 @@ def test_without_a_plan_it_looks_at_the_rest(doctor: Doctor) -> None:
     assert names[0] == "version"
     assert "progress" not in names
     assert {"agent", "login", "nested", "settings", "prompts", "lock", "git", "disk", "cron"} <= {*names}
+
+
+def test_of_a_plan_in_json_it_looks_at_the_tasks(doctor: Doctor, patient: Project) -> None:
+    broken = patient.root / "r.json"
+    broken.write_text('{"requirements": [{"id": 1}]}')
+    report = doctor("r.json", "build", "--delay", "soon")
+    assert report.says("bad", "tasks", "r.json:1: requirements[0].requirement: is missing", "say what shall be built")
+    assert report.says("bad", "settings", "--delay"), "and at the settings all the same"
+    assert not report.says("bad", "settings", "r.json")
+
+    broken.write_text('{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}')
+    assert doctor("r.json", "build", "--strict").says("ok", "tasks", "1 open task")
+    assert doctor("r.json", "build", "--strict", "--criteria", "strict").says("bad", "tasks", "it is fast")
+    (patient.root / "r_PROGRESS.md").write_text(progress_text("2: y", plan="r").replace("r.md", "r.json"))
+    assert doctor("r.json").says("warning", "tasks", "1 task of r.json is not in the Task List", "`- [ ] 1: x`")
 
 
 def test_a_plan_is_known_by_its_name_too(doctor: Doctor, patient: Project) -> None:

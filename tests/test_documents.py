@@ -14,9 +14,9 @@ import click
 import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
-from ralph import options
+from ralph import options, strict, tasks
 from ralph.lock import LOCKED
-from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Source
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Settings, Source
 from ralph.verbs import VERBS
 from ralph.verdict import Reason
 
@@ -129,6 +129,22 @@ def test_what_others_call_otherwise_leads_to_options_that_are_there(help_text: s
     assert "(docs/coming-from.md)" in README
 
 
+def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes() -> None:
+    (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", README, re.DOTALL)
+    text = f"# Tasks\n\n{sample}".encode()
+    strict.check(text, "README.md", Settings(criteria="strict"))
+    selected = tasks.select(tasks.read(text))
+    assert selected is not None
+    assert selected.id == "auth-01", "auth-02 waits for it, whatever its priority"
+
+
+def test_who_never_wants_to_give_up_is_told_each_breaker() -> None:
+    """Any of them alone would end the run."""
+    row = next(line for line in COMING_FROM.splitlines() if line.startswith("| it loops on a requirement"))
+    assert all(f"--{setting.name} off" in row for setting in TABLE if "gives up; off" in setting.meaning)
+    assert "--max-tries off" in row
+
+
 def test_the_verbs_are_those_that_no_plan_may_be_called() -> None:
     assert tuple(VERBS) == options.VERBS
 
@@ -239,6 +255,11 @@ def of_click() -> set[str]:
 def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str]) -> None:
     heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "difflib", "tempfile", "shutil", "tomllib"}
     assert loaded_by(module) & ({*heavy, "ralph.process", "ralph.channels"} - of_click) == set()
+
+
+def test_a_run_that_is_not_strict_does_not_wait_for_what_only_strict_needs() -> None:
+    of_strict = re.compile(r"ralph\.(strict|gates|claim|criteria|tasks|worktree|guard|imports\.).*")
+    assert [name for name in loaded_by("ralph.night") if of_strict.fullmatch(name)] == []
 
 
 MODULES = sorted(

@@ -2,13 +2,14 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ralph_driver import Project
+from ralph_driver import COMMAND, Project
 from test_imports import BARE, MARKDOWN, PLAN, PRD, REQUIREMENTS, STORIES
 
 from ralph import imports, progress, tasks
@@ -182,16 +183,6 @@ def test_in_markdown_only_the_block_changes(project: Project, newline: str) -> N
     assert exported(project).strip() == '{"userStories": [{"id": "US-001", "title": "Log in", "passes": true}]}'
 
 
-def test_a_block_takes_another_form_where_it_stands(project: Project) -> None:
-    path = has(project, MARKDOWN, "- [x] US-001: Log in", name="plan.md")
-    assert exported(project, "-o", "plan.md", "--format", "requirements") == ""
-    block = '    "requirements": [\n      {\n        "id": "US-001",\n        "requirement": "Log in",\n'
-    assert block in path.read_text()
-    imported = imports.of_plan(path, path.read_bytes())
-    assert imported is not None
-    assert imports.lines(imported) == [b"- [x] US-001: Log in"]
-
-
 def test_an_ordinary_plan_becomes_an_implementation_plan(project: Project) -> None:
     has(project, "# Shop\n", "- [x] Add the cart", "- [ ] pay: Pay", "  - after: add_cart", name="plan.md")
     assert json.loads(exported(project)) == {
@@ -294,6 +285,67 @@ def test_a_plan_in_markdown_is_never_replaced_by_json(project: Project) -> None:
     assert run.code == 2
     assert "is the plan, and holds no tasks in JSON" in run.stderr
     assert path.read_text() == "# Shop\n"
+
+
+@pytest.mark.parametrize(("text", "name"), [(STORIES, "plan.json"), (MARKDOWN, "plan.md")])
+def test_another_form_never_takes_the_place_of_the_plan(project: Project, text: str, name: str) -> None:
+    path = has(project, text, name=name)
+    run = project.ralph("export", "plan", "--format", "plan", "-o", name)
+    assert run.code == 2
+    assert f"{name}: is the plan, and has another form than plan; name another file" in run.stderr
+    assert path.read_text() == text
+    assert project.ralph("export", "plan", "--format", "prd", "-o", name).code == 0, "stories are a prd.json"
+
+
+def test_the_name_leads_to_the_plan_that_the_progress_file_names(project: Project) -> None:
+    (project.root / ".ralph").mkdir()
+    path = has(project, PLAN, "- [x] auth-01: x", name=".ralph/plan.json")
+    text = (project.root / "plan_PROGRESS.md").read_text()
+    (project.root / "plan_PROGRESS.md").write_text(text.replace(f"Plan: {path}", "Plan: .ralph/plan.json"))
+    assert exported(project) == PLAN
+    other = project.ralph("export", "plan", "-C", str(project.root), cwd=project.home)
+    assert (other.code, other.stdout, other.stderr) == (0, PLAN, "")
+
+
+@pytest.mark.parametrize("word", ["plan", "plan.json", "plan_PROGRESS.md"])
+def test_a_plan_that_is_gone_is_not_made_up_unless_somebody_asks_for_it(project: Project, word: str) -> None:
+    path = has(project, REQUIREMENTS)
+    path.unlink()
+    run = project.ralph("export", word)
+    assert (run.code, run.stdout) == (2, "")
+    assert "plan.json is gone, and with it what only it says; bring it back, or name a form with --format" in run.stderr
+    run = project.ralph("export", word, "--format", "requirements", "-o", "plan.json")
+    assert run.code == 0
+    assert "plan.json is gone: this is made of the Task List alone" in run.stderr
+    assert [one["id"] for one in json.loads(path.read_text())["requirements"]] == ["1", "req-002"]
+
+
+def test_a_task_that_its_subtasks_made_done_is_done_in_the_file_too(project: Project) -> None:
+    text = (
+        '{"tasks":[{"id":"p","description":"P","status":"pending","subtasks":[{"id":"c","title":"C","status":"%s"}]}]}'
+    )
+    has(project, text % "complete", "- [x] p: P", "  - [x] c: C")
+    assert exported(project) == text.replace("pending", "complete") % "complete"
+    part = '{"id": "c", "title": "C", "passes": true}'
+    text = '{"tasks": [{"id": "p", "title": "P", "passes": false, "subtasks": [' + part + "]}]}"
+    has(project, text, "- [x] p: P", "  - [x] c: C")
+    assert exported(project) == text.replace("false", "true")
+
+
+def test_a_status_that_the_form_does_not_know_is_said(project: Project) -> None:
+    has(project, REQUIREMENTS, "- [x] 1: x", "- [!] req-002: y", "  - blocked: no key")
+    run = project.ralph("export", "plan")
+    assert (run.code, run.stdout) == (0, REQUIREMENTS.replace('"pending"', '"blocked"'))
+    assert run.stderr.startswith('ralph: req-002: stands there as "blocked", which other programs')
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_no_traceback(project: Project) -> None:
+    has(project, REQUIREMENTS)
+    command = [*COMMAND, "export", "plan"]
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(command, cwd=project.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (1, "ralph: standard output: cannot be written: No space left on device\n")
 
 
 def test_a_list_that_makes_no_sense_is_refused_with_its_lines(project: Project) -> None:

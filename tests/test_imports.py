@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ralph_driver import CHECKOUT
 
 from ralph import imports, progress, tasks
-from ralph.imports.model import Kind
+from ralph.imports.model import Imported, Kind
 from ralph.tasks import Task
 
 REQUIREMENTS = """{
@@ -271,6 +271,67 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
 )
 def test_any_other_plan_in_markdown_is_an_ordinary_one(text: str) -> None:
     assert imports.of_plan(Path("plan.md"), text.encode()) is None
+
+
+def test_a_block_that_says_it_is_one_is_one_and_the_others_are_examples() -> None:
+    example = '```json\n{"requirements": [{"id": 9, "requirement": "No"}]}\n```\n'
+    block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
+    assert listed(example + block, "plan.md") == "- [ ] a: Yes\n  - priority: 1"
+
+
+def imported(text: str, name: str = "r.json") -> Imported:
+    found = imports.of_plan(Path(name), text.encode())
+    assert found is not None
+    return found
+
+
+class TestWhatTheFileHasAndTheTaskListHasNot:
+    FILE = """{"tasks": [
+        {"id": 1, "description": "Log in", "status": "done"},
+        {"id": 2, "description": "Log out", "subtasks": [{"id": "c", "description": "The button"}]},
+        {"id": 3, "description": "Forget", "status": "done"}]}"""
+
+    @pytest.mark.parametrize(
+        ("lines", "missing"),
+        [
+            pytest.param("- [x] 1: Log in\n- [ ] 2: Log out\n  - [ ] c: The button", (), id="nothing"),
+            pytest.param("- [x] 2: Log out\n  - [x] c: The button", (), id="nothing that is done in the file"),
+            pytest.param("- [x] 1: Log in\n- [x] 2: Off", ("c",), id="a subtask"),
+            pytest.param("- [x] 1: Log in", ("2", "c"), id="a task with its subtask"),
+            pytest.param("- [ ] Log out\n  - [ ] c: The button", (), id="nothing, where a person took the id away"),
+            pytest.param("", ("2", "c"), id="all of it"),
+        ],
+    )
+    def test_is_known_by_id_and_by_words(self, lines: str, missing: tuple[str, ...]) -> None:
+        assert imports.missing(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode()) == missing
+
+    def test_is_said_with_what_to_do(self) -> None:
+        assert imports.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md")) == (
+            "2 tasks of r.json are not in the Task List, and not built: 2, c; "
+            "to have them built, write them there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
+        )
+
+    def test_is_not_said_of_thousands(self) -> None:
+        text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(3000)]})
+        names = imports.missing(imported(text), b"")
+        said = imports.left_out(imported(text), names, Path("r_PROGRESS.md"))
+        assert (len(names), len(said) < 300, "0, 1, 2, 3, 4, …;" in said) == (3000, True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        pytest.param(STORIES, "prd.json", "tasks taken from prd.json into the Task List", id="a file"),
+        pytest.param(
+            MARKDOWN,
+            "shop.md",
+            "1 task taken from shop.md:19 into the Task List; were it only an example, ```text would begin it",
+            id="a block, with its line",
+        ),
+    ],
+)
+def test_what_was_taken_into_the_task_list_is_said(text: str, name: str, said: str) -> None:
+    assert imports.taken_over(imported(text, name)).endswith(said)
 
 
 @pytest.mark.parametrize(

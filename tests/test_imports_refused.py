@@ -29,13 +29,21 @@ NO_JSON = [
         "r.json:3:1: is no JSON: the file ends where a comma or ] is expected",
         id="an end too early",
     ),
-    pytest.param('{"tasks": [{"id": 1} {"id": 2}]}', "r.json:1:22: is no JSON: expected a comma or ]", id="no comma"),
     pytest.param(
-        "{'tasks': []}", 'r.json:1:2: is no JSON: expected a name in "quotation marks"', id="other quotation marks"
+        '{"tasks": [{"id": 1} {"id": 2}]}', "r.json:1:22: is no JSON: expected a comma or ], not {", id="no comma"
     ),
-    pytest.param('{"tasks" []}', "r.json:1:10: is no JSON: expected a colon", id="no colon"),
-    pytest.param('{"tasks": [NaN]}', "r.json:1:12: is no JSON: expected a value", id="no number"),
-    pytest.param('{"tasks": [01]}', "r.json:1:13: is no JSON: expected a comma or ]", id="a number with a zero first"),
+    pytest.param(
+        "{'tasks': []}",
+        'r.json:1:2: is no JSON: expected a name in "quotation marks", not \'',
+        id="other quotation marks",
+    ),
+    pytest.param('{"tasks" []}', "r.json:1:10: is no JSON: expected a colon, not [", id="no colon"),
+    pytest.param('{"tasks": [NaN]}', "r.json:1:12: is no JSON: expected a value, not NaN", id="no number"),
+    pytest.param("hello world", "r.json:1:1: is no JSON: expected a value, not hello", id="a plan in words"),
+    pytest.param(b"\xff", "r.json:1:1: is no JSON: expected a value", id="a byte that nobody can show"),
+    pytest.param(
+        '{"tasks": [01]}', "r.json:1:13: is no JSON: expected a comma or ], not 1", id="a number with a zero first"
+    ),
     pytest.param('// all\n{"tasks": []}', "r.json:1:1: is no JSON: JSON has no comments", id="a comment"),
     pytest.param('{"tasks": []} x', "r.json:1:15: is no JSON: there is more after the end", id="more after the end"),
     pytest.param(
@@ -49,7 +57,9 @@ NO_JSON = [
     ),
     pytest.param("[" * 300, "r.json:1:102: is no JSON: lists and objects are nested more than 100 deep", id="too deep"),
     pytest.param(
-        "\ufeff{x}", 'r.json:1:2: is no JSON: expected a name in "quotation marks"', id="a byte order mark is no column"
+        "\ufeff{x}",
+        'r.json:1:2: is no JSON: expected a name in "quotation marks", not x',
+        id="a byte order mark is no column",
     ),
     pytest.param(b"\xff\xfe{\0}\0", "r.json: is not UTF-8; save it as UTF-8", id="another encoding"),
     pytest.param(" \n", "r.json:2:1: is no JSON: the file ends where a value is expected", id="nothing"),
@@ -62,8 +72,13 @@ def test_what_is_no_json_is_named_with_line_and_column(text: str | bytes, messag
 
 
 WRONG = [
-    pytest.param('{"requirements": {}}', "requirements: must be a list, not an object", id="no list"),
+    pytest.param('{"requirements": {}}', ": requirements: must be a list, not an object", id="no list"),
     pytest.param('{"requirements": []}', "requirements: is empty; write what shall be built", id="an empty list"),
+    pytest.param(
+        '{"tasks": [{"id": 1, "description": "x", "completed": true}]}',
+        'tasks[0].completed: does not say that it is done; write "status": "done"',
+        id="a word for done that no form has",
+    ),
     pytest.param("[]", "the list: is empty; write what shall be built", id="an empty list alone"),
     pytest.param('["x"]', "[0]: must be an object, not a string", id="a string for a task"),
     pytest.param(
@@ -197,7 +212,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "message"), WRONG)
 def test_what_is_wrong_is_named_at_its_path(text: str, message: str) -> None:
-    assert refusal(text) == [f"r.json: {message}"]
+    assert refusal(text) == [f"r.json{message}" if message[:1] == ":" else f"r.json:1: {message}"]
 
 
 def test_everything_is_named_at_once_in_the_order_of_the_file() -> None:
@@ -213,11 +228,11 @@ def test_everything_is_named_at_once_in_the_order_of_the_file() -> None:
     circles = [message for message in messages if "nothing could begin" in message]
     assert len(circles) == 2
     assert [message for message in messages if message not in circles] == [
-        f'r.json: tasks[0].status: "fine" is no status; {WORDS}',
-        "r.json: tasks[1].description: is missing; say what shall be built",
-        'r.json: tasks[1].dependencies[1]: unknown id "zz"',
-        f'r.json: tasks[2].id: "c d" is no id: {ONE_WORD}',
-        "r.json: tasks[5]: must be an object, not a number",
+        f'r.json:2: tasks[0].status: "fine" is no status; {WORDS}',
+        "r.json:3: tasks[1].description: is missing; say what shall be built",
+        'r.json:3: tasks[1].dependencies[1]: unknown id "zz"',
+        f'r.json:4: tasks[2].id: "c d" is no id: {ONE_WORD}',
+        "r.json:7: tasks[5]: must be an object, not a number",
     ]
 
 
@@ -244,7 +259,8 @@ def test_a_long_chain_is_no_circle_and_takes_no_time() -> None:
 IN_MARKDOWN = [
     pytest.param(
         '# Plan\n\n```json\n{"userStories": [\n  {"id": 1, "title": "x", "passes": "no"}\n]}\n```\n',
-        "p.md:5: userStories[0].passes: must be true or false, not a string",
+        "p.md:5: userStories[0].passes: must be true or false, not a string; "
+        "a block that is only an example is begun with ```text",
         id="a value",
     ),
     pytest.param(
@@ -258,12 +274,29 @@ IN_MARKDOWN = [
         "a block that is only an example is begun with ```text",
         id="two of them",
     ),
+    pytest.param(
+        '```json ralph\n{"name": "shop"}\n```\n',
+        "p.md:1: holds no task list; a plan in JSON is an object with the list",
+        id="one that says it is one",
+    ),
+    pytest.param(
+        '\n```json\n{"tasks": [{"id": 1, "title": "x", "dependencies": []}], "userStories": [{"id": 2}]}\n```\n',
+        "p.md:2: holds 2 task lists: tasks, userStories; leave one; a block that is only",
+        id="a block with two lists",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "message"), IN_MARKDOWN)
 def test_what_is_wrong_in_a_block_is_named_with_the_line_of_the_plan(text: str, message: str) -> None:
-    assert refusal(text, "p.md") == [message]
+    (said,) = refusal(text, "p.md")
+    assert said.startswith(message)
+    assert said.endswith("; a block that is only an example is begun with ```text")
+
+
+def test_two_lists_in_one_file_are_refused_since_one_of_them_would_be_lost() -> None:
+    (message,) = refusal('{"requirements": [{"id": 1}],\n "userStories": [{"id": "x", "title": "X"}]}')
+    assert message == "r.json: holds 2 task lists: requirements, userStories; leave one"
 
 
 def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project) -> None:
@@ -271,7 +304,7 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project
     run = project.ralph("r.json")
     assert run.code == 2
     assert run.stderr.splitlines() == [
-        "ralph: r.json: requirements[0].requirement: is missing; say what shall be built",
-        'ralph: r.json: requirements[1].id: "1" is the id of requirements[0] too',
+        "ralph: r.json:1: requirements[0].requirement: is missing; say what shall be built",
+        'ralph: r.json:1: requirements[1].id: "1" is the id of requirements[0] too',
     ]
     assert not (project.root / "r_PROGRESS.md").exists()

@@ -1,5 +1,6 @@
 """Prompts (design section 1.2 and the issue's paragraph): where a mode is found, and what the agent reads."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -268,15 +269,30 @@ class TestThePromptOfATask:
 
     def test_forbids_what_is_ralphs(self) -> None:
         prompt = rendered(self.TEMPLATE)
-        for word in ("RALPH_DONE", "Do not commit", "every mark, id, text", "## Proposed", "## Notes", "## Messages"):
+        for word in (
+            "RALPH_DONE",
+            "Do not commit",
+            "The plan, `.ralph.env`, `.ralph/`",
+            "every mark, id, text",
+            "## Proposed",
+            "## Notes",
+            "## Messages",
+        ):
             assert word in prompt, word
         assert "ralph commits" in prompt
         assert "ralph commits your" not in rendered(self.TEMPLATE, AUTO_COMMIT=False)
 
     def test_is_strict_also_where_it_is_named_as_a_mode(self, project: Project) -> None:
-        named = project.ralph("feature.md", "task", "--dry-run").stdout
-        assert "<task-done" in named
-        assert named == project.ralph("feature.md", "build", "--strict", "--dry-run").stdout
+        project.has_tasks("one: The first")
+        args = (("task", "--dry-run"), ("build", "--strict", "--dry-run"))
+        named, asked = (re.sub(r'session="[^"]+"', "", project.ralph("feature.md", *words).stdout) for words in args)
+        assert "<task-done >one</task-done>" in named
+        assert named == asked
+
+    def test_says_where_the_whole_text_is_of_what_is_cut(self) -> None:
+        assert rendered(self.TEMPLATE).endswith("auth-02: Add the endpoint\n")
+        told = "auth-02: Login (of…) (cut short at `…`; the plan has the whole text)\n"
+        assert rendered(self.TEMPLATE, TASK="Login (of…)").endswith(told)
 
 
 class TestTheBuiltInPrompts:
@@ -316,6 +332,16 @@ class TestTheBuiltInPrompts:
             assert word in strict, word
             assert word not in plain, word
         assert len(strict.encode()) < 6000
+
+    def test_tell_the_builder_of_the_history_where_there_is_one(self, project: Project) -> None:
+        plain, told = self.prompts(project, "build"), self.prompts(project, "build", "--history", "tries.jsonl")
+        assert "istory file" not in plain
+        clause = ", and the history file, which has a line of JSON for each try, also of earlier runs: learn from it"
+        assert f"the whole progress file{clause}, leave it alone. What" in told
+        assert f"\nHistory file: {project.root / 'tries.jsonl'}\n" in told
+        for words in (f"{clause}, leave it alone", f"History file: {project.root / 'tries.jsonl'}\n"):
+            told = told.replace(words, "")
+        assert told == plain, "all else is the same"
 
     def test_speak_of_committing_only_where_it_is_wanted(self, project: Project) -> None:
         wanted = self.prompts(project, "build")

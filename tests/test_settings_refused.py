@@ -43,7 +43,9 @@ def test_a_value_that_makes_no_sense_is_refused_with_what_is_allowed(project: Pr
     run = project.ralph("feature.md", *(word for option, (value, _) in wrong.items() for word in (option, value)))
     assert (run.code, agent.calls) == (2, []), run.text
     for option, (value, allowed) in wrong.items():
-        assert re.search(rf'^ralph: {option}: "{value}".*{allowed}', run.stderr, re.MULTILINE), run.stderr
+        assert re.search(rf'^ralph: {option}(?: \(or --\w+\))?: "{value}".*{allowed}', run.stderr, re.MULTILINE), (
+            run.stderr
+        )
 
 
 def test_and_with_its_file_and_line(project: Project, agent: Agent) -> None:

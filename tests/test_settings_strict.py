@@ -17,6 +17,7 @@ def shown(project: Project, *args: str, env: Mapping[str, str] | None = None) ->
         template.parent.mkdir(exist_ok=True)
         if not template.exists():
             template.write_text(f"Of {mode}: {SAYS}")
+    project.has_tasks("one: The first")
     run = project.ralph("feature.md", "build", "--dry-run", *args, env=env)
     assert (run.code, run.stderr) == (0, ""), run.text
     command, _, prompt = run.stdout.partition("\n\n")
@@ -48,6 +49,7 @@ class TestStrict:
         assert prompt.startswith("Of task" if strict else "Of build"), "a task has a prompt of its own"
 
     def test_takes_no_word_as_its_value(self, project: Project) -> None:
+        project.has_tasks("one: The first")
         assert project.ralph("--strict", "feature.md", "--dry-run", "--strict", "build").code == 0
 
     def test_that_makes_no_sense_is_told_once(self, project: Project) -> None:
@@ -123,6 +125,7 @@ class TestEffort:
     def test_none_is_no_word_for_the_agent(self, project: Project) -> None:
         """It takes the word and ignores it; tests/test_real_claude_settings.py shows what works."""
         command, _ = shown(project, "--effort", "none")
+        assert command[:2] == ["MAX_THINKING_TOKENS=0", "claude"], "as a shell would take it"
         assert "--effort" not in command
 
     def test_none_is_for_claude_alone(self, project: Project, agent: Agent) -> None:
@@ -150,7 +153,6 @@ class TestWhatIsRefused:
             ("criteria", "hard", "lenient or strict"),
             ("base-url", "localhost:8000", "https://"),
             ("history", "", "is empty"),
-            ("effort", "ultra", "none, low, medium, high, xhigh or max"),
         ],
     )
     def test_with_what_is_allowed(self, project: Project, agent: Agent, option: str, value: str, allowed: str) -> None:
@@ -158,6 +160,24 @@ class TestWhatIsRefused:
         assert (run.code, agent.calls) == (2, [])
         assert run.stderr.startswith(f'ralph: --{option}: "{value}"')
         assert allowed in run.stderr
+
+    @pytest.mark.parametrize(("option", "value"), [("effort", "ultra"), ("reasoning", "wrong")])
+    def test_with_both_names_of_an_option(self, project: Project, option: str, value: str) -> None:
+        allowed = "write none, low, medium (or med), high, xhigh or max"
+        run = project.build("1", f"--{option}", value)
+        assert (run.code, run.stderr) == (2, f'ralph: --effort (or --reasoning): "{value}": {allowed}\n')
+
+    @pytest.mark.parametrize("place", ["environment", "feature.md", ".ralph.env"])
+    @pytest.mark.parametrize(("alias", "name"), [("REASONING=med", "EFFORT"), ("DURATION=4h", "MAX_TIME")])
+    def test_a_name_that_only_an_option_has(self, project: Project, place: str, alias: str, name: str) -> None:
+        variable, _, value = f"RALPH_{alias}".partition("=")
+        if place == "feature.md":
+            plan(project, f"{variable}: {value}")
+        elif place == ".ralph.env":
+            (project.root / place).write_text(f"{variable}={value}\n")
+        run = project.build("1", env={variable: value} if place == "environment" else None)
+        assert run.code == 2
+        assert f"{variable} is no setting; did you mean RALPH_{name}?" in run.stderr
 
     def test_a_history_in_a_template_comes_too_late(self, project: Project) -> None:
         (project.root / ".ralph").mkdir()

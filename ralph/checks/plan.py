@@ -1,5 +1,6 @@
 """What is a plan's own: its prompts, its progress file, and the lock on its tree."""
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from ralph.notices import oddities, tasks
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.settings import Settings, resolve
-from ralph.start import Start, check_folder, check_same_plan, ends_at_once
+from ralph.start import Early, Start, check_folder, check_same_plan, ends_at_once
 from ralph.state import State
 from ralph.terminal import attended
 from ralph.verdict import Reason
@@ -80,12 +81,16 @@ def _end_of(start: Start, now: Progress, text: bytes) -> list[Check]:
         said = f"ralph gave up: {now.blocked}"
         remedy = "a start from a terminal tries again; from cron it ends at once"
         return [Check(name="progress", ok=False, said=said, remedy=remedy, obstacle=False)]
-    early = ends_at_once(start, now, _state(start), text)
-    if early is None:
-        return []
+    with contextlib.suppress(RalphError):  # what is wrong with the tasks is said of them
+        early = ends_at_once(start, now, _state(start), text)
+        return [] if early is None or (early.stop.reason is Reason.STUCK and not now.tasks) else [_said(early)]
+    return []
+
+
+def _said(early: Early) -> Check:
     said, _, remedy = str(early).rpartition("; ")
     done = early.stop.reason is Reason.DONE
-    return [Check(name="progress", ok=False, said=f"{said}: a start ends at once", remedy=remedy, obstacle=not done)]
+    return Check(name="progress", ok=False, said=f"{said}: a start ends at once", remedy=remedy, obstacle=not done)
 
 
 def _oddities(path: Path, now: Progress) -> list[Check]:

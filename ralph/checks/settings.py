@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import agent, directives, plans, said, start
+from ralph import agent, directives, imports, plans, said, start
 from ralph.checks.check import Check, of_error
 from ralph.errors import RalphError
 from ralph.settings import TABLE, Given, Setting, Settings, resolve
@@ -30,6 +30,9 @@ def basis(asked: Asked) -> Basis:
     """What there is to go by."""
     asked = _by_name(asked)
     given = [*asked.given, *_of_plan(Path(asked.plan)), *said.in_environment(), *said.in_files()[0]]
+    if wrong := [*_wrong_tasks(Path(asked.plan))]:
+        wrong += _wrong_settings(asked)
+        return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=wrong)
     try:
         if asked.plan:
             found = start.find(asked)
@@ -42,9 +45,28 @@ def basis(asked: Asked) -> Basis:
     except RalphError as error:
         return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=of_error("settings", error))
     except OSError as error:
-        wrong = Check(name="settings", ok=False, said=str(error), remedy="make it readable")
-        return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=[wrong])
+        wrong = [Check(name="settings", ok=False, said=str(error), remedy="make it readable")]
+        return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=wrong)
     return Basis(asked=asked, start=found, settings=settings, given=given, problems=[])
+
+
+def _wrong_tasks(plan: Path) -> list[Check]:
+    """What is wrong with the tasks that the plan holds in JSON."""
+    try:
+        with contextlib.suppress(OSError):
+            imports.of_plan(plan, plan.read_bytes())
+    except RalphError as error:
+        return [replace(one, remedy=one.remedy or f"mend that in {plan}") for one in of_error("tasks", error)]
+    return []
+
+
+def _wrong_settings(asked: Asked) -> list[Check]:
+    """The same of the settings."""
+    try:
+        said.everywhere(asked.given, _of_plan(Path(asked.plan)), asked.mode)
+    except RalphError as error:
+        return of_error("settings", error)
+    return []
 
 
 def _of_plan(plan: Path) -> Sequence[Given]:

@@ -33,7 +33,6 @@ class _Block:
     start: int
     end: int
     line: int
-    indent: str
     named: bool = False
     """Whether somebody wrote that it is a task list."""
 
@@ -48,7 +47,7 @@ def of_json(name: str, data: bytes) -> Imported:
     except BrokenError as error:
         line, column = _place(text, error.at)
         raise RalphError(f"{name}:{line}:{column}: is no JSON: {error.what}") from error
-    block = _Block(text=text, start=0, end=len(data), line=1, indent="")
+    block = _Block(text=text, start=0, end=len(data), line=1)
     return _imported(block, root, name)
 
 
@@ -95,7 +94,6 @@ def _imported(block: _Block, root: Node, name: str) -> Imported:
         start=block.start,
         end=block.end,
         place=place,
-        indent=block.indent,
     )
 
 
@@ -158,7 +156,6 @@ def _blocks(data: bytes) -> Iterator[_Block]:
                     start=opening.end(),
                     end=closing.start(),
                     line=data.count(b"\n", 0, opening.end()) + 1,
-                    indent=re.sub(r"\S", " ", before.decode("ascii")),
                     named=info.split()[:1] == [_NAMED],
                 )
                 break

@@ -56,8 +56,6 @@ class Imported:
     """Where in the plan's bytes it stands."""
     place: str
     """The same for people: `feature.md:12`, or the name of a plan that is nothing else."""
-    indent: str = ""
-    """What every line of it begins with, where it is a block in a list."""
 
 
 def flat(tasks: Sequence[ImportedTask]) -> Iterator[ImportedTask]:
