@@ -65,6 +65,7 @@ class StrictWorld(RealWorld):
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         judged = self._strict.dispose(iteration, judged)
         commits, _ = self._changes.look()
+        self._verified = False  # what checks changed was just looked at
         after = self.read()
         if judged.passed and not after.open:
             after = self.accept_done(Verification() if self._is_checked() else None)

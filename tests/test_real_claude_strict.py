@@ -67,7 +67,9 @@ def everything(project: Project) -> dict[str, str]:
         pytest.param([bash("git checkout -qb elsewhere && git reset -q --hard HEAD~1")], DONE, id="moves HEAD"),
         pytest.param([bash("git commit -q --amend -m forged; git update-ref -d HEAD~0")], DONE, id="rewrites history"),
         pytest.param(
-            [bash(f"cat {PROGRESS}; printf '#!/bin/sh\\nexit 0\\n' > .git/hooks/pre-commit")], DONE, id="plants a hook"
+            [bash("cd .git && mkdir -p hooks && echo exit 1 > hooks/pre-commit && chmod +x hooks/pre-commit")],
+            DONE,
+            id="plants a hook",
         ),
     ],
 )

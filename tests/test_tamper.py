@@ -228,17 +228,17 @@ def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
 @pytest.mark.parametrize(
     "noise",
     [
-        pytest.param(b"RALPH_DONE\nVerified: x\n" * 20_000, id="done many times"),
-        pytest.param(b"# Tasks\n- [x] q\n" * 2000, id="many lists"),
-        pytest.param(b"- [x] auth-01: One\n" * 10_000, id="many copies"),
-        pytest.param(b"".join(b" " * n + b"- [x] n%d: x\n" % n for n in range(1000)), id="a deep one"),
-        pytest.param(b"```\n" * 20_001, id="fences"),
-        pytest.param(b"\n" * 300_000 + b"RALPH_DONE\n", id="blank lines"),
-        pytest.param(b"- [x] " + b"x" * 5_000_000, id="a long line"),
-        pytest.param(b"## Verification\n\n<!-- ralph writes this section, 1 lines -->\n- a\n" * 5000, id="signed"),
+        pytest.param(b"RALPH_DONE\nVerified: x\n" * 10_000, id="done many times"),
+        pytest.param(b"# Tasks\n- [x] q\n" * 1500, id="many lists"),
+        pytest.param(b"- [x] auth-01: One\n" * 5000, id="many copies"),
+        pytest.param(b"".join(b" " * n + b"- [x] n%d: x\n" % n for n in range(700)), id="a deep one"),
+        pytest.param(b"```\n" * 10_001, id="fences"),
+        pytest.param(b"\n" * 200_000 + b"RALPH_DONE\n", id="blank lines"),
+        pytest.param(b"- [x] " + b"x" * 2_000_000, id="a long line"),
+        pytest.param(b"## Verification\n\n<!-- ralph writes this section, 1 lines -->\n- a\n" * 3000, id="signed"),
     ],
 )
 def test_megabytes_take_seconds(noise: bytes) -> None:
     start = time.process_time()
     undone(BEFORE.replace(b"## Notes", noise + b"\n## Notes"))
-    assert time.process_time() - start < 20  # measured below 2 s; anything quadratic takes minutes
+    assert time.process_time() - start < 5  # measured 0.3 s; anything quadratic takes longer

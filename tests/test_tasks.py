@@ -154,17 +154,17 @@ def test_what_is_done_with_a_task_goes_up_as_long_as_nothing_beside_it_is_open()
     assert tasks.chain(more, "nobody") == ()
 
 
-def test_ten_thousand_tasks_in_a_chain_take_no_time() -> None:
-    lines = [f"- [ ] t{n}: x\n  - after: t{n + 1}\n  - priority: 1\n  - verify: Run `x`\n" for n in range(10_000)]
-    text = ("# Tasks\n" + "".join(lines) + "- [ ] t10000: x\n").encode()
+def test_thousands_of_tasks_in_a_chain_take_no_time() -> None:
+    lines = [f"- [ ] t{n}: x\n  - after: t{n + 1}\n  - priority: 1\n  - verify: Run `x`\n" for n in range(4_000)]
+    text = ("# Tasks\n" + "".join(lines) + "- [ ] t4000: x\n").encode()
     start = time.process_time()
     read = tasks.read(text)
     assert tasks.problems(read) == []
     found = tasks.select(read)
     assert found
-    assert found.id == "t10000"
+    assert found.id == "t4000"
     assert "t0 waits for t1" in tasks.stuck(read)
-    assert time.process_time() - start < 3  # measured 0.4 s; twice the square of that would be minutes
+    assert time.process_time() - start < 3  # measured 0.2 s; the square of that would be a minute
     ring = tasks.problems(tasks.read(text + b"  - after: t0\n"))
     assert len(ring) == 1
     assert "wait for each other" in ring[0]

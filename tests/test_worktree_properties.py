@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from worktrees import Tree, fill, surround
 
@@ -134,9 +134,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator
     hidden=st.booleans(),
     mischief=st.lists(agent, min_size=1, max_size=8),
 )
+@example(before=[("link", ".gitignore", "src")], hidden=False, mischief=[("write", "src/deep/er.bin", b"", 0o644)])
 def test_all_that_was_there_before_is_there_again(
     made: Callable[[], Tree], before: list[tuple[object, ...]], hidden: bool, mischief: list[tuple[object, ...]]
 ) -> None:
+    # git itself calls this one changed or not by the size that its index remembers
+    assume(("write", "filtered.id", b"$Id$\n") not in [move[:3] for move in before])
     tree = made()
     for move in before:
         act(tree, move)

@@ -1,5 +1,6 @@
 """A progress file cut at its headings, and what of it is ralph's alone."""
 
+import functools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -142,6 +143,7 @@ def signed_lines(now: Survey) -> list[bytes]:
     return lines_of(b"\n".join(now.text[piece.start : piece.signed] for piece in now.pieces))
 
 
+@functools.lru_cache(maxsize=2)  # as with the tasks
 def fingerprint(text: bytes) -> str:
     """The SHA-256 of what is ralph's alone in a progress file: its lines, and what they mean."""
     return fingerprint_of(survey(text))

@@ -1,5 +1,6 @@
 """The tasks of a progress file with what is nested below them."""
 
+import functools
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -86,6 +87,7 @@ def named(text: str) -> tuple[str, str]:
     return (next(filter(None, found.groups())), text[found.end() :]) if found else ("", text)
 
 
+@functools.lru_cache(maxsize=2)  # of one text it is asked again and again
 def read(text: bytes) -> tuple[Task, ...]:
     """The tasks of the task list in order, subtasks in their tasks; the very checkboxes `progress.parse` counts."""
     below: dict[int | None, list[Task]] = {}

@@ -44,7 +44,7 @@ class Place:
         self.python = python.absolute() if python else self._install()
         self.ralph = self.python.parent / "ralph"
         self.launcher = self.compile("launch.c")
-        self.agent = self.compile("null.c") or self._null_script()
+        self.agent = self.compile("null.c") or self.script("null", "#!/bin/sh\nexit 0\n")
         for command in (("init", "-q"), ("add", "."), (*_AUTHOR, "commit", "-qm", "begin")):
             self.run("git", *command, folder="repository")
 
@@ -96,6 +96,10 @@ class Place:
         The old one stays: ext4 is slow to create files for some minutes after many were deleted.
         """
         (self.root / folder / PROGRESS).write_text(progress)
+        self.new_state()
+
+    def new_state(self) -> None:
+        """A state folder that is not there yet."""
         self.env["XDG_STATE_HOME"] = str(self.root / f"state-{next(self._states)}")
 
     def _install(self) -> Path:
@@ -119,9 +123,10 @@ class Place:
                 return made
         return None
 
-    def _null_script(self) -> Path:
-        script = self.root / "null"
-        script.write_text("#!/bin/sh\nexit 0\n")
+    def script(self, name: str, text: str) -> Path:
+        """The same where there is no compiler: a program of that text."""
+        script = self.root / name
+        script.write_text(text)
         script.chmod(0o700)
         return script
 

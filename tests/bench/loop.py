@@ -1,6 +1,6 @@
 """What ralph costs beside a bare loop, and what its start costs: prints tables, asserts nothing.
 
-`python tests/bench/loop.py` takes about five minutes; README.md here says how to read it.
+`python tests/bench/loop.py` takes about eight minutes; README.md here says how to read it.
 """
 
 import argparse
@@ -15,12 +15,13 @@ import marker
 import output
 import silence
 import start_up
+import strict
 from bench_tools import CHECKOUT, HERE, Cost, Place, interleaved, median
 
 _BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
 _FOLDERS = {"in a repository": "repository", "outside of one": "outside"}
 _MEMORY = Path("/dev/shm")
-_TABLES = ("start", "loop", "parts", "memory", "output", "marker", "look", "silence")
+_TABLES = ("start", "loop", "parts", "strict", "memory", "output", "marker", "look", "silence")
 
 
 def _ralph(place: Place, folder: str, iterations: int) -> Cost:
@@ -100,6 +101,9 @@ def main() -> None:
             _compare(place, where, {1: 2 * asked.runs + 1, 100: asked.runs, 1000: max(3, asked.runs // 2)})
         for where in _FOLDERS if "parts" in wanted else ():
             _split(place, where, 300)
+        if "strict" in wanted:
+            strict.compare(place, max(3, asked.runs))
+            strict.split(place, 100)
         if "memory" in wanted:
             long_run.compare(place, 3)
         if "output" in wanted:

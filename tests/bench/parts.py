@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ALL = "an iteration"
+_GIT = "git "
+"""Below such a part nothing is shown: what one command takes is its own."""
 PARTS = {
     "ralph.loop:run": ALL,
     "ralph.world:RealWorld.read": "read the progress file",
@@ -50,8 +52,31 @@ PARTS = {
     "os:fsync": "fsync",
     "ralph.changes:PlanSettings.changed": "the plan's settings",
     "ralph.channels:Heartbeat.beat": "a monitor's beat",
+    "ralph.strict_world:StrictWorld.choose": "choose a task",
+    "ralph.strict_world:StrictWorld._undo": "undo what is not the agent's",
+    "ralph.strict_world:StrictWorld.dispose": "dispose",
+    "ralph.strict_world:StrictWorld.accept_done": "all is done",
+    "ralph.strict:check": "check the list",
+    "ralph.gates:Gates.finding": "the gates",
+    "ralph.world:RealWorld.verify": "verify",
+    "ralph.guard:Guard.begin": "guard: begin",
+    "ralph.guard:Guard.settle": "guard: settle",
+    "ralph.guard:Guard.commit": "guard: commit",
+    "ralph.worktree:take": "snapshot",
+    "ralph.worktree:settings_back": "git's settings back",
+    "ralph.worktree:head_back": "HEAD back",
+    "ralph.worktree:changed": "changed",
+    "ralph.worktree:commit": "commit",
+    "ralph.worktree.repository:Repository.call": f"{_GIT}{{1}}",
+    "ralph.worktree.repository:call": f"{_GIT}rev-parse",
+    "ralph.worktree.commit:call": f"{_GIT}commit",
+    "ralph.worktree.ignoring:call": f"{_GIT}check-ignore",
+    "ralph.worktree.configured:read": "read git's settings",
+    "ralph.worktree.snapshot:looks": "look at the files",
+    "ralph.progress_file:ProgressFile.edit": "edit the progress file",
+    "ralph.tasks.tamper:fingerprint": "fingerprint",
 }
-"""What is timed, by where its caller looks it up; the report names those that are no longer there."""
+"""What is timed, by where its caller looks it up, `{1}` being its first argument; those no longer there are named."""
 
 Place = tuple[str, ...]
 """A part below the parts that called it."""
@@ -70,7 +95,7 @@ class Clock:
 
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            self._now.append(name)
+            self._now.append(name.format(*args))
             place = tuple(self._now)
             began = time.perf_counter()
             try:
@@ -94,7 +119,8 @@ class Clock:
         times = self.calls[place] / iterations
         often = "" if 0.9 < times < 1.1 else f" x{times:.1f}"
         yield _line(self.seconds[place] / iterations, place, f"{place[-1]}{often}")
-        inner = sorted((one for one in self.seconds if one[:-1] == place), key=lambda one: -self.seconds[one])
+        below = () if place[-1].startswith(_GIT) else self.seconds
+        inner = sorted((one for one in below if one[:-1] == place), key=lambda one: -self.seconds[one])
         for one in inner:
             yield from self.lines(one, iterations)
         rest_s = (self.seconds[place] - sum(self.seconds[one] for one in inner)) / iterations
