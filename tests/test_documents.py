@@ -197,6 +197,7 @@ PURE: dict[str, dict[str, str]] = {
     "progress.reading": {"gc": "is held while a list of a million tasks is made"},
     **{f"tasks.{file.stem}": OF_TEXTS for file in (CHECKOUT / "ralph" / "tasks").glob("[a-z]*.py")},
     "tasks": {},
+    **{f"tasks.{name}": {**OF_TEXTS, "functools": "two texts remembered"} for name in ("reading", "pieces")},
     "criteria.reading": {"shlex": "an action's words"},
     "claim": {"hmac": "tokens compared, whatever that takes"},
     "message": OF_TEXTS,

@@ -174,6 +174,7 @@ class TestByRalphsDeath:
         run.signal(signal.SIGKILL)
         run.wait()
         (project.home / "go").touch()
+        eventually(lambda: project.ralph("status", "--json").stdout.count('"running"') == 0)
         again = project.build("--strict")
         assert again.code == 0, again.text
         assert files_of(project) == ["one.txt"]
