@@ -68,9 +68,11 @@ class Gates:
 
     def _checked(self, iteration: Iteration, chain: Sequence[Task]) -> Finding | None:
         wanted = [criteria.parse(text) for task in chain for text in task.criteria]
-        checks = sum(one.kind is not Kind.UNCHECKED for one in wanted) + (self.verify is not None)
-        if not checks and not iteration.changed and iteration.before.size == iteration.after.size:
+        has_own = any(one.kind is not Kind.UNCHECKED for one in wanted)
+        if not has_own and not self.verify and not iteration.changed and iteration.before.size == iteration.after.size:
             return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
+        if not has_own and not iteration.changed:
+            self.say(f"{chain[0].id} changed no file, and no criterion of its own says that it is done")
         around = Around(project=self.project, base_url=self.base_url, run=self.run, over=self.over)
         for met in self._met(wanted, around):
             if met is None:

@@ -106,6 +106,17 @@ class TestAnHonestAgent:
         assert proposal in project.progress_text
         assert "undone" not in run.text
 
+    def test_that_changes_no_file_is_believed_only_where_something_checks_it(
+        self, project: Project, agent: Agent
+    ) -> None:
+        wants(project, "- [ ] one: The first\n")
+        agent.story(tries(), tries())
+        assert project.build("--strict", "--max-iterations", "1").code == 3
+        assert "it changed nothing, and nothing checks it" in project.progress_text
+        run = project.build("--strict", "--verify", "true")
+        assert run.code == 0, run.text
+        assert "one changed no file, and no criterion of its own says that it is done" in run.text
+
     def test_works_without_a_repository_too(self, plain_project: Project, agent: Agent) -> None:
         wants(plain_project, ONE)
         agent.story(tries(writes("one.txt", "1")))
