@@ -139,13 +139,15 @@ def identity(path: Path) -> object:
 
 
 def locks(index: Path | None) -> list[Path]:
-    """Every lock that a commit takes, beside the one of the index; none without a repository."""
+    """Every lock that a commit or `git config` takes, beside the one of the index; none without a repository."""
     if index is None:
         return []
     folder = index.parent
     common = folder / _text(folder / "commondir")
     branch = _text(folder / "HEAD").removeprefix("ref: ")
-    return [index, folder / "HEAD.lock", common / f"{branch}.lock", common / "packed-refs.lock"]
+    falsely = folder.glob("next-index-*.lock")  # of `git commit --only`, which a kill leaves there for good
+    shared = [common / f"{branch}.lock", common / "packed-refs.lock", common / "config.lock"]
+    return [index, folder / "HEAD.lock", *shared, *falsely]
 
 
 def _text(path: Path) -> str:

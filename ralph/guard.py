@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import git, worktree
+from ralph import __version__, git, worktree
 from ralph.errors import RalphError
 from ralph.judge import Trespass
 from ralph.lock import working_tree
@@ -17,7 +17,9 @@ from ralph.uncommitted import Uncommitted
 from ralph.words import counted, named
 
 _SNAPSHOT = "snapshot"
-_MOVES = ".git/logs/HEAD"
+_NO_PICKLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, LookupError, TypeError, ValueError)
+"""What a file that was cut short, or is another version's, may cause."""
+_MOVES = Path("logs") / "HEAD"
 """To which git appends whenever HEAD or its branch moves."""
 
 
@@ -48,15 +50,25 @@ class Guard:
         self._changed: tuple[str, ...] = ()
         """By the agent; what its checks leave in the tree is not meant to be committed."""
         self._uncommitted = Uncommitted(state)
+        self._earlier: frozenset[str] = frozenset()
+        """What the tries before this one changed of those; putting back ends where they left it."""
         self._of_death: tuple[float, float] | None = None
         """When an iteration began that died, and when it was over."""
 
     def begin(self) -> None:
         """An iteration begins: how everything is now is how it can be put back."""
         if self._watches:
-            store = self._state.store(self._rules.run)
-            self._before = worktree.take(self._top, store, self._own, self._before)
-            (store / _SNAPSHOT).write_bytes(pickle.dumps(self._before))
+            store = self._look()
+            (store / _SNAPSHOT).write_bytes(pickle.dumps((self._iteration(), self._before)))
+
+    def _look(self) -> Path:
+        store = self._state.store(self._rules.run)
+        self._before = worktree.take(self._top, store, self._own, self._before)
+        return store
+
+    def _iteration(self) -> str:
+        """What tells a snapshot of this iteration from one of an earlier one, or of another ralph's."""
+        return f"{__version__} {self._state.noted('iteration')}"
 
     def settle(self, name: str, task: str = "") -> Trespass:
         """The agent has ended; `name` is what its commits are kept by, where they do not stay."""
@@ -65,6 +77,7 @@ class Guard:
         trespass = self._put_right(name)
         if self._rules.strict:
             self._changed = worktree.changed(self._before)
+            self._earlier = self._uncommitted.of(task)
             self._uncommitted.add(task, self._changed)
         return trespass
 
@@ -82,7 +95,7 @@ class Guard:
 
     def restore(self, name: str, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        self._uncommitted.forget(task)
+        self._uncommitted.put(task, self._earlier)
         if self._before is None or not (names := worktree.changed(self._before)):
             return
         kept = worktree.keep(self._before, name, f"ralph: thrown away by --on-failure restore, {name}")
@@ -122,32 +135,66 @@ class Guard:
         """What a run that was killed had ticked and not committed yet; `done` says whether a task is."""
         for task in self._uncommitted.tasks():
             if done(task):
-                self.begin()
+                self._look()
+                if self._agrees_with_commit(task):
+                    continue
                 if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n", run):
                     self._say(f"what {task} changed is not committed: {failed}")
 
-    def recover(self, task: str, since: float, until: float) -> None:
+    def _agrees_with_commit(self, task: str) -> bool:
+        """Whether the last commit is this task's; git may have died before its index said so."""
+        assert self._before is not None
+        names = self._uncommitted.of(task)
+        of_task = f"Ralph-Task: {task}" in git.message("HEAD", self._top).splitlines()
+        if not of_task or not names & git.committed("HEAD", self._top):
+            return False
+        worktree.as_committed(self._before, names)
+        self._uncommitted.forget(task)
+        return True
+
+    def recover(self, task: str, since: float, until: float, *, ticked: bool) -> None:
         """What an iteration left that died between these times is put right, and the rest of it is its task's.
 
-        What was changed later is a person's and stays.
+        What was changed later is a person's and stays. Where ralph itself had `ticked` the task, all was right, and it
+        died while it committed.
         """
         store = self._state.store(self._rules.run)
-        with contextlib.suppress(OSError, pickle.UnpicklingError, AttributeError, EOFError, ImportError, ValueError):
-            self._before = pickle.loads((store / _SNAPSHOT).read_bytes())  # noqa: S301 - ralph's own, in its folder
+        with contextlib.suppress(OSError, *_NO_PICKLE):
+            iteration, before = pickle.loads((store / _SNAPSHOT).read_bytes())  # noqa: S301 - ralph's own, in its folder
+            self._before = before if iteration == self._iteration() else None
         if self._before is None:
             return
         self._of_death = (since, until)
-        self._put_right(self._rules.run)
-        if self._rules.strict:
-            self._uncommitted.add(task, [n for n in worktree.changed(self._before) if self._is_of_the_dead(n)])
+        if not ticked:
+            self._put_right_once(store)
+            if self._rules.strict:
+                self._uncommitted.add(task, [n for n in worktree.changed(self._before) if self._is_of_the_dead(n)])
+        elif self._before.repository.ask("rev-parse", "--verify", "--quiet", "HEAD") == self._before.head.commit:
+            worktree.staged_back(self._before)
+        else:
+            self._agrees_with_commit(task)
         shutil.rmtree(store, ignore_errors=True)
+
+    def _put_right_once(self, store: Path) -> None:
+        """What cannot be put right ends this start, and the next one begins with it as it is."""
+        assert self._before is not None
+        try:
+            worktree.scratch_away(self._before)
+            self._put_right(self._rules.run)
+        except RalphError as error:
+            if not isinstance(error.__cause__, OSError):  # a full disk may be another time
+                (store / _SNAPSHOT).unlink(missing_ok=True)
+            raise
 
     def _is_of_the_dead(self, name: str) -> bool:
         """Whether it was changed while the iteration ran; of one that is gone nobody knows."""
+        assert self._before is not None
+        return self._was_touched(self._before.root / name)
+
+    def _was_touched(self, path: Path) -> bool:
         if self._of_death is None:
             return True
-        assert self._before is not None
-        at = git.touched_at(self._before.root / name)
+        at = git.touched_at(path)
         return at is None or self._of_death[0] <= at <= self._of_death[1]
 
     def close(self) -> None:
@@ -168,14 +215,16 @@ class Guard:
 
     def _all_put_right(self, name: str) -> Trespass:
         assert self._before is not None
+        index = self._before.repository.index
         tampered = [f"{what} was changed" for what in worktree.settings_back(self._before, self._state.keep)]
         for what in tampered:
             self._say(f"{what}: put back; where it is meant, do it yourself")
-        moved = self._head_back(name) if self._rules.strict and self._is_of_the_dead(_MOVES) else None
-        if self._rules.strict and self._rules.commits:  # else a person's file that it only staged would be committed
+        moved = self._head_back(name) if self._rules.strict and self._may_have_moved() else None
+        if self._rules.strict and self._rules.commits and self._is_older_than_the_dead(index):
+            # else a person's file that it only staged would be committed
             worktree.staged_back(self._before)
         outside = self._outside()
-        if outside and not self._rules.strict:
+        if outside and not self._rules.strict and self._may_have_moved():
             moved = self._head_back(name)
             outside = self._outside()
         if outside:
@@ -185,6 +234,16 @@ class Guard:
         if moved and moved.kept_ref and not self._rules.strict:
             self._commit_again(moved)
         return Trespass(outside=outside, tampered=tuple(tampered))
+
+    def _may_have_moved(self) -> bool:
+        """Whether it is not a person who moved HEAD last."""
+        assert self._before is not None
+        return self._is_older_than_the_dead(self._before.repository.git_dir / _MOVES)
+
+    def _is_older_than_the_dead(self, path: Path) -> bool:
+        """Whether nobody has changed it since the iteration was over."""
+        at = git.touched_at(path)
+        return self._of_death is None or at is None or at <= self._of_death[1]
 
     def _outside(self) -> tuple[str, ...]:
         if self._before is None or not self._rules.only:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, channels, judge, loop, notices, progress, records, recovery, said
+from ralph import agent, channels, judge, litter, loop, notices, progress, records, recovery, said
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
@@ -113,16 +113,18 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
         screen.complain(f"ralph: {line}")
     state.rotate(start.settings.keep_transcripts)
     state.check_room()
+    _recover(start, state, screen)  # first: what stands in the way of a commit may be of the dead
     _check_repository(start)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
         state.close_breaker()
     now = file.read()
+    for kept in litter.sweep(file.path, (file.text, state.before_death()), state.keep):
+        screen.complain(f"ralph: what was being saved when ralph was killed is {kept}")
     file.check_writable()
     if start.imported:
         now = _with_tasks_of_plan(start, start.imported, file, screen)
-    _recover(start, state, screen)
     if start.strict:
         _prepare_strict(start, file, state, screen)
         now = file.read()
@@ -185,8 +187,12 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
 def _recover(start: Start, state: State, screen: Screen) -> None:
     """After a death in an iteration that was watched: what it may not have changed is put back."""
     death, task = state.died(), state.noted("task")
+    for store in (state.folder / "before").glob("*"):  # of runs that died when nothing was to be put right
+        if death is None or store.name != death.run:
+            shutil.rmtree(store, ignore_errors=True)
     if death is None or not (start.strict or start.settings.only):
         return
+    from ralph import tasks  # noqa: PLC0415 - as above
     from ralph.guard import Guard, Rules  # noqa: PLC0415 - as above
 
     settings = start.settings
@@ -196,7 +202,8 @@ def _recover(start: Start, state: State, screen: Screen) -> None:
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
         guard = Guard(Path.cwd(), state, own, rules, lambda line: screen.complain(f"ralph: after a death: {line}"))
-        guard.recover(task, since, until)
+        ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
+        guard.recover(task, since, until, ticked=ticked)
 
 
 def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:

@@ -128,7 +128,8 @@ class StrictWorld(RealWorld):
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         self._status.does("committing")
         run = run_program(both, env, files, self._care, worktree.HOOKS_S, ending=self._ends("the commit"))
-        given.unlink()
+        for path in (given, files.output, files.errors):
+            path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         self._remove_orphaned_locks("the commit")
         code = 1 if run is None or run.code is None else run.code
         output = run.output.encode() if run else b"it was interrupted"

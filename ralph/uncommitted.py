@@ -1,10 +1,12 @@
 """The files that strict iterations changed and that no commit has yet, by task; also for the next run."""
 
+import contextlib
 from collections.abc import Iterable
 
 from ralph.state import State
 
 _NOTE = "uncommitted"
+_NEW = "uncommitted.new"
 
 
 class Uncommitted:
@@ -32,12 +34,22 @@ class Uncommitted:
             self._files.setdefault(task, set()).update(found)
             self.write()
 
+    def put(self, task: str, names: Iterable[str]) -> None:
+        """These, and no others, are what its tries changed."""
+        self._files.pop(task, None)
+        self._files |= {task: found} if (found := set(names)) else {}
+        self.write()
+
     def forget(self, task: str) -> None:
         """They are committed, or as they were."""
         if self._files.pop(task, None) is not None:
             self.write()
 
     def write(self) -> None:
-        """Notes it for the next run."""
-        lines = ("\0".join([task, *sorted(names)]) for task, names in self._files.items())
-        self._state.note(_NOTE, "\n".join(lines))
+        """Notes it for the next run; in one step, since a death between two would lose the files of all tasks."""
+        text = "\n".join("\0".join([task, *sorted(names)]) for task, names in self._files.items())
+        self._state.note(_NEW, text)
+        if self._state.noted(_NEW) == text.strip():  # on a full disk it may be half there
+            with contextlib.suppress(OSError):
+                folder = self._state.folder / "running"
+                (folder / _NEW).replace(folder / _NOTE)

@@ -5,10 +5,10 @@ from ralph.worktree.configured import settings_back
 from ralph.worktree.head import Moved, forget, head_back
 from ralph.worktree.kept import keep
 from ralph.worktree.only import allowed
-from ralph.worktree.put_back import put_back
+from ralph.worktree.put_back import put_back, scratch_away
 from ralph.worktree.repository import is_repository
 from ralph.worktree.snapshot import Snapshot, changed, take
-from ralph.worktree.staged import staged_back
+from ralph.worktree.staged import as_committed, staged_back
 
 __all__ = [
     "HOOKS_S",
@@ -17,6 +17,7 @@ __all__ = [
     "Runner",
     "Snapshot",
     "allowed",
+    "as_committed",
     "changed",
     "check_can_commit",
     "commit",
@@ -25,6 +26,7 @@ __all__ = [
     "is_repository",
     "keep",
     "put_back",
+    "scratch_away",
     "settings_back",
     "staged_back",
     "take",

@@ -17,6 +17,8 @@ from ralph.worktree.repository import Repository
 if TYPE_CHECKING:
     from ralph.worktree.snapshot import Snapshot
 
+_LEADS_TO_IT = (".git",)
+"""A file in linked worktrees, submodules and wherever else the repository itself lies somewhere else."""
 _NOT_SETTINGS = "info/refs"
 """What `git gc` writes for the simplest of all servers."""
 
@@ -32,8 +34,9 @@ class Configured:
 def read(repository: Repository) -> Configured:
     """How they are now."""
     found: dict[tuple[Path, str], tuple[Seen, bytes]] = {}
-    for base in {repository.common, repository.git_dir}:
-        names = [name for given in ("config", "config.worktree", "info", "hooks") for name in _within(base, given)]
+    where = dict.fromkeys((repository.common, repository.git_dir), ("config", "config.worktree", "info", "hooks"))
+    for base, given in {repository.root: _LEADS_TO_IT, **where}.items():
+        names = [name for one in given for name in _within(base, one)]
         for name, seen in looks(base, names).items():
             if name != _NOT_SETTINGS and (stat.S_ISLNK(seen.mode) or os.access(base / name, os.R_OK)):
                 found[base, name] = (seen, read_file(base / name, seen.mode))
@@ -42,6 +45,9 @@ def read(repository: Repository) -> Configured:
 
 def _within(base: Path, name: str) -> Iterator[str]:
     path = base / name
+    if (name,) == _LEADS_TO_IT:
+        yield from [name] if path.is_file() else []
+        return
     if path.is_symlink() or not path.is_dir():
         yield name
         return
@@ -60,7 +66,7 @@ def settings_back(snapshot: "Snapshot", keep: Keep) -> tuple[str, ...]:
     differing = [one for one in sorted(was.keys() | now.keys()) if not _same(was.get(one), now.get(one))]
     for base, name in sorted(differing, key=lambda one: one in was):  # the new first: they may be in the way
         _put_back(base, name, was.get((base, name)), keep)
-    found = [f".git/{name}" for _, name in differing]
+    found = [name if (name,) == _LEADS_TO_IT else f".git/{name}" for _, name in differing]
     head.mend(snapshot)
     unlock(repository, snapshot.locks)
     shown = index.put_flags_back(repository, snapshot.index, index.readable(snapshot))

@@ -5,6 +5,7 @@ No name is ever followed through a symbolic link: what a folder was, an agent ma
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -17,6 +18,7 @@ _TICK_NS = 20_000_000
 """Clocks of files tick every 4 to 10 ms: a change right after a look may leave them all as they were."""
 _CHUNK = 1 << 20
 _FRESH = -1
+_SCRATCH = re.compile(r"(?:.*/)?\.[0-9a-f]{16}\.ralph", re.DOTALL)
 
 
 class Seen(NamedTuple):
@@ -145,6 +147,11 @@ def place(path: Path, seen: Seen, data: bytes | Path) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             new.unlink()
+
+
+def is_scratch(name: str) -> bool:
+    """Whether `place` calls a file so until it is whole."""
+    return _SCRATCH.fullmatch(name) is not None
 
 
 def _write(path: Path, data: bytes | Path) -> None:

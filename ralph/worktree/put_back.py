@@ -5,12 +5,12 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.worktree import index, originals
-from ralph.worktree.disk import looks, parents
+from ralph.worktree.disk import is_scratch, looks, parents
 from ralph.worktree.ignoring import was_known
 from ralph.worktree.locks import unlock
 from ralph.worktree.new_files import ignored_once
 from ralph.worktree.replacing import Keep, away, bring, prune
-from ralph.worktree.snapshot import Snapshot, is_changed
+from ralph.worktree.snapshot import Snapshot, changed, is_changed
 
 _AT_ONCE = 200
 """Files whose bytes are in memory together."""
@@ -42,6 +42,13 @@ def put_back(snapshot: Snapshot, names: Collection[str], keep: Keep) -> tuple[Pa
     if lost:
         raise RalphError(f"{', '.join(lost[:3])}: cannot be put back, since git no longer has what was in it", 1)
     return tuple(kept)
+
+
+def scratch_away(snapshot: Snapshot) -> None:
+    """Removes what a ralph that was killed in the middle of putting back had half written."""
+    for name in changed(snapshot):
+        if is_scratch(name) and name not in snapshot.files:
+            (snapshot.root / name).unlink(missing_ok=True)
 
 
 def _move_new_away(snapshot: Snapshot, names: Collection[str], keep: Keep) -> Iterator[Path]:

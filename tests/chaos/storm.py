@@ -98,18 +98,23 @@ class Storm:
         self.record.check(text)
 
     def _roles(self, ralphs: Ralphs) -> dict[int, str]:
-        """Everything that runs here, but the nursery."""
-        processes = Path("/proc").glob("[0-9]*")
-        here = [int(folder.name) for folder in processes if self._mine in words(folder / "environ")]
-        return {pid: role for pid in here if pid != ralphs.parent and (role := self._role(pid))}
+        return roles(self._mine, self._agent, self._ralph, ralphs.parent)
 
-    def _role(self, pid: int) -> str:
-        line = words(Path(f"/proc/{pid}/cmdline"))
-        if pid == self._ralph:
-            return "ralph"
-        if str(NURSERY).encode() in line:
-            return "guardian"
-        return "agent" if str(self._agent).encode() in line else "tool" if line else ""
+
+def roles(mark: bytes, agent: Path, ralph: int, nursery: int) -> dict[int, str]:
+    """What everything is that carries this mark in its environment, but the nursery."""
+    processes = Path("/proc").glob("[0-9]*")
+    here = [int(folder.name) for folder in processes if mark in words(folder / "environ")]
+    return {pid: role for pid in here if pid != nursery and (role := _role(pid, agent, ralph))}
+
+
+def _role(pid: int, agent: Path, ralph: int) -> str:
+    line = words(Path(f"/proc/{pid}/cmdline"))
+    if pid == ralph:
+        return "ralph"
+    if str(NURSERY).encode() in line:
+        return "guardian"
+    return "agent" if str(agent).encode() in line else "tool" if line else ""
 
 
 def words(file: Path) -> list[bytes]:
@@ -120,9 +125,9 @@ def words(file: Path) -> list[bytes]:
         return []
 
 
-def kill(pid: int) -> bool:
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
     """Whether it was there to be killed."""
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         return True
     return False

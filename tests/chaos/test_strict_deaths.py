@@ -1,0 +1,141 @@
+"""--strict killed at a moment that matters: within its own commit, or after what an agent must not do."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from ralph_driver import Project
+from stories import Agent, commits, runs, tries, writes
+
+RALPH = "$(ps -o ppid= -p $PPID)"
+"""The parent of whoever is the parent."""
+ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
+
+
+def wants(project: Project, text: str) -> None:
+    head = "# Progress: feature\n\nPlan: feature.md\nStarted: 2026-11-20 22:14:03\n\n## Status\n\nIN_PROGRESS\n"
+    project.progress.write_text(f"{head}\n## Task List\n\n{text}\n## Notes\n")
+
+
+def has_work(project: Project) -> None:
+    """A person's uncommitted work: staged, and not even that."""
+    (project.root / "staged.txt").write_text("staged\n")
+    project.git("add", "staged.txt")
+    (project.root / "mine.txt").write_text("mine\n")
+
+
+def kills_in(project: Project, hook: str, condition: str = "true") -> Path:
+    """A hook of git's, once: both git and ralph are killed there."""
+    path = project.root / ".git" / "hooks" / hook
+    path.parent.mkdir(exist_ok=True)
+    killed = project.outputs / "killed"
+    path.write_text(f"#!/bin/sh\n[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\nkill -9 {RALPH} $PPID\n")
+    path.chmod(0o755)
+    return path
+
+
+def files_of(project: Project, commit: str = "HEAD") -> list[str]:
+    return project.git("show", "--format=", "--name-only", commit).split()
+
+
+WITHIN = [
+    pytest.param("pre-commit", "true", "one: done before ralph was killed", id="before git has made the commit"),
+    pytest.param(
+        "reference-transaction",
+        '[ "$1" = committed ]',
+        "one: Did it",
+        id="when the branch has moved and the index has not",
+    ),
+    pytest.param("post-commit", "true", "one: Did it", id="when the commit is made and ralph does not know"),
+]
+
+
+@pytest.mark.parametrize(("hook", "condition", "subject"), WITHIN)
+def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
+    project: Project, agent: Agent, hook: str, condition: str, subject: str
+) -> None:
+    has_work(project)
+    wants(project, ONE)
+    kills_in(project, hook, condition)
+    agent.story(tries(writes("one.txt", "1\n"), writes("more/one.txt", "1\n")))
+    assert project.build("--strict").code == -signal.SIGKILL
+    run = project.build("--strict")
+    assert run.code == 0, run.text
+    assert len(agent.calls) == 1, "it was ticked, and no agent is paid again"
+    assert project.git("log", "--format=%s").splitlines() == [subject, "plan"]
+    assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
+    assert sorted(files_of(project)) == ["more/one.txt", "one.txt"]
+    status = project.git("status", "--porcelain").splitlines()
+    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
+    assert list((project.root / ".git").glob("*.lock")) == []
+
+
+def test_what_an_agent_did_that_killed_ralph_is_put_right(project: Project, agent: Agent) -> None:
+    has_work(project)
+    wants(project, ONE)
+    cheats = (writes("mine.txt", "spoilt"), commits("cheat"), runs(f"kill -9 {RALPH}"))
+    agent.story(tries(writes("one.txt", "1\n"), *cheats), tries())
+    assert project.build("--strict", "--only", "one*").code == -signal.SIGKILL
+    run = project.build("--strict", "--only", "one*")
+    assert run.code == 0, run.text
+    assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
+    assert files_of(project) == ["one.txt"]
+    assert (project.root / "mine.txt").read_text() == "mine\n"
+    status = project.git("status", "--porcelain").splitlines()
+    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
+
+
+def test_what_was_begun_does_not_stand_in_the_way_of_the_next_start(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    begins = "git rev-parse HEAD > .git/CHERRY_PICK_HEAD"
+    agent.story(tries(writes("one.txt", "1\n"), runs(begins), runs(f"kill -9 {RALPH}")), tries())
+    assert project.build("--strict").code == -signal.SIGKILL
+    run = project.build("--strict")
+    assert run.code == 0, run.text
+
+
+def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
+    project: Project, agent: Agent
+) -> None:
+    wants(project, "- [ ] one: The first\n  - verify: File `two.txt` exists\n")
+    made = writes("one.txt", "1\n")
+    agent.story(tries(made, runs(f"kill -9 {RALPH}")), tries(made), tries(made, writes("two.txt", "2\n")))
+    assert project.build("--strict", "--on-failure", "restore").code == -signal.SIGKILL
+    run = project.build("--strict", "--on-failure", "restore")
+    assert run.code == 0, run.text
+    assert sorted(files_of(project)) == ["one.txt", "two.txt"]
+
+
+def test_what_an_agent_only_staged_is_not_committed(project: Project, agent: Agent) -> None:
+    has_work(project)
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1\n"), runs("git add -A")))
+    assert project.build("--strict").code == 0
+    assert files_of(project) == ["one.txt"]
+    status = project.git("status", "--porcelain").splitlines()
+    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
+
+
+def test_an_edit_that_was_not_finished_leaves_nothing_behind(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    half = project.root / f".{project.progress.name}.abc_12xy.ralph"
+    half.write_text("what somebody saved in that moment\n")
+    agent.story(tries(writes("one.txt", "1\n")))
+    run = project.build("--strict")
+    assert run.code == 0, run.text
+    assert not half.exists()
+    kept = next(iter(project.state.glob("ralph/*/kept/*")))
+    assert kept.read_text() == "what somebody saved in that moment\n"
+    assert str(kept) in run.text
+
+
+def test_a_file_that_leads_to_the_repository_is_put_back(project: Project, agent: Agent) -> None:
+    (project.root / ".git").rename(project.outputs / "real.git")
+    leads = f"gitdir: {project.outputs / 'real.git'}\n"
+    (project.root / ".git").write_text(leads)
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1\n"), writes(".git", "gitdir: /nowhere\n")))
+    run = project.build("--strict")
+    assert run.code == 0, run.text
+    assert (project.root / ".git").read_text() == leads
+    assert files_of(project) == ["one.txt"]
