@@ -19,7 +19,7 @@ from ralph.process import Care, Family, Guardian, be_subreaper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.start import Start
-from ralph.state import State
+from ralph.state import Death, State
 from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import Job, RealWorld, Told
@@ -190,7 +190,10 @@ def _recover(start: Start, state: State, screen: Screen) -> None:
     for store in (state.folder / "before").glob("*"):  # of runs that died when nothing was to be put right
         if death is None or store.name != death.run:
             shutil.rmtree(store, ignore_errors=True)
-    if death is None or not (start.strict or start.settings.only):
+    if death is None:
+        return
+    _settings_back(start, state, death, screen)
+    if not (start.strict or start.settings.only):
         return
     from ralph import tasks  # noqa: PLC0415 - as above
     from ralph.guard import Guard, Rules  # noqa: PLC0415 - as above
@@ -204,6 +207,23 @@ def _recover(start: Start, state: State, screen: Screen) -> None:
         guard = Guard(Path.cwd(), state, own, rules, lambda line: screen.complain(f"ralph: after a death: {line}"))
         ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
         guard.recover(task, since, until, ticked=ticked)
+
+
+def _settings_back(start: Start, state: State, death: Death, screen: Screen) -> None:
+    """Raises RalphError where a strict iteration that died had changed what ralph is started with."""
+    saved = state.governing
+    if not saved.exists():
+        return
+    from ralph.governing import Governing  # noqa: PLC0415 - as above
+
+    governing = Governing(start.plan, start.settings.prompts)
+    with contextlib.suppress(OSError):
+        governing.load(saved, death.record.stat().st_mtime + _LAST_WRITES_S)
+        changed = [str(path) for path, _ in governing.settle(state.keep)]
+        saved.unlink()
+        if changed:
+            screen.complain(f"ralph: put back as before the iteration in which ralph died: {', '.join(changed)}")
+            raise RalphError("its settings may have been others than yours; start it again", 1)
 
 
 def _judge_claim(start: Start, file: ProgressFile, now: Progress, screen: Screen) -> None:

@@ -132,6 +132,11 @@ class State:
         """Where the bytes of the person's own changes are while an agent of that run works; after a death they stay."""
         return self._sub(f"before/{run}")
 
+    @property
+    def governing(self) -> Path:
+        """Where the files that govern ralph are kept while a strict iteration runs."""
+        return self._sub("running") / "governing"
+
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
         self.note("breaker", reason.name)

@@ -41,7 +41,7 @@ class StrictWorld(RealWorld):
             rehearsal=job.start.rehearsal,
         )
         self._onlooker: Onlooker | None = None
-        self._governing = Governing(job.start.plan, job.start.template, self._settings.prompts)
+        self._governing = Governing(job.start.plan, self._settings.prompts)
         self._neighbours = Neighbours(file.path)
         assert self._guard is not None
         self._strict = strict.Strict(self._settings, file, state, guard=self._guard, gates=gates, hands=self)
@@ -94,6 +94,7 @@ class StrictWorld(RealWorld):
     def _begin(self, number: int, before: Progress, record: Path) -> None:
         super()._begin(number, before, record)
         self._governing.begin()
+        self._governing.save(self._state.governing)
         self._neighbours.begin()
 
     def _audience(self) -> Audience:
@@ -164,6 +165,7 @@ class StrictWorld(RealWorld):
         """No task is in progress any more, also after an error."""
         with contextlib.suppress(RalphError):
             self._file.edit(tasks.put_down)
+        self._state.governing.unlink(missing_ok=True)
         super().close(stop)
 
     def _run_check(self, command: str) -> CommandRun | None:

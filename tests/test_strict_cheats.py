@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from ralph_driver import Project, eventually
+from ralph_driver import CHECKOUT, Project, eventually
 from stories import Agent, commits, edits, marks, runs, ticks, tries, waits_for, writes
 from test_strict import ONE, TWO, listed, tried, wants
 
@@ -139,6 +139,22 @@ class TestByRalphsDeath:
         assert run.code == 3, run.text
         assert marks_of(project) == ["- [ ] one", "- [ ] two"]
 
+    def test_settings_that_it_wrote_first_count_for_nothing(self, project: Project, agent: Agent) -> None:
+        wants(project, "- [ ] one: The first\n")
+        env = project.root / ".ralph.env"
+        env.write_text("RALPH_STRICT=true\nRALPH_VERIFY=test -e one.txt\n")
+        deeds = [writes(".ralph.env", "RALPH_VERIFY=true\n"), ticks("all"), edits("IN_PROGRESS", "RALPH_DONE")]
+        agent.story(tries(*deeds, runs(self.KILL)), tries(writes("one.txt", "1")))
+        assert project.build().code == -9
+        again = project.build()
+        assert again.code == 1, again.text
+        assert "start it again" in again.stderr
+        assert env.read_text() == "RALPH_STRICT=true\nRALPH_VERIFY=test -e one.txt\n"
+        assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
+        third = project.build()
+        assert third.code == 0, third.text
+        assert tried(project)[-1] == ("one", True)
+
     def test_what_it_had_changed_is_in_the_commit_of_its_task(self, project: Project, agent: Agent) -> None:
         (project.root / "mine.txt").write_text("mine")
         wants(project, ONE)
@@ -193,6 +209,17 @@ class TestByFilesThatGovernRalph:
         assert (project.root / "feature.md").read_text() == plan
         assert not (project.root / ".ralph" / "PROMPT_task.md").exists()
         assert "feature.md was changed: put back" in run.text
+
+    def test_what_lies_outside_of_the_project_is_nobodys_to_put_back(self, project: Project, agent: Agent) -> None:
+        prompts = project.home / "prompts"
+        prompts.mkdir()
+        (prompts / "PROMPT_task.md").write_text((CHECKOUT / "prompts" / "PROMPT_task.md").read_text())
+        wants(project, ONE)
+        new = writes(str(prompts / "PROMPT_x.md"), "new")
+        agent.story(tries(writes("one.txt", "1"), new, writes(str(prompts / "PROMPT_task.md"), "other")))
+        assert project.build("--strict", "--prompts", str(prompts)).code == 0
+        assert (prompts / "PROMPT_x.md").read_text() == "new"
+        assert (prompts / "PROMPT_task.md").read_text() == "other"
 
     @pytest.mark.parametrize("how", ["rm feature.md; mkdir feature.md", "ln -sf one.txt feature.md", "rm feature.md"])
     def test_the_plan_comes_back_whatever_became_of_it(self, project: Project, agent: Agent, how: str) -> None:
