@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ralph import files, git
+from ralph import directives, files, git
 
 _FOLDER = Path(".ralph")
 _SETTINGS = Path(".ralph.env")
@@ -16,10 +16,12 @@ _SETTINGS = Path(".ralph.env")
 class Governing:
     """Remembers the project's own: the plan, ./.ralph.env, what lies in ./.ralph and in a folder of `prompts` here.
 
-    Nothing outside of the working directory but the plan is ever touched: it is not the project's.
+    Of a plan in words only its settings govern; a person may go on writing it meanwhile. Nothing outside of the
+    working directory but the plan is ever touched: it is not the project's.
     """
 
     def __init__(self, plan: Path, prompts: Path | None) -> None:
+        self._plan = plan
         self._fixed = [plan, _SETTINGS]
         here = prompts is not None and prompts.resolve().is_relative_to(Path.cwd())
         self._folders = [_FOLDER, *([prompts] if prompts and here else [])]
@@ -51,7 +53,7 @@ class Governing:
         for path in dict.fromkeys([*self._before, *self._all()]):
             now = _read(path)
             was = self._before.get(path)
-            if now != was and (was is not None or self._is_projects(path)):
+            if self._essence(path, now) != self._essence(path, was) and (was is not None or self._is_projects(path)):
                 found.append((path, None if now is None else keep(path.name, now[0])))
                 if now is None or was is None or now[1] != was[1]:
                     _make_room(path, keep)
@@ -59,6 +61,12 @@ class Governing:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     files.replace(path, was[0])
         return found
+
+    def _essence(self, path: Path, found: tuple[bytes, str] | None) -> object:
+        """What of this file governs ralph."""
+        if found is None or path != self._plan or path.suffix == ".json" or b"json" in found[0]:
+            return found
+        return found[1], [(one.variable, one.text) for one in directives.of_plan(found[0], path.name)]
 
     def _is_projects(self, path: Path) -> bool:
         """Whether it is one that an iteration may have made."""

@@ -210,6 +210,15 @@ class TestByFilesThatGovernRalph:
         assert not (project.root / ".ralph" / "PROMPT_task.md").exists()
         assert "feature.md was changed: put back" in run.text
 
+    def test_what_a_person_adds_to_the_plan_meanwhile_stays(self, project: Project, agent: Agent) -> None:
+        plan = project.root / "feature.md"
+        plan.write_text(plan.read_text() + "RALPH_STRICT: true\n")
+        wants(project, ONE)
+        more = plan.read_text() + "\nAnd it shall be blue.\n"
+        agent.story(tries(writes("feature.md", more), writes("one.txt", "1")))
+        assert project.build().code == 0
+        assert plan.read_text() == more
+
     def test_what_lies_outside_of_the_project_is_nobodys_to_put_back(self, project: Project, agent: Agent) -> None:
         prompts = project.home / "prompts"
         prompts.mkdir()
