@@ -20,6 +20,7 @@ class Tmux:
         self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "SHELL": "/bin/sh"}
         window = ("-x", str(width), "-y", str(height), "-c", str(cwd))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *window, "sh")
+        eventually(lambda: self.rows[0].startswith("$"))  # what is typed before the prompt would stand in front of it
 
     def _tmux(self, *args: str, check: bool = True) -> str:
         command = ["tmux", "-u", "-L", self._name, *args]
