@@ -49,6 +49,7 @@ class Guard:
         self._before: worktree.Snapshot | None = None
         self._changed: tuple[str, ...] = ()
         """By the agent; what its checks leave in the tree is not meant to be committed."""
+        self._name = ""
         self._uncommitted = Uncommitted(state)
         self._earlier: frozenset[str] = frozenset()
         """What the tries before this one changed of those; putting back ends where they left it."""
@@ -71,9 +72,10 @@ class Guard:
         return f"{__version__} {self._state.noted('iteration')}"
 
     def settle(self, name: str, task: str = "") -> Trespass:
-        """The agent has ended; `name` is what its commits are kept by, where they do not stay."""
+        """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay."""
         if self._before is None:
             return Trespass()
+        self._name = name
         trespass = self._put_right(name)
         if self._rules.strict:
             self._changed = worktree.changed(self._before)
@@ -81,10 +83,10 @@ class Guard:
             self._uncommitted.add(task, self._changed)
         return trespass
 
-    def settle_checks(self, name: str) -> None:
+    def settle_checks(self) -> None:
         """The same once its checks have run, which are programs that the agent may have written."""
         if self._before is not None:
-            self._put_right(name)
+            self._put_right(self._name)
 
     def settle_hooks(self) -> None:
         """The same once ralph has committed, which moved HEAD; hooks are programs, too."""
@@ -93,12 +95,12 @@ class Guard:
             if outside := self._outside():
                 self._say(f"{named(outside)} changed by a hook: put back{self._put_back(outside)}")
 
-    def restore(self, name: str, task: str) -> None:
+    def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
         self._uncommitted.put(task, self._earlier)
         if self._before is None or not (names := worktree.changed(self._before)):
             return
-        kept = worktree.keep(self._before, name, f"ralph: thrown away by --on-failure restore, {name}")
+        kept = worktree.keep(self._before, self._name, f"ralph: thrown away by --on-failure restore, {self._name}")
         worktree.put_back(self._before, names, self._state.keep)
         self._say(f"restored {counted(len(names), 'file')}; what was thrown away is {kept}")
 

@@ -200,11 +200,12 @@ def _recover(start: Start, state: State, screen: Screen) -> None:
 
     settings = start.settings
     rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=death.run)
-    own = [start.progress_path, *([settings.history] if settings.history else [])]
     with contextlib.suppress(OSError):  # without the record nobody knows when that was
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
-        guard = Guard(Path.cwd(), state, own, rules, lambda line: screen.complain(f"ralph: after a death: {line}"))
+        guard = Guard(
+            Path.cwd(), state, start.own, rules, lambda line: screen.complain(f"ralph: after a death: {line}")
+        )
         ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
         guard.recover(task, since, until, ticked=ticked)
 

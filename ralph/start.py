@@ -103,6 +103,11 @@ class Start:
             "HISTORY_FILE": str(self.settings.history.absolute()) if self.settings.history else "",
         }
 
+    @property
+    def own(self) -> list[Path]:
+        """Ralph's own files in the working tree, which are nobody's change."""
+        return [self.progress_path, *([self.settings.history] if self.settings.history else [])]
+
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
         made = Prompt(self.template, self.template_text, folders(self.settings.prompts))

@@ -158,23 +158,22 @@ class Strict:
 
     def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
-        name = name_of(iteration)
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
-            return self._put_down(judged, name)
+            return self._put_down(judged)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
         self._hands.mend_after_checks()
         if found is None:
-            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")), name)
+            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")))
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
         if found.unfinished and not self._is_too_often():
-            return self._put_down(judged, name)
+            return self._put_down(judged)
         if found.blocked:
-            return self._block(judged, found, name)
+            return self._block(judged, found)
         why = found.why.strip() or found.unfinished or self._pass(iteration)
         if why and self._gates.over():
-            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was committed")), name)
+            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was committed")))
         if why:
-            return self._fail(judged, why, name)
+            return self._fail(judged, why)
         return replace(judged, moved=True, passed=True)
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
@@ -189,21 +188,21 @@ class Strict:
         most = self._settings.max_stalls
         return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
 
-    def _put_down(self, judged: Judgement, name: str) -> Judgement:
+    def _put_down(self, judged: Judgement) -> Judgement:
         if judged.ended is None:
-            self._let_go(name)
+            self._let_go()
         self._write(tasks.put_down)
         return judged
 
-    def _block(self, judged: Judgement, found: Finding, name: str) -> Judgement:
+    def _block(self, judged: Judgement, found: Finding) -> Judgement:
         task = self.attempt.task
-        self._let_go(name)
+        self._let_go()
         self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
         return replace(judged, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
 
-    def _fail(self, judged: Judgement, why: str, name: str) -> Judgement:
+    def _fail(self, judged: Judgement, why: str) -> Judgement:
         task, most = self.attempt.task, self._settings.max_tries
-        self._let_go(name)
+        self._let_go()
         when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
         given_up = most is not None and tries >= most
         reason, *output = why.split("\n")
@@ -217,10 +216,10 @@ class Strict:
         said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
         return replace(judged, failed=said, tried=True, given_up=given_up)
 
-    def _let_go(self, name: str) -> None:
+    def _let_go(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
         if self._settings.on_failure == "restore":
-            self._guard.restore(name, self.attempt.task.id)
+            self._guard.restore(self.attempt.task.id)
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
@@ -233,11 +232,6 @@ class Strict:
         if failed:
             self._write(lambda text: before if text == ticked else _unticked(text, done))
         return failed
-
-
-def name_of(iteration: Iteration) -> str:
-    """What refs of this iteration are called."""
-    return time.strftime("%Y%m%d-%H%M%S-") + str(iteration.number)
 
 
 def _unticked(text: bytes, ids: Sequence[str]) -> bytes:

@@ -111,7 +111,7 @@ class StrictWorld(RealWorld):
         """The same after its checks."""
         assert self._guard is not None
         self._put_right("while a task is checked")
-        self._guard.settle_checks(self._name)
+        self._guard.settle_checks()
 
     def mend_after_hooks(self) -> None:
         """The same after hooks of git."""

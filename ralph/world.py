@@ -1,7 +1,7 @@
 """The loop's world for real: the progress file, the agent, git, the screen and the channels."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,9 +84,8 @@ class RealWorld:
         told.screen.shows(self._status.line)
         self._windows: dict[str, int] = {}
         self._top = Path.cwd()
-        own = [file.path, *([self._settings.history] if self._settings.history else [])]
-        self._changes = Changes(self._top, own)
-        self._guard = self._guarded(own)
+        self._changes = Changes(self._top, job.start.own)
+        self._guard = self._guarded()
         self._tries = Tries(self._settings.history, state)
         self._plan = PlanSettings(job.start.plan, job.start.directives)
         self._began = job.pace.clock.running()
@@ -151,7 +150,7 @@ class RealWorld:
         turn = self._turn(self._files, budget_usd)
         self._remove_orphaned_locks("the agent")
         undone = self._undo()
-        trespass = self._guard.settle(self._name, self.run.task) if self._guard else Trespass()
+        trespass = self._guard.settle(f"{self._job.run_id}-{number}", self.run.task) if self._guard else Trespass()
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = self._file.edit(progress.without_verified)
@@ -198,11 +197,6 @@ class RealWorld:
             return error.message
         return ""
 
-    @property
-    def _name(self) -> str:
-        """What refs of this iteration are called."""
-        return f"{self._job.run_id}-{self.run.iterations}"
-
     def _of_task(self) -> dict[str, Value]:
         """What the prompt says of the task that was chosen."""
         return {}
@@ -215,7 +209,7 @@ class RealWorld:
         """What the agent did to the progress file that is undone."""
         return ()
 
-    def _guarded(self, own: Sequence[Path]) -> "Guard | None":
+    def _guarded(self) -> "Guard | None":
         """Who watches over the working tree, where somebody shall."""
         if not (self._job.start.strict or self._settings.only):
             return None
@@ -227,7 +221,7 @@ class RealWorld:
             commits=self._settings.auto_commit,
             run=self._job.run_id,
         )
-        return Guard(self._top, self._state, own, rules, self._complain)
+        return Guard(self._top, self._state, self._job.start.own, rules, self._complain)
 
     def _shorten(self) -> None:
         """Only now, when nobody in another terminal still follows that iteration."""
