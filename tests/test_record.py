@@ -249,7 +249,8 @@ def test_a_monitor_that_does_not_answer_is_said_once_and_delays_nothing(
         agent.story(step(), repeat=True)
         running = project.start("feature.md", "3", "--delay", "0")
         eventually(lambda: "limit reached" in running.stdout, 5)
-        running.signal(signal.SIGINT)
+        if isinstance(answer, Bad):  # else nothing is waited for, and the signal may meet a process that is leaving
+            running.signal(signal.SIGINT)
         run = running.wait(3)
         assert (run.code, len(agent.calls)) == (3, 3), run.text
     assert run.stderr.count("heartbeat: not sent") == 1, run.text
