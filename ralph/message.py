@@ -4,20 +4,25 @@ import re
 import textwrap
 
 _SIGNAL = re.compile(r"<task-(?:done|blocked)\b.*?(?:</task-(?:done|blocked)>|$)", re.DOTALL)
-_SUBJECT = 72
+_SUBJECT = 60
+"""Characters of a first line that is a subject as it is; the prompt asks for it."""
 _WIDTH = 72
 _BODY = 1000
 
 
 def message(task_id: str, text: str, said: str) -> str:
-    """The agent's words, the first sentence with the id in front as the subject; the task's where it said nothing."""
+    """The agent's words, the first line with the id in front as the subject; the task's where it said nothing.
+
+    Of a longer line its first sentence is the subject, cut where that is too long as well.
+    """
     words = said_of_work(said) or text
-    first, _, rest = words.partition("\n")
-    sentence = re.match(r"(.+?[.!?])(?:\s+(.*))?$", first, re.DOTALL)
-    subject, left = (sentence[1], sentence[2] or "") if sentence else (first, "")
-    head = textwrap.shorten(f"{task_id}: {subject.rstrip('.')}", _SUBJECT, placeholder=" …")
-    whole = f"{subject} " if head.endswith("…") else ""
-    body = _wrapped(f"{whole}{left}\n{rest}".strip()[:_BODY])
+    subject, _, rest = words.partition("\n")
+    if len(subject) > _SUBJECT:
+        sentence, *left = re.split(r"(?<=[.!?])\s+", subject, maxsplit=1)
+        short = textwrap.shorten(sentence, _WIDTH, placeholder=" …")
+        subject, rest = (short, "\n".join([*left, rest])) if short == sentence else (short, words)
+    head = f"{task_id}: {subject.rstrip('.')}"
+    body = _wrapped(rest.strip()[:_BODY])
     return "\n\n".join([head, *([body] if body else []), f"Ralph-Task: {task_id}"]) + "\n"
 
 

@@ -10,12 +10,16 @@ from stories import signal
 
 from ralph.message import message, said_of_work
 
+SIXTY = "Add the endpoint that people have asked for since the spring"
+
 
 @pytest.mark.parametrize(
     ("said", "head", "body"),
     [
         pytest.param("Added it.", "a: Added it", "", id="one sentence"),
-        pytest.param("Added it. It is red.\nAnd new.", "a: Added it", "It is red.\nAnd new.", id="more of them"),
+        pytest.param("Add it\n\nIt is red.\nAnd new.", "a: Add it", "It is red.\nAnd new.", id="a subject, and why"),
+        pytest.param(f"{SIXTY}\n\nIt is red.", f"a: {SIXTY}", "It is red.", id="one of sixty characters as it is"),
+        pytest.param(f"{SIXTY} x. It is red.", f"a: {SIXTY} x", "It is red.", id="a longer line: its first sentence"),
         pytest.param("", "a: The task's words", "", id="nothing"),
         pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
         pytest.param("Added v1.2 of it", "a: Added v1.2 of it", "", id="a dot within a word"),
@@ -30,7 +34,7 @@ def test_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
 def test_a_long_sentence_is_cut_and_stands_below_in_full() -> None:
     said = "It " + "really " * 30 + "works."
     head, blank, *body = message("a", "", said).splitlines()
-    assert len(head) <= 72
+    assert len(head) <= 75
     assert head.endswith(" …")
     assert blank == ""
     assert said in " ".join(body)

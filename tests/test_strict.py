@@ -58,7 +58,7 @@ class TestAnHonestAgent:
     def test_gets_its_tasks_ticked_and_committed_one_by_one(self, project: Project, agent: Agent) -> None:
         wants(project, TWO + ONE)
         agent.story(
-            tries(writes("one.txt", "1\n"), said="Added one.txt. It holds a number."),
+            tries(writes("one.txt", "1\n"), said="Add one.txt\n\nIt holds a number."),
             tries(writes("two.txt", "two\n"), said="Added two.txt."),
         )
         run = project.build("--strict", "--verify", "test -e one.txt")
@@ -70,7 +70,7 @@ class TestAnHonestAgent:
         ]
         assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}\n", project.progress_text)
         log = project.git("log", "--reverse", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)")
-        assert log.splitlines()[1:] == ["one: Added one.txt|one", "two: Added two.txt|two"]
+        assert log.splitlines()[1:] == ["one: Add one.txt|one", "two: Added two.txt|two"]
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["two.txt"]
         assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
 
