@@ -22,6 +22,7 @@ OF_A_TASK: Mapping[str, Value] = {
     "CRITERIA": (),
     "UNCHECKED": (),
     "FAILURES": (),
+    "TRY": "",
     "VERIFY": "",
     "ONLY": (),
     "SESSION": "",

@@ -250,5 +250,6 @@ def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]
         "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
         "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
         "FAILURES": list(task.failed),
+        "TRY": task.tries + 1,
         "SESSION": session,
     }

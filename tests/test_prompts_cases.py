@@ -213,6 +213,7 @@ OF_A_TASK: dict[str, Value] = {
     "CRITERIA": ["Run `pytest` - exits with code 0", "File `app.py` exists"],
     "UNCHECKED": ["it reads well"],
     "FAILURES": ["2026-11-21 03:12:05 try 1: two tests fail"],
+    "TRY": 2,
     "VERIFY": "make check",
     "ONLY": ["app/**", "tests/**"],
     "SESSION": "ralph-20261121-031200-0123456789ab",
@@ -248,7 +249,8 @@ class TestThePromptOfATask:
         prompt = rendered(self.TEMPLATE)
         told = (
             *("`app/**`, `tests/**`", "- Run `pytest` - exits with code 0", "- File `app.py` exists", "make check"),
-            *("- it reads well", "- 2026-11-21 03:12:05 try 1: two tests fail"),
+            *("- it reads well", "This is try 2 ", "- 2026-11-21 03:12:05 try 1: two tests fail"),
+            "at most 60 characters",
             '<task-done session="ralph-20261121-031200-0123456789ab">auth-02</task-done>',
             '<task-blocked session="ralph-20261121-031200-0123456789ab" id="auth-02">',
             *("/project/feature.md", "feature_PROGRESS.md", "/project/tries.jsonl", "auth-02: Add the endpoint"),
@@ -262,7 +264,7 @@ class TestThePromptOfATask:
     def test_says_nothing_of_what_there_is_not(self) -> None:
         nothing: dict[str, Value] = {name: [] for name in ("CRITERIA", "UNCHECKED", "FAILURES", "ONLY")}
         prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="")
-        for words in ("Earlier tries", "No machine", "whether all of this", "command passes", "istory file", "match"):
+        for words in ("This is try", "No machine", "whether all of this", "command passes", "istory file", "match"):
             assert words in rendered(self.TEMPLATE), words
             assert words not in prompt, words
         assert "\n\n\n" not in prompt
@@ -312,6 +314,19 @@ class TestTheBuiltInPrompts:
         prompt = self.prompts(project, mode)
         assert prompt.index(str(project.root)) > len(prompt) // 2
 
+    @pytest.mark.parametrize("mode", ["plan", "build", "task"])
+    def test_tell_what_agents_stumbled_over(self, project: Project, mode: str) -> None:
+        """As seen with a real model that planned and built with them."""
+        project.has_tasks("one: The first")
+        prompt = self.prompts(project, mode)
+        told = ["plan and progress file are untracked is normal", "AGENTS.md where there is one", "sub-agent"]
+        if mode != "plan":
+            told += ["a floor: the task's words and the plan bind", "a failure that was there before, note and leave"]
+            told += ["throwaway environment", "saves you much reading"]
+        if mode == "task":
+            told += ["`## Messages` you may empty"]
+        assert [words for words in told if words not in prompt] == []
+
     def test_tell_the_planner_its_seven_steps(self, project: Project) -> None:
         prompt = self.prompts(project, "plan").lower()
         for word in ("sub-agent", "contingenc", "depend", "one iteration", "in_progress", "ralph_done", "no code"):
@@ -337,7 +352,7 @@ class TestTheBuiltInPrompts:
         plain, told = self.prompts(project, "build"), self.prompts(project, "build", "--history", "tries.jsonl")
         assert "istory file" not in plain
         clause = ", and the history file, which has a line of JSON for each try, also of earlier runs: learn from it"
-        assert f"the whole progress file{clause}, leave it alone. What" in told
+        assert f"AGENTS.md where there is one{clause}, leave it alone. What" in told
         assert f"\nHistory file: {project.root / 'tries.jsonl'}\n" in told
         for words in (f"{clause}, leave it alone", f"History file: {project.root / 'tries.jsonl'}\n"):
             told = told.replace(words, "")
