@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ralph.dialects import Notice
+from ralph.channels import Notice
 from ralph.judge import Iteration, Judgement
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.turn import Outcome

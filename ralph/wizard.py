@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ralph import envfile
-from ralph.channels import DELIVERY_S, Channel, Notice, configured, deliver, settings_names
+from ralph.channels import Channel, Notice, configured, deliver, settings_names
 from ralph.errors import RalphError
 
 REMOVE = "-"
@@ -30,12 +30,7 @@ def usage(channels: Sequence[Channel]) -> str:
     return "\n".join([*lines, "", "A file in ~/.ralph/notify/ adds a channel of your own."])
 
 
-def test(
-    channels: Sequence[Channel],
-    values: Mapping[str, str],
-    *,
-    timeout_s: float = DELIVERY_S,  # noqa: PT028 - named for `ralph notify test`; no test of ours
-) -> int:
+def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
     ready = configured(channels, values)
     for channel in channels:
@@ -53,7 +48,7 @@ def test(
     )
     failures = 0
     for channel in ready:
-        why = deliver(channel, notice, values, timeout_s=timeout_s)
+        why = deliver(channel, notice, values)
         click.echo(f"{channel.name}: FAILED: {why}" if why else f"{channel.name}: sent")
         failures += bool(why)
     return 1 if failures else 0

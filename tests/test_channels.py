@@ -1,6 +1,7 @@
 """Notices on their way: what arrives, what is said when it does not, and that nothing waits for it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -179,12 +180,28 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told(
     assert len(server.received) == tries
 
 
-@pytest.mark.parametrize("answer", [Bad.HANG, Bad.DRIP, Bad.DRIP_BODY], ids=lambda bad: bad.value)
-def test_a_server_that_does_not_come_to_an_end_is_given_up_on(serve: ServerMaker, answer: Bad) -> None:
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        pytest.param(Bad.HANG, "127.0.0.1: no answer within 0.2 s", id=Bad.HANG.value),
+        pytest.param(Bad.DRIP_BODY, "HTTP 500 from 127.0.0.1: ...", id=Bad.DRIP_BODY.value),
+    ],
+)
+def test_a_server_that_does_not_come_to_an_end_is_given_up_on(serve: ServerMaker, answer: Bad, failure: str) -> None:
     begin = time.monotonic()
-    failure = deliver(BUILT_IN["slack"], STARTED, slack(serve(answer)), timeout_s=SHORT_S)
-    assert failure == "127.0.0.1: no answer within 0.2 s"
+    assert deliver(BUILT_IN["slack"], STARTED, slack(serve(answer)), timeout_s=SHORT_S).startswith(failure)
+    assert time.monotonic() - begin < 10
+
+
+def test_an_answer_that_drips_delays_neither_the_loop_nor_the_end(serve: ServerMaker) -> None:
+    server, complaints = serve(Bad.DRIP), Complaints()
+    begin = time.monotonic()
+    out = outbox(complaints, slack(server), "slack")
+    out.send(STARTED)
+    server.wait_for(1)
+    out.close(timeout_s=0.2)
     assert time.monotonic() - begin < 5
+    assert complaints.said == ["slack: not sent: Ralph Started: no time left"]
 
 
 def test_nobody_listening_is_told() -> None:
@@ -266,6 +283,26 @@ def test_a_script_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     program = script(tmp_path / "notify", "sleep 60")
     failure = deliver(BUILT_IN["custom"], STARTED, custom(program), timeout_s=0.3)
     assert failure == f"{program}: still running after 0.3 s"
+
+
+def test_apprise_gets_title_and_body_and_says_whether_they_got_through(tmp_path: Path) -> None:
+    program = script(tmp_path / "apprise", f"printf '%s|' $# \"$@\" >'{tmp_path}/got'", "exit $(cat $0.code)")
+    (tmp_path / "apprise.code").write_text("0")
+    assert deliver(BUILT_IN["apprise"], STARTED, {"RALPH_APPRISE": str(program)}) == ""
+    assert (tmp_path / "got").read_text() == f"2|--title={STARTED.title}|--body={STARTED.body}|"
+    (tmp_path / "apprise.code").write_text("3")  # it found no service to notify
+    assert deliver(BUILT_IN["apprise"], STARTED, {"RALPH_APPRISE": str(program)}) == f"{program}: exit code 3"
+
+
+def test_apprise_is_found_on_the_path_and_never_asked_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a body it would wait for one on its standard input."""
+    script(tmp_path / "apprise", f"printf %s \"$2\" >'{tmp_path}/got'")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    notice = Notice(event="test", title="-- Ralph Test", body="", emoji_code=":gear:")
+    assert deliver(BUILT_IN["apprise"], notice, {"RALPH_APPRISE": "apprise"}) == ""
+    assert (tmp_path / "got").read_text() == "--body=-- Ralph Test"
 
 
 @pytest.fixture

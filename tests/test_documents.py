@@ -322,7 +322,7 @@ def sources() -> dict[str, ast.Module]:
     [
         pytest.param("subprocess", ("process/",), id="programs are started in one place"),
         pytest.param("signal", ("process/",), id="signals are handled in one place"),
-        pytest.param("requests", ("http.py",), id="HTTP is spoken in one place"),
+        pytest.param("requests", ("channels/http.py",), id="HTTP is spoken in one place"),
         pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
         pytest.param(
             "click",

@@ -57,7 +57,7 @@ def test_beats_during_a_beat_become_one_and_nobody_waits_for_them(said: list[str
         server.let_go.set()
         heartbeat.close(timeout_s=5)
         assert not heartbeat.pending()
-    assert len(server.received) == 2
+    assert len(server.received) == 1
     assert said == []
 
 
@@ -94,19 +94,20 @@ def test_a_redirect_takes_no_password_along(said: list[str], tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("location", "requests_made"),
+    ("location", "why"),
     [
-        pytest.param("/round", 3, id="in circles"),
-        pytest.param("file:///etc/passwd", 1, id="to what is no web address"),
+        pytest.param("/round", "Exceeded 3 redirects.", id="in circles"),
+        pytest.param(
+            "file:///etc/passwd", "No connection adapters were found for 'file:///etc/passwd'", id="to no web address"
+        ),
     ],
 )
-def test_a_redirect_that_leads_nowhere_is_told(said: list[str], location: str, requests_made: int) -> None:
+def test_a_redirect_that_leads_nowhere_is_told(said: list[str], location: str, why: str) -> None:
     with Server(Answer(status=302, location=location)) as server:
         heartbeat = Heartbeat(server.url(SECRET), said.append)
         heartbeat.beat()
         heartbeat.close(timeout_s=5)
-    assert len(server.received) == requests_made
-    assert said == ["heartbeat: not sent: HTTP 302 from 127.0.0.1"]
+    assert said == [f"heartbeat: not sent: 127.0.0.1: {why}"]
 
 
 def test_failures_in_a_row_are_one_complaint_and_a_good_beat_ends_the_row(said: list[str]) -> None:
@@ -155,7 +156,7 @@ def test_a_library_that_has_gone_during_the_run_is_told(said: list[str], monkeyp
     beat_to_the_end(heartbeat)
     heartbeat.close(timeout_s=5)
     (complaint,) = said
-    assert complaint.startswith("heartbeat: not sent: ModuleNotFoundError: ")
+    assert complaint.startswith("heartbeat: not sent: --heartbeat-url: ModuleNotFoundError: ")
 
 
 def test_nobody_listening_is_told(said: list[str]) -> None:

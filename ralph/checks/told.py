@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ralph import channels, envfile, said
 from ralph.channels import Channel, Notice
+from ralph.channels.dialects import filled
 from ralph.checks.check import Check
-from ralph.dialects import filler
 from ralph.settings import Settings
 
 _SET_UP = "ralph notify setup"
@@ -51,7 +51,7 @@ def _named(channel: Channel, values: Mapping[str, str]) -> Check:
 def _program(channel: Channel, values: Mapping[str, str]) -> str:
     if not channel.command:
         return ""
-    first = filler(_notice(), channel.settings(values))(channel.command[0])
+    first: str = filled(channel.command[0], _notice(), channel.settings(values))
     return os.path.expanduser(first)  # noqa: PTH111 - a Path would turn ./notify into notify
 
 

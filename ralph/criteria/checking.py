@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import http
+from ralph.channels import http
 from ralph.criteria import inside
 from ralph.criteria.reading import Criterion, Kind
 from ralph.errors import RalphError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ralph.verify import CommandRun
 
 BROWSER = "agent-browser"
-ANSWER_S = 30.0
-"""Seconds in which a server has to answer."""
+_ANSWER_S = 10.0
+"""Seconds in which a server has to answer; a signal to stop waits for them."""
 _SHOWN = 150
 _MOST_ACTIONS = 250
 """Actions in one go: exit codes say which of them failed."""
@@ -120,14 +120,19 @@ def _asked(criterion: Criterion, around: Around) -> Met | None:
     if not (origin := http.origin(around.base_url)):
         return _unmet(criterion, f"{what} was not asked: --base-url is no web address; it begins with http://")
     url = around.base_url.rstrip("/") + criterion.url
-    answer = http.ask(criterion.method, url, timeout_s=ANSWER_S, over=around.over)
-    if answer is None:
+    try:
+        with http.ask(criterion.method, url, timeout_s=_ANSWER_S) as answer:
+            status = answer.status_code
+            said = "" if status == criterion.status else http.beginning(answer)
+    except RalphError as error:
+        status, said = 0, error.message
+    if around.over():
         return None
-    if not answer.status:
-        return _unmet(criterion, f"{what}, which should return {criterion.status}: {origin}: {answer.failure}")
-    if answer.status == criterion.status:
-        return Met(criterion=criterion, met=True, why=f"{what} returned {answer.status}")
-    return _unmet(criterion, f"{what} returned {answer.status}, not {criterion.status}", answer.body)
+    if not status:
+        return _unmet(criterion, f"{what}, which should return {criterion.status}: {origin}: {said}")
+    if status == criterion.status:
+        return Met(criterion=criterion, met=True, why=f"{what} returned {status}")
+    return _unmet(criterion, f"{what} returned {status}, not {criterion.status}", said)
 
 
 def _browsed(criteria: Sequence[Criterion], around: Around) -> Iterator[Met | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import channels, files, notices
-from ralph.dialects import Notice
+from ralph.channels import Notice
 
 _SENT, _FAILED = "sent\t", "failed\t"
 

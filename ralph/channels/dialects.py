@@ -3,12 +3,11 @@
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ralph.errors import RalphError
-from ralph.http import Json, Request
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
@@ -44,10 +43,9 @@ class Notice:
         return f"{self.title}\n{self.body}" if self.body else self.title
 
 
-def filler(notice: Notice, settings: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that renders one template of a channel file; what it puts in is never taken for a template."""
-    title = " ".join(clean(notice.title).split())
-    body = clean(notice.body)
+def filled(template: Any, notice: Notice, settings: Mapping[str, str]) -> Any:
+    """The same with every string in it rendered, each by itself; what comes out empty in a table is left out."""
+    title, body = " ".join(clean(notice.title).split()), clean(notice.body)
     variables = {
         **settings,
         "event": notice.event,
@@ -57,40 +55,23 @@ def filler(notice: Notice, settings: Mapping[str, str]) -> Callable[[str], str]:
         "emoji": EMOJI.get(notice.emoji_code, ""),
         "emoji_code": notice.emoji_code,
     }
-
-    def fill(template: str) -> str:
-        import jinja2  # noqa: PLC0415 - 40 ms that only a run that sends pays
-
-        try:
-            return _environment().from_string(template).render(variables)
-        except jinja2.TemplateError as error:
-            raise RalphError(f"{error.message} in {template!r}") from error
-
-    return fill
+    return _rendered(template, variables)
 
 
-def filled(request: Request, fill: Callable[[str], str]) -> Request:
-    """The request with every string rendered; headers and JSON keys that come out empty are left out."""
-    return Request(
-        url=fill(request.url),
-        method=request.method,
-        headers={name: text for name, item in request.headers.items() if (text := fill(item))},
-        json=None if request.json is None else _filled_table(request.json, fill),
-        body=None if request.body is None else fill(request.body),
-    )
+def _rendered(template: Any, variables: Mapping[str, str]) -> Any:
+    if isinstance(template, Mapping):
+        rendered = {key: _rendered(item, variables) for key, item in template.items()}
+        return {key: item for key, item in rendered.items() if item != ""}
+    if isinstance(template, list):
+        return [_rendered(item, variables) for item in template]
+    if not isinstance(template, str):
+        return template
+    import jinja2  # noqa: PLC0415 - 40 ms that only a run that sends pays
 
-
-def _filled_table(table: dict[str, Json], fill: Callable[[str], str]) -> dict[str, Json]:
-    rendered = {key: _filled_json(item, fill) for key, item in table.items()}
-    return {key: item for key, item in rendered.items() if item != ""}
-
-
-def _filled_json(value: Json, fill: Callable[[str], str]) -> Json:
-    if isinstance(value, dict):
-        return _filled_table(value, fill)
-    if isinstance(value, list):
-        return [_filled_json(item, fill) for item in value]
-    return fill(value) if isinstance(value, str) else value
+    try:
+        return _environment().from_string(template).render(variables)
+    except jinja2.TemplateError as error:
+        raise RalphError(f"{error.message} in {template!r}") from error
 
 
 def clean(text: str) -> str:

@@ -1,0 +1,114 @@
+"""Channel files: what a destination is called, which settings it needs and what it sends, read from TOML."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ralph import files
+from ralph.errors import RalphError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One destination: `request` or `command` says how to reach it, the names are RALPH_ settings."""
+
+    path: Path
+    name: str
+    title: str
+    needs: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+    help: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """What `ralph.channels.http.ask` takes, its strings being templates."""
+    command: tuple[str, ...] = ()
+    """A program and its arguments, templates too."""
+    checked: bool = False
+    """The command says by its exit code whether it got through."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its settings in the order of the file, the needed ones first."""
+        return (*self.needs, *self.optional)
+
+    def settings(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Its settings as the templates get them: the value, else the default, else ""."""
+        return {name: values.get(name, "").strip() or self.defaults.get(name, "") for name in self.names}
+
+    def missing(self, values: Mapping[str, str]) -> tuple[str, ...]:
+        """What it needs and has not got."""
+        return tuple(name for name in self.needs if not values.get(name, "").strip())
+
+
+def default_folders() -> tuple[Path, ...]:
+    """Built-in channels, then the person's; not the project's, which the agent can write."""
+    return (files.data("notify"), files.home() / ".ralph" / "notify")
+
+
+def load(folders: Sequence[Path]) -> tuple[Channel, ...]:
+    """Every channel of these folders by name; a later folder's file replaces an earlier one's of the same name."""
+    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+    return tuple(_channel(paths[name]) for name in sorted(paths))
+
+
+def settings_names(channels: Iterable[Channel]) -> frozenset[str]:
+    """Every setting that some channel knows."""
+    return frozenset(name for channel in channels for name in channel.names)
+
+
+def configured(channels: Iterable[Channel], values: Mapping[str, str]) -> tuple[Channel, ...]:
+    """The channels that have all they need; the others are off."""
+    return tuple(channel for channel in channels if not channel.missing(values))
+
+
+def _channel(path: Path) -> Channel:
+    import tomllib  # noqa: PLC0415 - 10 ms that `ralph --help` need not pay
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        _check("", table, _KEYS)
+        _check("request.", table.get("request", {}), _REQUEST_KEYS)
+        tuples = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
+        channel = Channel(path=path, name=path.stem, **{"title": path.stem.capitalize(), **table, **tuples})
+        _check_whole(channel)
+    except OSError as error:
+        raise RalphError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # bad TOML, bad UTF-8, or what the checks say
+        raise RalphError(f"{path}: {error}") from error
+    return channel
+
+
+_TYPES = {str: "a text", list: "a list of texts", dict: "a table of texts", bool: "true or false"}
+_KEYS = dict.fromkeys(("needs", "optional", "secret", "command"), list) | {"title": str, "checked": bool}
+_KEYS |= dict.fromkeys(("help", "defaults", "request"), dict)
+_REQUEST_KEYS = {"url": str, "method": str, "headers": dict, "json": dict, "body": str}
+
+
+def _check(prefix: str, table: Mapping[str, Any], types: Mapping[str, type]) -> None:
+    """Raises ValueError at the first key that is unknown, or whose value is of another type than it should be."""
+    for key, value in table.items():
+        if key not in types:
+            raise ValueError(f"unknown key {prefix}{key}; known are {', '.join(types)}")
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        nested = key in ("request", "json")  # of more than texts
+        if type(value) is not types[key] or not (nested or all(isinstance(item, str) for item in items)):
+            raise ValueError(f"{prefix}{key} must be {'a table' if nested else _TYPES[types[key]]}")
+
+
+def _check_whole(channel: Channel) -> None:
+    """Raises ValueError where the keys, each right by itself, do not fit together."""
+    if bool(channel.request) == bool(channel.command):
+        raise ValueError("needs either [request] or command")
+    if channel.request and "url" not in channel.request:
+        raise ValueError("request.url is missing")
+    if {"json", "body"} <= channel.request.keys():
+        raise ValueError("request.json and request.body exclude each other")
+    for name in channel.names:
+        if not re.fullmatch(r"RALPH_[A-Z0-9_]+", name):
+            raise ValueError(f"{name}: a setting is named RALPH_ and capitals")
+    for key, names in (("secret", channel.secret), ("help", channel.help), ("defaults", channel.defaults)):
+        if unknown := [name for name in names if name not in channel.names]:
+            raise ValueError(f"{key}: {', '.join(unknown)} is neither in needs nor in optional")

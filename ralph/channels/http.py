@@ -1,0 +1,89 @@
+"""The only place that speaks HTTP."""
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ralph.errors import RalphError
+
+if TYPE_CHECKING:
+    import requests
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+"""No proxy leads to what runs on this machine, whatever the environment says."""
+_CONTENT_S = 1.0
+"""Seconds that the content of an answer may take behind its status; streams go on for ever."""
+_MOST_CONTENT = 2000
+
+
+def ask(  # noqa: PLR0913 - what a request is made of
+    method: str,
+    url: str,
+    *,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+    json: Any = None,
+    body: str | None = None,
+    redirects: bool = False,
+) -> "requests.Response":
+    """The answer, whose content has not been read yet. Raises RalphError, with the reason alone, when none comes.
+
+    The seconds are those to connect, and those of silence: an answer that comes in drips takes longer.
+    """
+    import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
+
+    with requests.Session() as session:
+        session.trust_env = False  # else ~/.netrc would replace an Authorization header, and go along with redirects
+        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+        session.proxies = {} if host(url) in _HERE else requests.utils.get_environ_proxies(url)
+        session.max_redirects = 3
+        try:
+            return session.request(
+                method,
+                url,
+                headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in (headers or {}).items()},
+                json=json,
+                data=None if body is None else body.encode(),
+                timeout=timeout_s,
+                allow_redirects=redirects,
+                stream=True,
+            )
+        except requests.Timeout as error:
+            raise RalphError(f"no answer within {timeout_s:g} s") from error
+        except (OSError, ValueError) as error:  # those of requests, and what odd addresses and headers bring about
+            raise RalphError(_cause(error)) from error
+
+
+def beginning(answer: "requests.Response") -> str:
+    """What its content begins with, as far as it comes soon."""
+    content, until = b"", time.monotonic() + _CONTENT_S
+    with contextlib.suppress(OSError):  # the status says enough
+        for byte in answer.iter_content(1):
+            content += byte
+            if len(content) >= _MOST_CONTENT or time.monotonic() > until:
+                break
+    return content.decode("utf-8", "replace").strip()
+
+
+def _cause(error: BaseException) -> str:
+    """The system's own words below what requests and urllib3 wrap around them (their words show the address)."""
+    while inner := error.__cause__ or error.__context__:
+        error = inner
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def host(url: str) -> str:
+    """The host of a web address, which is all of it that may be shown of one with secrets; "" if it is none."""
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        return parts.hostname or "" if parts.scheme in {"http", "https"} else ""
+    return ""
+
+
+def origin(url: str) -> str:
+    """`http://127.0.0.1:8000`: a web address without its path, and without a name and password; "" if it is none."""
+    parts = urlsplit(url) if host(url) else None
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts else ""
