@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, channels, judge, litter, loop, notices, progress, records, recovery, said
+from ralph import agent, channels, judge, litter, loop, progress, records, recovery, said
+from ralph.channels import notices
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.errors import RalphError

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ralph.channels.notices import Run, summary
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.message import said_of_work
-from ralph.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
 from ralph.state import Death

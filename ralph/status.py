@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ralph import directives, history, imports, journal, lock, plans, said
+from ralph.channels.notices import next_move, tasks
 from ralph.display.rows import clipped, columns
 from ralph.errors import RalphError
 from ralph.history import Record, Row, Sums
 from ralph.lock import Holder
-from ralph.notices import next_move, tasks
 from ralph.plans import Plan
 from ralph.progress import Progress
 from ralph.standing import Evidence, Standing, standing

@@ -19,7 +19,8 @@ _HELP_TOO = {"help_option_names": ["-h", "--help"]}
 @click.argument("what", default="", metavar="setup|test", shell_complete=completion.one_of(("setup", "test")))
 def _notify(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
-    from ralph import channels, said, wizard  # noqa: PLC0415 - not needed by a run
+    from ralph import channels, said  # noqa: PLC0415 - not needed by a run
+    from ralph.channels import wizard  # noqa: PLC0415
 
     known = channels.load(channels.default_folders())
     if what == "test":

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, history, notices, progress, records
+from ralph import agent, history, progress, records
 from ralph.changes import Changes, PlanSettings
-from ralph.channels import Heartbeat, Outbox
+from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
 from ralph.display.screen import Screen
 from ralph.display.status_line import Status

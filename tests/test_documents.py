@@ -326,7 +326,7 @@ def sources() -> dict[str, ast.Module]:
         pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
         pytest.param(
             "click",
-            ("cli.py", "options.py", "verbs.py", "completion.py", "wizard.py", "report/__init__.py"),
+            ("cli.py", "options.py", "verbs.py", "completion.py", "channels/wizard.py", "report/__init__.py"),
             id="people are asked, command lines read and browsers opened in a few",
         ),
     ],

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from http_server import Answer, Server
 from ralph_driver import TtyRunning, eventually
 
-from ralph import files, wizard
-from ralph.channels import load
+from ralph import files
+from ralph.channels import load, wizard
 from ralph.envfile import HEADER
 from ralph.errors import RalphError
 
@@ -63,7 +63,7 @@ def test_one_channel_takes_a_handful_of_answers(path: Path) -> None:
 
 
 def test_channels_are_chosen_by_name_or_number_and_a_slip_is_asked_again(path: Path) -> None:
-    result = converse(path, "slak, discord", "Webhook,1", "https://x.example/", "/usr/bin/notify", "n")
+    result = converse(path, "slak, discord", "Webhook,2", "https://x.example/", "/usr/bin/notify", "n")
     assert "slak is not in the list" in result.output
     assert 'export RALPH_WEBHOOK_URL="https://x.example/"' in path.read_text()
     assert 'export RALPH_CUSTOM_NOTIFY_SCRIPT="/usr/bin/notify"' in path.read_text()
@@ -152,7 +152,7 @@ def test_what_the_environment_sets_is_said_and_is_what_the_test_uses(
 
 def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from ralph import files, wizard; from ralph.channels import load\n"
+        "import sys; from pathlib import Path; from ralph import files; from ralph.channels import load, wizard\n"
         "wizard.setup(Path(sys.argv[1]), load([files.data('notify')]))"
     )
     python = TtyRunning([sys.executable, "-c", code, str(path)], dict(os.environ), files.data("notify").parent)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import directives, lock, progress, prompt
+from ralph.channels.notices import oddities, tasks
 from ralph.checks.check import Check, of_error
 from ralph.checks.machine import writable
 from ralph.errors import RalphError
-from ralph.notices import oddities, tasks
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.settings import Settings, resolve

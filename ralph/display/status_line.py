@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ralph.channels.notices import Run
 from ralph.clock import Clock
 from ralph.display.rows import clipped, columns
 from ralph.display.view import View
-from ralph.notices import Run
 from ralph.progress import Progress
 from ralph.words import duration, usd
 

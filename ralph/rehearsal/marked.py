@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import channels, files, notices
-from ralph.channels import Notice
+from ralph import channels, files
+from ralph.channels import Notice, notices
 
 _SENT, _FAILED = "sent\t", "failed\t"
 

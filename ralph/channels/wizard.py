@@ -13,7 +13,7 @@ from ralph import envfile
 from ralph.channels import Channel, Notice, configured, deliver, settings_names
 from ralph.errors import RalphError
 
-REMOVE = "-"
+_REMOVE = "-"
 
 
 def usage(channels: Sequence[Channel]) -> str:
@@ -32,26 +32,20 @@ def usage(channels: Sequence[Channel]) -> str:
 
 def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
-    ready = configured(channels, values)
+    ready, body = configured(channels, values), f"Notices from {socket.gethostname()} arrive here."
+    notice = Notice(event="test", title="Ralph Test", body=body, emoji_code=":robot_face:")
     for channel in channels:
-        missing = channel.missing(values)
-        if 0 < len(missing) < len(channel.needs):
+        if 0 < len(missing := channel.missing(values)) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
     if not ready:
         click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first.")
         return 1
-    notice = Notice(
-        event="test",
-        title="Ralph Test",
-        body=f"Notices from {socket.gethostname()} arrive here.",
-        emoji_code=":robot_face:",
-    )
-    failures = 0
+    failed = False
     for channel in ready:
         why = deliver(channel, notice, values)
         click.echo(f"{channel.name}: FAILED: {why}" if why else f"{channel.name}: sent")
-        failures += bool(why)
-    return 1 if failures else 0
+        failed |= bool(why)
+    return int(failed)
 
 
 def setup(env_path: Path, channels: Sequence[Channel]) -> int:
@@ -61,66 +55,66 @@ def setup(env_path: Path, channels: Sequence[Channel]) -> int:
         raise RalphError("\n".join([*problems, "Mend that first; nothing was changed."]), 1)
     before = {entry.name: entry.value for entry in entries}
     after = dict(before)
-    click.echo("ralph can send notices through these channels:\n")
-    for number, channel in enumerate(channels, 1):
-        state = "  (is set up)" if not channel.missing(before) else ""
-        click.echo(f"  {number}  {channel.name:<10} {channel.title}{state}")
-    click.echo()
-    chosen = _choose(channels, configured(channels, before))
+    chosen = _choose(channels, before)
     if chosen:
-        click.echo(f"\nEnter keeps what is there, {REMOVE} removes it. Secrets do not show while you type.")
+        click.echo(f"\nEnter keeps what is there, {_REMOVE} removes it. Secrets do not show while you type.")
     for channel in chosen:
         _ask_for(channel, after)
-    _write(env_path, before, after)
-    return _offer_test(chosen, after)
+    names = [name for name in before | after if before.get(name) != after.get(name)]
+    if names:
+        envfile.update(env_path, {name: after.get(name) for name in names})
+    click.echo(f"\nWritten to {env_path}, which only you can read." if names else "\nNothing changed.")
+    in_effect = after | {name: os.environ[name] for name in settings_names(chosen) if name in os.environ}
+    ready = configured(chosen, in_effect)
+    return test(ready, in_effect) if ready and click.confirm("\nSend a test notice now?", default=True) else 0
 
 
-def _choose(channels: Sequence[Channel], present: Sequence[Channel]) -> tuple[Channel, ...]:
-    known = {str(number): channel for number, channel in enumerate(channels, 1)}
-    known |= {channel.name.lower(): channel for channel in channels}
+def _choose(channels: Sequence[Channel], values: Mapping[str, str]) -> Sequence[Channel]:
+    click.echo("ralph can send notices through these channels:\n")
+    known: dict[str, Channel] = {}
+    for number, channel in enumerate(channels, 1):
+        known |= {str(number): channel, channel.name.lower(): channel}
+        state = "" if channel.missing(values) else "  (is set up)"
+        click.echo(f"  {number}  {channel.name:<10} {channel.title}{state}")
 
-    def chosen(answer: str) -> tuple[Channel, ...]:
-        words = re.split(r"[\s,]+", answer.strip().lower())
-        if unknown := [word for word in words if word and word not in known]:
+    def chosen(answer: str) -> Sequence[Channel]:
+        words = re.findall(r"[^\s,]+", answer.lower())
+        if unknown := [word for word in words if word not in known]:
             raise click.UsageError(f"{unknown[0]} is not in the list")
-        return tuple({known[word].name: known[word] for word in words if word}.values())
+        return list({known[word].name: known[word] for word in words}.values())
 
-    default = " ".join(channel.name for channel in present)
-    answer: tuple[Channel, ...] = click.prompt(
-        "Which ones do you want to set up or change? (names or numbers)",
-        default=default,
-        show_default=bool(default),
-        value_proc=chosen,
-    )
+    question = "\nWhich ones do you want to set up or change? (names or numbers)"
+    default = " ".join(channel.name for channel in configured(channels, values))
+    answer: Sequence[Channel] = click.prompt(question, default, show_default=bool(default), value_proc=chosen)
     return answer
 
 
 def _ask_for(channel: Channel, values: dict[str, str]) -> None:
     """Puts the answers into `values`; what is optional is asked only when the channel has what it needs."""
     click.echo(f"\n{channel.title}")
-    for name in channel.needs:
+    for name in channel.names:
+        if name in channel.optional and channel.missing(values):
+            break
         _ask(channel, name, values)
     if missing := channel.missing(values):
         click.echo(f"  Without {' and '.join(missing)}, {channel.name} stays off.")
-        return
-    for name in channel.optional:
-        _ask(channel, name, values)
 
 
 def _ask(channel: Channel, name: str, values: dict[str, str]) -> None:
     click.echo(f"\n  {name}: {_explained(channel, name)}")
     if name in os.environ:
         click.echo("  (It is set in the environment too, which comes before the file.)")
-    present = values.get(name, "")
-    shown = _masked(present) if name in channel.secret else present
+    shown, secret = values.get(name, ""), name in channel.secret
+    if secret and shown:
+        shown = f"***{shown[-4:]}" if len(shown) >= 16 else "***"
     answer: str = click.prompt(
         f"  value [{shown}]" if shown else "  value",
         default="",
         show_default=False,
-        hide_input=name in channel.secret and sys.stdin.isatty(),
+        hide_input=secret and sys.stdin.isatty(),
         value_proc=_storable,
     )
-    if answer == REMOVE:
+    if answer == _REMOVE:
         values.pop(name, None)
     elif answer:
         values[name] = answer
@@ -128,40 +122,14 @@ def _ask(channel: Channel, name: str, values: dict[str, str]) -> None:
 
 def _storable(answer: str) -> str:
     """The answer as an env file can hold it; else click asks again."""
-    answer = answer.strip()
     try:
-        envfile.quoted(answer)
+        envfile.quoted(answer.strip())
     except RalphError as error:
         raise click.UsageError(error.message) from error
-    return answer
-
-
-def _masked(secret: str) -> str:
-    """Enough of a secret to recognise it."""
-    return f"***{secret[-4:]}" if len(secret) >= 16 else "***" if secret else ""
+    return answer.strip()
 
 
 def _explained(channel: Channel, name: str) -> str:
     needed = "" if name in channel.needs else "optional; "
     default = f" (default {channel.defaults[name]})" if name in channel.defaults else ""
     return f"{needed}{channel.help.get(name, 'see ' + str(channel.path))}{default}"
-
-
-def _write(env_path: Path, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    changes = {
-        name: after.get(name) for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)
-    }
-    if not changes:
-        click.echo("\nNothing changed.")
-        return
-    envfile.update(env_path, changes)
-    click.echo(f"\nWritten to {env_path}, which only you can read.")
-
-
-def _offer_test(chosen: Sequence[Channel], values: Mapping[str, str]) -> int:
-    """Tries the chosen channels with what a run would use."""
-    in_effect = {**values, **{name: os.environ[name] for name in settings_names(chosen) if name in os.environ}}
-    ready = configured(chosen, in_effect)
-    if not ready or not click.confirm("\nSend a test notice now?", default=True):
-        return 0
-    return test(ready, in_effect)
