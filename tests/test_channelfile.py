@@ -112,6 +112,7 @@ def test_a_channel_is_on_when_it_has_all_it_needs(values: dict[str, str], names:
         pytest.param(
             "[request]\nurl = 'x'\nheaders = {A = 1}", "request.headers must be a table of texts", id="a header"
         ),
+        pytest.param("[request]\nurl = 'x'\njson = {at = 2026-01-01}", "request.json: .* date", id="a date in JSON"),
         pytest.param("[request]\nurl = 'x'\njson = 'x'", "request.json must be a table", id="JSON as a text"),
         pytest.param("command = ['x']\nchecked = 'yes'", "checked must be true or false", id="a text for a yes"),
     ],

@@ -149,6 +149,13 @@ def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
     assert request.headers["Authorization"] == "Bearer tk_1"
 
 
+def test_a_proxy_of_the_environment_is_used(serve: ServerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = serve()
+    monkeypatch.setenv("http_proxy", proxy.url())
+    assert deliver(BUILT_IN["webhook"], STARTED, {"RALPH_WEBHOOK_URL": "http://hooks.example/x"}) == ""
+    assert [request.path for request in proxy.received] == ["http://hooks.example/x"]
+
+
 def test_ntfy_without_a_token_sends_none(serve: ServerMaker) -> None:
     server = serve()
     assert deliver(BUILT_IN["ntfy"], STARTED, {"RALPH_NTFY_URL": server.url("/topic?priority=4")}) == ""

@@ -1,5 +1,6 @@
 """Channel files: what a destination is called, which settings it needs and what it sends, read from TOML."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -106,6 +107,10 @@ def _check_whole(channel: Channel) -> None:
         raise ValueError("request.url is missing")
     if {"json", "body"} <= channel.request.keys():
         raise ValueError("request.json and request.body exclude each other")
+    try:
+        json.dumps(channel.request.get("json"))
+    except TypeError as error:  # TOML knows dates
+        raise ValueError(f"request.json: {error}") from error
     for name in channel.names:
         if not re.fullmatch(r"RALPH_[A-Z0-9_]+", name):
             raise ValueError(f"{name}: a setting is named RALPH_ and capitals")

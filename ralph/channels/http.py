@@ -53,7 +53,7 @@ def ask(  # noqa: PLR0913 - what a request is made of
             )
         except requests.Timeout as error:
             raise RalphError(f"no answer within {timeout_s:g} s") from error
-        except (OSError, ValueError) as error:  # those of requests, and what odd addresses and headers bring about
+        except Exception as error:  # requests lets through what odd addresses and answers bring about
             raise RalphError(_cause(error)) from error
 
 
