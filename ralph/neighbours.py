@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from ralph import files, progress
-from ralph.tasks import tamper
+from ralph.tasks.mending import mend
 
 _PATTERN = "*_PROGRESS.md"
 
@@ -26,7 +26,7 @@ class Neighbours:
         for path, before in self._before.items():
             left = _read(path)
             if left != before and _claims_more(before, left):
-                files.replace(path, tamper.undo(before, left).text)
+                files.replace(path, mend(before, left).text)
                 found.append((path, left))
         return found
 

@@ -171,12 +171,12 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
     What was changed there since that iteration began may be its doing, so it is undone, and kept.
     """
     from ralph import strict  # noqa: PLC0415 - only --strict gets here
-    from ralph.tasks import tamper  # noqa: PLC0415 - same
+    from ralph.tasks.mending import mend  # noqa: PLC0415 - same
 
     before, left = state.before_death(), file.text
     if before:
         planned = (death := state.died()) is not None and death.mode == "plan"
-        file.edit(lambda text: strict.planned(before, text) if planned else tamper.undo(before, text).text)
+        file.edit(lambda text: strict.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             screen.complain(
                 f"ralph: what changed in the tasks of {file.path.name} since ralph was killed is undone, "

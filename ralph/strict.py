@@ -18,7 +18,8 @@ from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.settings import Settings
 from ralph.state import State
-from ralph.tasks import Task, tamper
+from ralph.tasks import Task
+from ralph.tasks.mending import Mended, mend
 from ralph.turn import Outcome
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
@@ -81,8 +82,6 @@ class Attempt:
     """The task, and those above it that are done once it is."""
     text: bytes
     """The progress file as the agent found it."""
-    print: str
-    """The fingerprint of what is ralph's in it."""
 
 
 class Hands(Protocol):
@@ -135,26 +134,24 @@ class Strict:
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         text = self._file.text
         chain = tasks.chain(listed, task.id)
-        self._attempt = Attempt(task=task, chain=chain, text=text, print=tamper.fingerprint(text))
+        self._attempt = Attempt(task=task, chain=chain, text=text)
         return None
 
     def values(self) -> dict[str, Value]:
         """What the prompt may say of the task."""
         return values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
-    def undo(self) -> tamper.Undone | None:
-        """Puts back what is ralph's in the progress file; what was done to it, None when nothing was."""
-        attempt = self.attempt
-        found: list[tamper.Undone] = []
+    def undo(self) -> Mended:
+        """Puts back what is ralph's in the progress file; what was done to it."""
+        mended = Mended(text=self._file.text)
 
         def restored(text: bytes) -> bytes:
-            if tamper.fingerprint(text) == attempt.print:
-                return text
-            found.append(tamper.undo(attempt.text, text))
-            return found[-1].text
+            nonlocal mended
+            mended = mend(self.attempt.text, text)
+            return mended.text
 
         self._file.edit(restored)
-        return found[-1] if found else None
+        return mended
 
     def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
@@ -180,8 +177,7 @@ class Strict:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
         self._state.now_says(change(self._file.text))
         self._file.edit(change)
-        text = self._file.text
-        self._attempt = replace(self.attempt, text=text, print=tamper.fingerprint(text))
+        self._attempt = replace(self.attempt, text=self._file.text)
 
     def _is_too_often(self) -> bool:
         """Whether cut short so many times in a row is a failed try; each starts anew where nothing is kept."""

@@ -140,16 +140,16 @@ class StrictWorld(RealWorld):
         self.read()
         left = self._file.text
         undone = self._strict.undo()
-        if undone and undone.proposed:
+        if undone.proposed:
             self._complain(f"{counted(undone.proposed, 'new task')} moved under ## Proposed")
-        if undone and self._file.text != left:
+        if self._file.text != left:
             kept = self._state.keep(self._file.path.name, left)
             for one in undone.what:
                 self._complain(f"undone, since the tasks are ralph's {when}: {one}")
             self._complain(f"{self._file.path.name} as it was left is {kept}")
             if undone.diff:
                 self._write_down(records.of_tampering(self._identity, undone.what, undone.diff, kept))
-        return (*(undone.what if undone else ()), *self._files_put_back())
+        return (*undone.what, *self._files_put_back())
 
     def _files_put_back(self) -> list[str]:
         changed = [(str(path), kept) for path, kept in self._governing.settle(self._state.keep)]

@@ -1,188 +1,189 @@
-"""Putting back what is ralph's alone into a text that somebody else changed, and leaving them the rest."""
+"""What somebody left of the progress file, with everything in it that is ralph's alone as it was.
 
-from collections import Counter
-from collections.abc import Sequence
+The head, the Status, the Task List and the Verification are ralph's, all other sections the agent's, and words that
+stop a run are anybody's. However tricky a text is, the result is only taken if it means the same to ralph as before.
+"""
 
-from ralph.markdown import Line
+import difflib
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ralph import progress
 from ralph.progress.edits import insert
-from ralph.progress.reading import LARGE_BYTES
-from ralph.tasks.blocks import Block, blocks_of, unknown
-from ralph.tasks.edits import Change, inserted, spliced
-from ralph.tasks.pieces import Piece, Survey, head_lines, list_lines, signed_lines, state_lines, survey
+from ralph.progress.reading import scan
+from ralph.tasks.edits import spliced
+from ralph.tasks.reading import Item, column_of, items, named, read
 
-_BOM = b"\xef\xbb\xbf"
+_OURS = ("progress", "status", "task", "verification")
+_STOPS = (b"RALPH_STOP", b"RALPH_BLOCKED")
+_BLANK = b"\xef\xbb\xbf\0 \t\r\n"
 _TOLD = b"> Kept by ralph when it put the task list back:"
+_MARK = re.compile(rb"^([ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[)[xX~!](?=\])", re.MULTILINE)
+_COUNTS = re.compile(
+    r"\s*(?:[#>]|RALPH_|IN_PROGRESS|Plan:|Started:|Spent:|Verified:|`{3}|~{3}|<!--"
+    r"|(?:[-*+]|\d{1,9}[.)])\s+(?:\[.\]|(?:after|priority|verify|failed|blocked):))"
+)
+"""A line that means, or may have meant, something to ralph; any other among its own is somebody's words."""
+_COMPARED = 1000
+"""Lines that are compared one by one; a list that is longer is known by what it means."""
+_READ_BYTES = 1_000_000
 
 
-def mended(before: Survey, after: Survey, blocks: Sequence[Block], strays: Sequence[Block]) -> Survey:
-    """What was left, with everything that is ralph's alone as it was.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """A text in which everything that is ralph's is as it was."""
 
-    The new items go under Proposed, and words that stand astray in the task list into the Notes.
-    """
-    now = after
-    if now.listed and not before.listed:
-        now = survey(spliced(now.text, (_quoted(line) for line, _, title in now.scan.headings if _of_tasks(title))))
-    if list_lines(before) != list_lines(now):
-        now = survey(_with_lists(before, now))
-        now = _with_quoted(now, [line for block in strays for line in block.lines])
-    now = _with_proposed(now, [line for block in blocks for line in block.lines])
-    return _with_signed(before, _with_head(before, _with_state(before, now)))
+    text: bytes
+    what: tuple[str, ...] = ()
+    """What was undone, a line each for people; white space and proposals are none of it."""
+    proposed: int = 0
+    """How many new tasks were moved from the task list to Proposed."""
+    diff: str = ""
+    """The lines that are ralph's, as they were and as they were left; empty when nothing was undone."""
 
 
-def _of_tasks(title: str) -> bool:
-    return title.casefold().startswith("task")
+def mend(before: bytes, after: bytes) -> Mended:
+    """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
+    wanted = _essence(before)
+    if _essence(after) == wanted:
+        return Mended(text=after)
+    new = _new_tasks(before, after)
+    was, now = _protected(before), _protected(_without(after, new))
+    if was == now and not new:  # what is elsewhere means something where it stands now
+        was, now = _lines(before), _lines(after)
+    what = tuple(_said(was, now))
+    diff = "".join(f"{line}\n" for line in list(difflib.unified_diff(was, now, n=0, lineterm=""))[2:])
+    words = [line for line in _unknown(was, now) if not _COUNTS.match(line)]
+    proposals = [_as_proposal(after, item, end) for item, end in new]
+    merged = _with_quoted(_with_proposed(_merged(before, after), proposals), words)
+    quoted = _with_quoted(before, _unknown(_lines(before), _lines(after)))
+    for text, proposed in ((merged, len(new)), (quoted, 0)) if after.strip(_BLANK) else ():
+        whole = _with_stops(text, after)
+        if _essence(whole) == wanted:
+            return Mended(text=whole, what=what, proposed=proposed, diff=diff)
+    return Mended(text=_with_stops(before, after), what=what, diff=diff)
 
 
-def _quoted(line: Line) -> Change:
-    return line.start, line.start, b"> "
+def _essence(text: bytes) -> object:
+    """What of a text is ralph's: its lines, and what the whole means but for words that stop a run."""
+    now = progress.parse(text)
+    under_way = any(word == b"IN_PROGRESS" for _, word, _ in scan(text).words)
+    meaning = now.done, now.verified, now.plan, now.spent_usd, under_way, now.tasks, read(text)
+    return [line.rstrip() for line in _protected(text)], meaning
 
 
-def _with_lists(before: Survey, after: Survey) -> bytes:
-    """The sections with tasks as they were, each where its namesake stands; where there is none, in its old place."""
-    wanted = [piece for piece in before.pieces if piece.tasks]
-    there = {id(piece) for piece in after.pieces if piece.tasks}
-    slots, kept = _slots(wanted, after)
-    changes: list[Change] = []
-    filled = dict(zip(map(id, kept), slots, strict=True))
-    last: int | None = slots[0].start if slots else None
-    for piece in wanted:
-        body = before.of(piece)
-        if slot := filled.get(id(piece)):
-            there.discard(id(slot))
-            last = slot.end
-            last_one = slot.end == len(after.text)
-            changes.append((slot.start, slot.end, body if last_one else _ended(body)))
-        else:
-            last = _old_place(before, piece, after) if last is None else last
-            changes.append((last, last, _lead(after.text, last) + _ended(body)))
-    left = [item for piece in after.pieces if id(piece) in there for item in after.between(piece.start, piece.end)]
-    changes += [(block.start, block.end, b"") for block in blocks_of(after, left, ())]
-    return spliced(after.text, changes)
+def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
+    """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
+    now = scan(text)
+    headings = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2]
+    places = [(0, ""), *((start, title) for start, title in headings if start), (len(text), "")]
+    listed = [line.start for line, _ in now.tasks]
+    for (start, title), (end, _) in pairwise(places):
+        has_tasks = bisect_left(listed, start) < bisect_left(listed, end)
+        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
 
-def _slots(wanted: Sequence[Piece], after: Survey) -> tuple[list[Piece], list[Piece]]:
-    """The places in the new text where a section of that name stands, and those wanted there, in their old order."""
-    free: dict[tuple[int, str], list[Piece]] = {}
-    for piece in reversed(after.pieces):
-        if piece.tasks:
-            free.setdefault(piece.name, []).append(piece)
-    found = [(free[piece.name].pop(), piece) for piece in wanted if free.get(piece.name)]
-    return sorted((slot for slot, _ in found), key=lambda piece: piece.start), [piece for _, piece in found]
+def _protected(text: bytes) -> list[str]:
+    """The lines of ralph's sections, but for words that stop a run."""
+    stops = [(line.start, line.end, b"") for line, word, _ in scan(text).words if word in _STOPS]
+    return _lines(b"".join(section for _, ours, section in _sections(spliced(text, stops)) if ours))[:_COMPARED]
 
 
-def _old_place(before: Survey, gone: Piece, after: Survey) -> int:
-    """Behind the section it stood behind, and all that is nested below that."""
-    names = [piece.name for piece in after.pieces]
-    above = [piece.name for piece in before.pieces if piece.start < gone.start]
-    known = set(names)
-    place = next((names.index(name) for name in reversed(above) if name in known), 0)
-    while place + 1 < len(names) and names[place + 1][0] > gone.level > 0:
-        place += 1
-    return after.pieces[place].end
+def _lines(text: bytes) -> list[str]:
+    """Those that are not blank, without what editors change unasked."""
+    lines = (line.strip(b"\r\0").removeprefix(b"\xef\xbb\xbf") for line in text[:_READ_BYTES].split(b"\n"))
+    return [line.decode(errors="surrogateescape") for line in lines if line.strip()]
 
 
-def _ended(body: bytes) -> bytes:
-    return body if body.endswith(b"\n") else body + b"\n"
+def _unknown(was: Sequence[str], now: Sequence[str]) -> list[str]:
+    known = {line.rstrip() for line in was}
+    return [line for line in now if line.rstrip() not in known]
 
 
-def _lead(text: bytes, at: int) -> bytes:
-    """What makes a blank line above that place."""
-    if not at or text.endswith((b"\n\n", b"\n\r\n"), 0, at):
-        return b""
-    return b"\n" if text.endswith(b"\n", 0, at) else b"\n\n"
+def _said(was: Sequence[str], now: Sequence[str]) -> Iterator[str]:
+    for kind, start, end, new_start, new_end in difflib.SequenceMatcher(None, was, now).get_opcodes():
+        old, new = was[start:end], now[new_start:new_end]
+        if kind == "replace" and len(old) == len(new):
+            yield from (f'"{one.strip()}" became "{two.strip()}"' for one, two in zip(old, new, strict=True))
+        elif kind != "equal":
+            yield from (f'"{line.strip()}" removed' for line in old)
+            yield from (f'"{line.strip()}" added' for line in new)
 
 
-def _with_proposed(now: Survey, lines: Sequence[bytes]) -> Survey:
-    """The same with these items at the end of the Proposed section."""
-    if not lines:
-        return now
-    for piece in now.pieces:
-        if piece.title.startswith("proposed") and not piece.tasks:
-            at = now.text.find(b"\n", piece.start + len(now.of(piece).rstrip())) + 1 or len(now.text)
-            bare = b"\n" not in now.of(piece).rstrip()
-            return survey(insert(now.text, at, [b"", *lines] if bare else lines))
-    return survey(insert(now.text, len(now.text), [b"", b"## Proposed", b"", *lines]))
+def _merged(before: bytes, after: bytes) -> bytes:
+    """Ralph's sections as they were, all others as they are, each behind the one of ralph's it stands behind."""
+    ours = [(title, section) for title, is_ours, section in _sections(before) if is_ours]
+    titles = {title for title, _ in ours}
+    behind: dict[str, list[bytes]] = {}
+    last = ours[0][0] if ours else ""
+    for title, _, section in _sections(after):
+        if title in titles:
+            last = title
+        elif title and not title.startswith(_OURS):
+            behind.setdefault(last, []).append(section)
+    parts = [part for title, section in ours for part in (section, *behind.pop(title, ()))]
+    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
 
-def _with_state(before: Survey, now: Survey) -> Survey:
-    """The same with the control words as they were, but for those that stop a run."""
-    want, have = state_lines(before), state_lines(now)
-    if want == have:
-        return now
-    under_way = [] if b"IN_PROGRESS" in want else now.in_progress
-    gone = [(line.start, line.end) for line in (*now.scan.done, *under_way)] + now.verified
-    if b"IN_PROGRESS" in want and now.in_progress:
-        want = want[:-1]
-    at, above, below = _place_of_state(now, [start for start, _ in gone])
-    back = [inserted(now.text, at, [*above, *want, *below])] if want else []
-    return survey(spliced(now.text, [*((start, end, _mark(now.text, start)) for start, end in gone), *back]))
+def _new_tasks(before: bytes, after: bytes) -> list[tuple[Item, int]]:
+    """The tasks that are new in the list, each with where that ends which is nested below it."""
+    known = {key for item in items(before) for key in (item.id, named(item.text)[1]) if key}
+    listed = items(after)
+    old = [item.line.start for item in listed if item.id in known or named(item.text)[1] in known]
+    found: list[tuple[Item, int]] = []
+    for item in listed:
+        place = bisect_left(old, item.line.start)
+        limit = old[place] if place < len(old) else len(after)
+        if limit == item.line.start or (found and item.line.start < found[-1][1]):
+            continue
+        end = item.line.end
+        while end < limit:
+            stop = after.find(b"\n", end) + 1 or len(after)
+            if not after[end:stop].strip() or column_of(after[end:stop]) <= item.column:
+                break
+            end = stop
+        found.append((item, end))
+    return found
 
 
-def _place_of_state(now: Survey, gone: Sequence[int]) -> tuple[int, list[bytes], list[bytes]]:
-    """Where a word went away in the Status section, else below its heading, else above the first section.
-
-    And the lines that belong above and below it there.
-    """
-    for piece in now.pieces:
-        if piece.title == "status":
-            inside = [start for start in gone if piece.start <= start < piece.end]
-            heading = now.text.find(b"\n", piece.start) + 1 or len(now.text)
-            return (inside[0], [], []) if inside else (heading, [b""], [])
-    sections = [piece.start for piece in now.pieces if piece.level > 1]
-    above = [b""] * bool(now.text) + [b"## Status", b""]
-    return (sections or [len(now.text)])[0], above, [b""]
+def _without(text: bytes, new: Sequence[tuple[Item, int]]) -> bytes:
+    return spliced(text, ((item.line.start, end, b"") for item, end in new))
 
 
-def _mark(text: bytes, at: int) -> bytes:
-    return _BOM if text.startswith(_BOM, at) else b""
+def _as_proposal(text: bytes, item: Item, end: int) -> bytes:
+    """The lines of a task, unticked, at the margin."""
+    lines = _MARK.sub(rb"\1 ", text[item.line.start : end].removeprefix(b"\xef\xbb\xbf")).splitlines()
+    lead = lines[0][: len(lines[0]) - len(lines[0].lstrip(b" \t"))]
+    return b"\n".join(line.removeprefix(lead) for line in lines)
 
 
-def _with_head(before: Survey, now: Survey) -> Survey:
-    """The same with Plan, Started and Spent as they were."""
-    if head_lines(before) == head_lines(now):
-        return now
-    gone = [(line.start, line.end, _mark(now.text, line.start)) for line in now.head]
-    title = now.pieces[1] if len(now.pieces) > 1 and now.pieces[1].level == 1 else None
-    at = len(_mark(now.text, 0))
-    if gone:
-        at = gone[0][0]
-    elif title:
-        at = now.text.find(b"\n", title.start) + 1 or len(now.text)
-    lines = [line.body for line in before.head]
-    if not gone and not title and (old := [line for line, level, _ in before.scan.headings if level == 1]):
-        lines = [old[0].body, b"", *lines, b""]
-    return survey(spliced(now.text, [*gone, inserted(now.text, at, lines)]))
+def _with_proposed(text: bytes, proposals: Sequence[bytes]) -> bytes:
+    lines = [line for proposal in proposals for line in proposal.split(b"\n")]
+    return _with_lines(text, "proposed", [b"", b"## Proposed", b""], lines)
 
 
-def _with_signed(before: Survey, now: Survey) -> Survey:
-    """The same with ralph's own Verification section as it was, and no other that claims to be."""
-    if signed_lines(before) == signed_lines(now):
-        return now
-    text = spliced(now.text, ((piece.start, piece.signed, b"") for piece in now.pieces))
-    for piece in before.pieces:
-        if piece.signed > piece.start:
-            text = insert(text, len(text), [b""]) + before.text[piece.start : piece.signed]
-    return survey(text)
+def _with_quoted(text: bytes, words: Sequence[str]) -> bytes:
+    """The same with these lines in its Notes, as a quotation, in which nothing means anything."""
+    lines = [b"> " + word.encode(errors="surrogateescape") for word in words]
+    return _with_lines(text, "notes", [b"", b"## Notes", b""], [_TOLD, *lines] if lines else [])
 
 
-def with_stops(now: Survey, after: Survey) -> Survey:
-    """The same with every word that stops a run as it was left: a person may have written it."""
-    missing = Counter(line.body for line in after.stops) - Counter(line.body for line in now.stops)
-    at = now.in_progress[0].end if now.in_progress else len(now.text)
-    return survey(insert(now.text, at, list(missing.elements()))) if missing else now
+def _with_lines(text: bytes, title: str, heading: Sequence[bytes], lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the section of that title, made with its heading where there is none."""
+    at = 0
+    for name, _, section in _sections(text):
+        at += len(section)
+        if name == title and lines:
+            return insert(text, at, lines)
+    return insert(text, len(text), [*heading, *lines]) if lines else text
 
 
-def with_quotation(before: Survey, after: Survey) -> Survey:
-    """The text as it was, with what is new in the other quoted in its Notes."""
-    return _with_quoted(before, unknown(before, after.text.split(b"\n")))
-
-
-def _with_quoted(now: Survey, lines: Sequence[bytes]) -> Survey:
-    """The same with these lines in its Notes: quoted, none of them means anything. Much would cost every iteration."""
-    if not lines or sum(map(len, lines)) > LARGE_BYTES:
-        return now
-    quoted = [_TOLD, *(b"> " + line for line in lines)]
-    for piece in now.pieces:
-        if piece.title.startswith("notes") and not piece.tasks:
-            return survey(insert(now.text, piece.end, [b"", *quoted] + [b""] * (piece.end < len(now.text))))
-    return survey(insert(now.text, len(now.text), [b"", b"## Notes", b"", *quoted]))
+def _with_stops(text: bytes, after: bytes) -> bytes:
+    """With every word that stops a run, where a person would look for it."""
+    there = {line.body for line, _, _ in scan(text).words}
+    stops = [line.body for line, word, _ in scan(after).words if word in _STOPS and line.body not in there]
+    at = next((line.end for line, word, _ in scan(text).words if word == b"IN_PROGRESS"), len(text))
+    return insert(text, at, stops) if stops else text

@@ -74,7 +74,7 @@ PARTS = {
     "ralph.worktree.configured:read": "read git's settings",
     "ralph.worktree.snapshot:looks": "look at the files",
     "ralph.progress_file:ProgressFile.edit": "edit the progress file",
-    "ralph.tasks.tamper:fingerprint": "fingerprint",
+    "ralph.tasks.mending:mend": "mend",
 }
 """What is timed, by where its caller looks it up, `{1}` being its first argument; those no longer there are named."""
 

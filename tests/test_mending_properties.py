@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from test_progress_properties import telling, texts, words
 
 from ralph import progress, tasks
-from ralph.tasks.tamper import fingerprint, undo
+from ralph.tasks.mending import Mended, mend
 
 thorough = settings(max_examples=150, deadline=None)
 NOTE = b"what I learned \xe9 \t, byte for byte"
@@ -68,13 +68,13 @@ pairs = befores.flatmap(lambda before: st.tuples(st.just(before), edits(before) 
 
 
 def check(before: bytes, after: bytes) -> bytes:
-    found = undo(before, after)
+    found = mend(before, after)
     was, now, left = progress.parse(before), progress.parse(found.text), progress.parse(after)
     assert tasks.read(found.text) == tasks.read(before)
     assert (now.done, now.verified, now.tasks) == (was.done, was.verified, was.tasks)
     assert (now.plan, now.spent_usd) == (was.plan, was.spent_usd)
     assert (b"IN_PROGRESS" in words(found.text)) == (b"IN_PROGRESS" in words(before))
-    assert fingerprint(found.text) == fingerprint(before)
+    assert mend(before, found.text) == Mended(text=found.text)
     assert now.stop >= left.stop
     assert (now.blocked is not None) >= (left.blocked is not None)
     return found.text
@@ -87,7 +87,7 @@ def check(before: bytes, after: bytes) -> bytes:
 def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, bytes]) -> None:
     before, after = pair
     text = check(before, after)
-    assert undo(before, text).text == text
+    assert mend(before, text).text == text
 
 
 @thorough
@@ -108,10 +108,10 @@ def test_the_same_tampering_again_is_undone_again(after: bytes) -> None:
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=5))
 def test_free_text_in_the_notes_is_no_tampering(lines: list[bytes]) -> None:
     after = LIST + b"".join(b"note " + line + b"\n" for line in lines)
-    assert undo(LIST, after).text == after
-    ticked = undo(LIST, after.replace(b"- [ ] b: Two", b"- [x] b: Two"))
+    assert mend(LIST, after).text == after
+    ticked = mend(LIST, after.replace(b"- [ ] b: Two", b"- [x] b: Two"))
     assert ticked.text == after
-    assert ticked.what == ("b: [ ] became [x]",)
+    assert ticked.what == ('"- [ ] b: Two" became "- [x] b: Two"',)
 
 
 @st.composite
@@ -133,7 +133,7 @@ def test_what_a_person_writes_is_never_lost(data: st.DataObject) -> None:
     before, between = data.draw(written_into(LIST, b"between"))
     cheated = data.draw(edits(before))
     after, during = data.draw(written_into(cheated, b"during"))
-    found = undo(before, after)
+    found = mend(before, after)
     check(before, after)
     protected = tasks.read(before)
     for word in between:

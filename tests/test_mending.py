@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ralph import progress, tasks
-from ralph.tasks.tamper import Undone, fingerprint, undo
+from ralph.tasks.mending import Mended, mend
 
 BEFORE = b"""# Progress: x
 
@@ -38,10 +38,10 @@ make
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
-def undone(after: bytes, before: bytes = BEFORE) -> Undone:
+def undone(after: bytes, before: bytes = BEFORE) -> Mended:
     """What is undone, looked at as ralph will look at it."""
-    found = undo(before, after)
-    assert fingerprint(found.text) == fingerprint(before)
+    found = mend(before, after)
+    assert mend(before, found.text) == Mended(text=found.text)
     assert tasks.read(found.text) == tasks.read(before)
     was, now = progress.parse(before), progress.parse(found.text)
     assert (now.done, now.verified, now.tasks) == (was.done, was.verified, was.tasks)
@@ -63,7 +63,7 @@ def changed(*pairs: tuple[bytes, bytes], before: bytes = BEFORE) -> bytes:
         pytest.param(BEFORE + NOTE, id="a note"),
         pytest.param(BEFORE + b"## Messages\n\n- [x] done?\n\n## Proposed\n\n- [ ] more\n", id="sections of its own"),
         pytest.param(changed((b"## Notes\n\nAn old note.", b"## Notes")), id="a note removed"),
-        pytest.param(changed((b"## Notes", b"### Task auth-02: what I learned\n\n## Notes")), id="a heading of words"),
+        pytest.param(changed((b"An old", b"### Task auth-02: what I learned\n\nAn old")), id="a heading of words"),
         pytest.param(changed((b"IN_PROGRESS\n", b"IN_PROGRESS\n\nRALPH_BLOCKED: no key\n")), id="RALPH_BLOCKED"),
         pytest.param(changed((b"- [~]", b"RALPH_STOP\n- [~]")), id="RALPH_STOP, wherever it stands"),
         pytest.param(BEFORE.replace(b"\n", b"\r\n"), id="other line ends"),
@@ -72,54 +72,52 @@ def changed(*pairs: tuple[bytes, bytes], before: bytes = BEFORE) -> bytes:
     ],
 )
 def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
-    assert undone(after) == Undone(text=after)
+    assert undone(after) == Mended(text=after)
 
 
 @pytest.mark.parametrize(
     ("after", "what"),
     [
-        pytest.param(changed((b"[~]", b"[x]")), ["auth-02: [~] became [x]"], id="a tick"),
-        pytest.param(changed((b"[ ] sub", b"[X] sub")), ["sub: [ ] became [x]"], id="a subtask's tick"),
-        pytest.param(changed((b"- [x] auth-01", b"- [ ] auth-01")), ["auth-01: [x] became [ ]"], id="a tick removed"),
-        pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE")), ["RALPH_DONE"], id="done"),
-        pytest.param(
-            changed((b"IN_PROGRESS", b"RALPH_DONE\nVerified: by me")), ["RALPH_DONE", "Verified: added"], id="verified"
-        ),
-        pytest.param(changed((b"IN_PROGRESS\n", b"")), ["IN_PROGRESS removed"], id="no status"),
+        pytest.param(changed((b"[~]", b"[x]")), "- [x] auth-02: Two", id="a tick"),
+        pytest.param(changed((b"[ ] sub", b"[X] sub")), "- [X] sub: Part", id="a subtask's tick"),
+        pytest.param(changed((b"- [x] auth-01", b"- [ ] auth-01")), "- [ ] auth-01: One", id="a tick removed"),
+        pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE")), "RALPH_DONE", id="done"),
+        pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE\nVerified: by me")), "Verified: by me", id="verified"),
+        pytest.param(changed((b"IN_PROGRESS\n", b"")), "IN_PROGRESS", id="no status"),
         pytest.param(
             changed((b"  - verify: Run `pytest` - exits with code 0\n", b"")),
-            ["auth-02: verify: line removed"],
+            "- verify: Run `pytest` - exits with code 0",
             id="a criterion removed",
         ),
-        pytest.param(changed((b"`pytest`", b"`true`")), ["auth-02: verify: line changed"], id="an easier criterion"),
-        pytest.param(changed((b"  - after: auth-02\n", b"")), ["auth-03: after: line removed"], id="a dependency"),
-        pytest.param(changed((b"try 1: no", b"try 0: no")), ["auth-03: failed: line changed"], id="a try"),
+        pytest.param(changed((b"`pytest`", b"`true`")), "- verify: Run `true`", id="an easier criterion"),
+        pytest.param(changed((b"  - after: auth-02\n", b"")), "- after: auth-02", id="a dependency"),
+        pytest.param(changed((b"try 1: no", b"try 0: no")), "try 0: no", id="a try"),
         pytest.param(
             changed((b"- [ ] auth-03: Three\n", b"- [ ] auth-03: Three\n  - priority: 1\n")),
-            ["auth-03: priority: line added"],
+            "- priority: 1",
             id="a priority",
         ),
-        pytest.param(changed((b"auth-03: Three", b"auth-03: Nothing")), ["auth-03: its text was changed"], id="words"),
-        pytest.param(changed((b"auth-03: Three", b"auth-09: Three")), ["auth-03: its id became auth-09"], id="an id"),
-        pytest.param(changed((b"  - [ ] sub: Part\n", b"")), ['task "sub" removed'], id="a task removed"),
+        pytest.param(changed((b"auth-03: Three", b"auth-03: Nothing")), "auth-03: Nothing", id="words"),
+        pytest.param(changed((b"auth-03: Three", b"auth-09: Three")), "auth-09: Three", id="an id"),
+        pytest.param(changed((b"  - [ ] sub: Part\n", b"")), "sub: Part", id="a task removed"),
         pytest.param(
             changed((b"  - verify: Run `pytest` - exits with code 0\n", b""), (b"- [ ] auth-03: Three\n", b"")),
-            ["auth-02: verify: line removed", 'task "auth-03" removed'],
+            "auth-03: Three",
             id="much at once",
         ),
-        pytest.param(changed((b"Spent: $1.2500", b"Spent: $0.0000")), ["Spent: changed"], id="the money"),
-        pytest.param(changed((b"Plan: x.md\n", b"")), ["Plan: removed"], id="the plan"),
+        pytest.param(changed((b"Spent: $1.2500", b"Spent: $0.0000")), "Spent: $0.0000", id="the money"),
+        pytest.param(changed((b"Plan: x.md\n", b"")), "Plan: x.md", id="the plan"),
         pytest.param(
             changed((b"- [x] auth-01: One\n", b""), (b"## Notes", b"- [x] auth-01: One\n\n## Notes")),
-            ["lines of the task list were changed or moved"],
+            "- [x] auth-01: One",
             id="another order",
         ),
-        pytest.param(changed((b"## Task List", b"## Notes of old")), ["the task list is gone"], id="a list renamed"),
+        pytest.param(changed((b"## Task List", b"## Notes of old")), "## Task List", id="a list renamed"),
     ],
 )
-def test_what_is_ralphs_is_put_back_and_named(after: bytes, what: list[str]) -> None:
+def test_what_is_ralphs_is_put_back_and_named(after: bytes, what: str) -> None:
     found = undone(after + NOTE)
-    assert [line for line in found.what if line in what] == what
+    assert [line for line in found.what if what in line]
     assert NOTE in found.text
 
 
@@ -135,26 +133,26 @@ def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
     found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")) + NOTE)
     wanted = b"\n## Proposed\n\n- [ ] Write docs\n  - verify: File `x` exists\n  - [ ] index\n"
-    assert found == Undone(text=BEFORE + NOTE + wanted, proposed=1)
+    assert found == Mended(text=BEFORE + NOTE + wanted, proposed=1)
     again = undone(found.text.replace(b"- [ ] auth-03", b"- [ ] Another\n- [ ] auth-03"))
-    assert again == Undone(text=found.text + b"- [ ] Another\n", proposed=1)
+    assert again == Mended(text=found.text + b"- [ ] Another\n", proposed=1)
 
 
 def test_what_is_nested_below_a_proposal_means_nothing_where_it_is_moved() -> None:
     new = b"  - [ ] More\n     RALPH_DONE\n     # Tasks\n"
     found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")))
-    assert found == Undone(text=BEFORE + b"\n## Proposed\n\n" + new, proposed=1)
+    assert found.text.startswith(BEFORE)
+    assert b">   - [ ] More\n>      RALPH_DONE\n" in found.text
 
 
 def test_a_new_task_that_is_ticked_is_proposed_unticked() -> None:
     found = undone(changed((b"- [ ] auth-03", b"- [x] Easy one\n- [ ] auth-03")))
-    assert found.what == ('"Easy one" is new and was ticked already',)
-    assert found.text == BEFORE + b"\n## Proposed\n\n- [ ] Easy one\n"
+    assert found == Mended(text=BEFORE + b"\n## Proposed\n\n- [ ] Easy one\n", proposed=1)
 
 
 def test_words_in_the_task_list_go_to_the_notes() -> None:
     found = undone(changed((b"## Notes", b"I learned much.\n\n## Notes")))
-    assert found.what == ()
+    assert found.what == ('"I learned much." added',)
     assert b"> I learned much.\n" in found.text[found.text.index(b"## Notes") :]
 
 
@@ -162,7 +160,7 @@ def test_words_in_the_task_list_go_to_the_notes() -> None:
 def test_an_emptied_file_is_as_it_was(after: bytes) -> None:
     found = undone(after)
     assert found.text == BEFORE
-    assert "the task list is gone" in found.what
+    assert '"- [~] auth-02: Two" removed' in found.what
 
 
 ticked = changed((b"[ ]", b"[x]"), (b"[~]", b"[x]"))
@@ -213,10 +211,11 @@ def test_a_list_without_a_heading_is_as_safe() -> None:
 def test_what_ralph_wrote_about_done_is_its_own() -> None:
     before = progress.with_refusal(BEFORE, ["the check failed"], "1 failed\n")
     found = undone(progress.without_refusal(before) + NOTE, before)
-    assert found.what == ("ralph's Verification section was changed",)
+    assert '"## Verification" removed' in found.what
     assert progress.without_refusal(found.text) == BEFORE + NOTE
     forged = undone(progress.with_refusal(BEFORE, ["all is well"]))
-    assert forged.text.rstrip() == BEFORE.rstrip()
+    assert forged.text.startswith(BEFORE.rstrip())
+    assert "## Verification" not in forged.text.decode(errors="replace")
 
 
 def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
