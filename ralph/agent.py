@@ -1,4 +1,4 @@
-"""The agent: what command it is, what it may know, and how long it may be silent.
+"""The agent: what command it is, what it may know, how long it may be silent, and one turn of it.
 
 How the real one behaves was measured, with claude 2.1.197; tests/test_real_claude.py holds it to that.
 """
@@ -7,12 +7,16 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.process import MARK
+from ralph.process import MARK, How, Job, Keeper, SoFar, follow, signals
 from ralph.settings import Settings
+from ralph.stream import Stream
+from ralph.turn import Outcome, Turn
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
 _NO_THINKING = "none"
@@ -115,3 +119,59 @@ def silence_s(settings: Settings, env: Mapping[str, str]) -> float | None:
 
 _MARGIN_S = 300.0
 """The model's own longest silence after a tool has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much a turn may take of what; None is no bound. A suspended machine's sleep does not count."""
+
+    silence_s: float | None
+    whole_s: float | None
+    output_bytes: int
+    out_of_time: Callable[[], bool]
+    """Whether the time of the whole run is over."""
+
+    def crossed(self, so_far: SoFar) -> How | None:
+        """How a turn that is so far has to end now."""
+        if self.out_of_time():
+            return How.OUT_OF_TIME
+        if self.whole_s is not None and so_far.took_s > self.whole_s:
+            return How.TOO_SLOW
+        if self.silence_s is not None and so_far.silent_s > self.silence_s:
+            return How.SILENT
+        return How.TOO_LONG if so_far.printed > self.output_bytes else None
+
+
+def turn(job: Job, keeper: Keeper, stream: Stream, bounds: Bounds) -> Turn:
+    """What came of running the agent once; `stream` has heard all of it."""
+    result_at: float | None = None
+
+    def hear(output: bytes, complaints: bytes) -> None:
+        if output:
+            stream.sees(output)
+        elif complaints:
+            stream.complains(complaints)
+        else:
+            stream.quiet()
+
+    def beyond(so_far: SoFar) -> How | None:
+        nonlocal result_at
+        how = None
+        if signals.interrupted():
+            stream.ending()
+            how = How.INTERRUPTED
+        elif stream.has_result():
+            result_at = so_far.took_s if result_at is None else result_at
+            how = How.ENDED_AFTER_RESULT if so_far.took_s - result_at > keeper.patience.after_result_s else None
+        else:
+            result_at = None
+            how = bounds.crossed(so_far) or (How.ENOUGH if stream.has_enough() else None)
+        if how:
+            stream.over()
+        return how
+
+    began = time.monotonic()
+    ended = follow(job, keeper, hear, beyond)
+    if ended.unstarted:
+        return Turn(outcome=Outcome.HOPELESS, why=why_not_started(job.argv, ended.unstarted))
+    return stream.turn(ended, time.monotonic() - began)

@@ -21,7 +21,7 @@ _LOOKS_S = (0.0005, 0.001, 0.002, 0.004, 0.008)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """A held lock; the guardian holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
+    """A held lock; the keeper holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
 
     fd: int
     tree: Path
@@ -74,12 +74,14 @@ class Holder:
 
 def acquire(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
-    fd = os.open(tree, os.O_RDONLY)
+    fd = -1
     try:
+        fd = os.open(tree, os.O_RDONLY)
         _lock(fd, fcntl.LOCK_EX)
     except OSError as error:
-        os.close(fd)
-        if error.errno in _HELD:
+        if fd >= 0:
+            os.close(fd)
+        if fd >= 0 and error.errno in _HELD:
             raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED) from error
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
     return Lock(fd=fd, tree=tree)

@@ -16,14 +16,14 @@ from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.lock import Lock
-from ralph.process import Care, Family, Guardian, be_subreaper, end_own, signals
+from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.start import Start
 from ralph.state import Death, State
 from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
-from ralph.world import Job, RealWorld, Told
+from ralph.world import RealWorld, Told, Work
 
 if TYPE_CHECKING:
     from ralph.imports.model import Imported
@@ -33,7 +33,7 @@ _NO_SUSPENSION = (
     "RALPH_STOP in the progress file after this iteration"
 )
 _LAST_WRITES_S = 15.0
-"""Seconds that an agent may go on after the last word on its record, until the guardian has ended it."""
+"""Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
 _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
@@ -41,7 +41,7 @@ _SEND_S = 10.0
 def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
-    An error of ralph's own leaves the guardian and the lock in place: the one still has an agent to end.
+    An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
     """
     screen, pace = Screen(start.detail, spinner=start.spinner), pace or Pace()
     file.say = lambda line: screen.complain(f"ralph: {line}")
@@ -61,21 +61,25 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
         raise
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
     env = agent.environment(os.environ, run=run_id, tmux=litter, effort=start.settings.effort)
-    job = Job(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
+    work = Work(start=start, prompt=prompt, env=env, run_id=run_id, pace=pace)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
     held.begin(run_id)
-    taken = screen.live.taken if screen.live else None
-    guardian = Guardian(mark=run_id, keep_open=held.fd, litter=litter, patience=pace.patience, taken=taken)
-    screen.open()  # the first thread; the guardian was forked before it
-    be_subreaper()
-    care = Care(kin=Family(ralph=os.getpid(), mark=run_id), guardian=guardian, patience=pace.patience)
+    keeper = Keeper(
+        run_id,
+        pace.patience,
+        state.keepers_error(run_id),
+        holds=[held.fd, *([screen.live.taken.fd] if screen.live else [])],
+        at_death=screen.live.taken.clean_up if screen.live else lambda: None,
+        after_death=lambda: shutil.rmtree(litter, ignore_errors=True),
+    )
+    screen.open()  # the first thread
     try:
-        code = _loop(_world(start)(job, file, state, told, care), start, file, state, told)
+        code = _loop(_world(start)(work, file, state, told, keeper), start, file, state, told)
     except BaseException:
         screen.close()  # a traceback does not go into the live area
         raise
     shutil.rmtree(litter, ignore_errors=True)
-    guardian.dismiss()
+    keeper.dismiss()
     held.begin("")
     screen.close()
     return code

@@ -6,7 +6,7 @@ import time
 from ralph import git, records
 from ralph.journal import backwards
 from ralph.lock import Lock
-from ralph.process import Patience, end_left_over
+from ralph.process import Patience, end_strays
 from ralph.state import Death, State
 from ralph.world import Told
 
@@ -14,10 +14,12 @@ from ralph.world import Told
 def after_death(held: Lock, state: State, told: Told, patience: Patience) -> None:
     """Sweeps what carries the dead run's mark and removes git's orphaned locks, and says so; nothing after a good end.
 
-    The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and the guardian.
+    The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper.
     """
     if run := held.dead_run():
-        for command in end_left_over(run, patience):
+        if (errors := state.keepers_error(run)).exists():
+            told.screen.complain(f"ralph: the keeper of the run before failed: {errors}")
+        for command in end_strays(run, patience):
             told.screen.complain(f"ralph: ended what the run before left running: {command}")
         for lock in git.remove_orphaned_locks(git.locks_since(held.dead_since()), held.tree):
             told.screen.complain(f"ralph: removed {lock}, left behind by the run before")

@@ -90,6 +90,10 @@ class State:
         output = _free(self._sub("transcripts") / run, f".{iteration:04d}", ".verify.log")
         return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
 
+    def keepers_error(self, run: str) -> Path:
+        """Where the keeper of that run leaves a traceback."""
+        return self.folder / f"keeper-{run}.txt"
+
     @property
     def journal(self) -> Path:
         """The record of what happened."""

@@ -13,23 +13,23 @@ from ralph.governing import Governing
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.neighbours import Neighbours
 from ralph.onlooker import Onlooker
-from ralph.process import Care, Finished
+from ralph.process import Finished, Job, Keeper
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.state import State
 from ralph.stream import Audience
 from ralph.verdict import Stop
-from ralph.verify import CommandRun, run_command, run_program
+from ralph.verify import CommandRun, shell
 from ralph.words import counted
-from ralph.world import Job, RealWorld, Told
+from ralph.world import RealWorld, Told, Work
 
 
 class StrictWorld(RealWorld):
     """The same, where the agent's word counts for nothing that can be checked."""
 
-    def __init__(self, job: Job, file: ProgressFile, state: State, told: Told, care: Care) -> None:
-        super().__init__(job, file, state, told, care)
+    def __init__(self, job: Work, file: ProgressFile, state: State, told: Told, keeper: Keeper) -> None:
+        super().__init__(job, file, state, told, keeper)
         gates = Gates(
             token=strict.token(),
             project=self._top,
@@ -128,13 +128,12 @@ class StrictWorld(RealWorld):
         env = {**self._job.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         self._status.does("committing")
-        run = run_program(both, env, files, self._care, worktree.HOOKS_S, ending=self._ends("the commit"))
+        run = self._run("the commit", Job(argv=both, env=env, files=files), worktree.HOOKS_S)
         for path in (given, files.output, files.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
-        self._remove_orphaned_locks("the commit")
         code = 1 if run is None or run.code is None else run.code
         output = run.output.encode() if run else b"it was interrupted"
-        return Finished(pid=0, code=code, stdout=output, stderr=b"", timed_out=run is not None and run.code is None)
+        return Finished(code=code, stdout=output, stderr=b"", timed_out=run is not None and run.code is None)
 
     def _put_right(self, when: str) -> tuple[str, ...]:
         self.read()
@@ -175,10 +174,5 @@ class StrictWorld(RealWorld):
         self._screen.remark(f"ralph: checking: {command}")
         self._status.does(f"checking: {command}")
         files = self._state.verification(self._job.run_id, self.run.iterations)
-        timeout_s = self._settings.verify_timeout
-        try:
-            return run_command(command, self._job.env, files, self._care, timeout_s, ending=self._ends("the check"))
-        except OSError as error:
-            raise RalphError(f"{command}: cannot be run: {error.strerror}", 1) from error
-        finally:
-            self._remove_orphaned_locks("the check")
+        job = Job(argv=shell(command), env=self._job.env, files=files)
+        return self._run("the check", job, self._settings.verify_timeout)

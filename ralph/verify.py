@@ -2,38 +2,17 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.judge import Verification
-from ralph.process import Bounds, Care, Files, How, Program, follow
+from ralph.process import How, Job, Keeper, SoFar, follow, signals
 from ralph.words import duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
-
-
-class _Silent:
-    """Hears a program and says nothing of it: its output is in the file."""
-
-    def __init__(self, ending: Callable[[], None]) -> None:
-        self.ending = ending
-
-    def sees(self, data: bytes) -> None: ...
-
-    def complains(self, data: bytes) -> None: ...
-
-    def has_result(self) -> bool:
-        return False
-
-    def has_enough(self) -> bool:
-        return False
-
-    def over(self) -> None: ...
-
-    def quiet(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,75 +26,63 @@ class CommandRun:
     output: str
     """The end of what it printed."""
     took_s: float
+    interrupted: bool = False
+    """A signal ended it, so that nothing is known."""
+    remarks: tuple[str, ...] = ()
+    """A line for each program that it left running."""
 
 
-def verify(  # noqa: PLR0913 - what a program needs, and who hears of its end
-    command: str,
-    env: Mapping[str, str],
-    files: Files,
-    care: Care,
-    timeout_s: float | None,
-    *,
-    ending: Callable[[], None] = lambda: None,
-) -> Verification | None:
-    """What came of the command; None when a signal ended it, so that nothing is known.
+def shell(command: str) -> list[str]:
+    """What runs it with all that it prints in one file."""
+    return ["sh", "-c", f"exec 2>&1\n{command}"]
 
-    As `run_command`. Raises RalphError when it cannot be started.
+
+def run_command(
+    what: str, job: Job, keeper: Keeper, timeout_s: float | None, ending: Callable[[], None] = lambda: None
+) -> CommandRun:
+    """How a program of the project ended, and all that it started with it; `what` people call it.
+
+    `ending` is called when a signal ends it. Its output goes behind what is in the file. Raises RalphError when it
+    cannot be started.
     """
-    try:
-        run = run_command(command, env, files, care, timeout_s, ending=ending)
-    except OSError as error:
-        raise RalphError(f"the verify command cannot be run: {error.strerror}", 1) from error
-    if run is None:
-        return None
+    output = job.files.output
+    before, began = output.stat().st_size if output.exists() else 0, time.monotonic()
+
+    def beyond(so_far: SoFar) -> How | None:
+        if signals.interrupted():
+            ending()
+            return How.INTERRUPTED
+        if timeout_s is not None and so_far.took_s > timeout_s:
+            return How.TOO_SLOW
+        return How.TOO_LONG if so_far.printed > _OUTPUT_BYTES else None
+
+    ended = follow(job, keeper, lambda _output, _complaints: None, beyond)
+    if ended.unstarted:
+        raise RalphError(f"{what} cannot be run: {ended.unstarted.strerror}", 1) from ended.unstarted
+    how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
+    if ended.how is How.TOO_SLOW:
+        how = f"had not ended after {duration(timeout_s or 0)}"
+    elif ended.how is How.TOO_LONG:
+        how = "printed more than ralph records"
+    return CommandRun(
+        code=ended.code if ended.how is How.LEFT else None,
+        what=how,
+        output=_tail(output, before),
+        took_s=time.monotonic() - began,
+        interrupted=ended.how is How.INTERRUPTED,
+        remarks=(
+            *(f"ended what {what} left running: {command}" for command in ended.left_over),
+            *(f"{what} left running what cannot be ended, end it by hand: {command}" for command in ended.survivors),
+        ),
+    )
+
+
+def verification(command: str, run: CommandRun) -> Verification:
+    """What it means that the verify command ended so."""
     if run.code == 0:
         return Verification(took_s=run.took_s)
     failed = f"the verify command `{' '.join(command.split())}` {run.what}"
     return Verification(failed=failed, output=run.output, took_s=run.took_s)
-
-
-def run_command(  # noqa: PLR0913 - as above
-    command: str,
-    env: Mapping[str, str],
-    files: Files,
-    care: Care,
-    timeout_s: float | None,
-    *,
-    ending: Callable[[], None] = lambda: None,
-) -> CommandRun | None:
-    """How the shell command ended; as `run_program`."""
-    argv = ["sh", "-c", f"exec 2>&1\n{command}"]
-    return run_program(argv, env, files, care, timeout_s, ending=ending)
-
-
-def run_program(  # noqa: PLR0913 - as above
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    files: Files,
-    care: Care,
-    timeout_s: float | None,
-    *,
-    ending: Callable[[], None] = lambda: None,
-) -> CommandRun | None:
-    """How the program ended; None when a signal ended it. Raises OSError when it cannot be started.
-
-    Whatever it starts ends with it, as with the agent; `ending` is called before that. All it prints goes to
-    `files.output`, behind what is there.
-    """
-    before = files.output.stat().st_size if files.output.exists() else 0
-    began = time.monotonic()
-    bounds = Bounds(whole_s=timeout_s, output_bytes=_OUTPUT_BYTES)
-    ended = follow(Program(argv=argv, env=env, files=files, bounds=bounds), _Silent(ending), care)
-    took_s = time.monotonic() - began
-    if ended.how is How.INTERRUPTED:
-        return None
-    what = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
-    if ended.how is How.TOO_SLOW:
-        what = f"had not ended after {duration(timeout_s or 0)}"
-    elif ended.how is How.TOO_LONG:
-        what = "printed more than ralph records"
-    code = ended.code if ended.how is How.LEFT else None
-    return CommandRun(code=code, what=what, output=_tail(files.output, before), took_s=took_s)
 
 
 def _tail(path: Path, begin: int) -> str:

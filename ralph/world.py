@@ -16,7 +16,7 @@ from ralph.display.view import View, ending
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Trespass, Verification, over_budget
-from ralph.process import Bounds, Care, Files, Program, follow, signals
+from ralph.process import Files, Job, Keeper, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, Value
@@ -27,7 +27,7 @@ from ralph.stream import Audience, Stream
 from ralph.tries import Tries
 from ralph.turn import Outcome, Turn
 from ralph.verdict import Reason, Stop
-from ralph.verify import verify
+from ralph.verify import CommandRun, run_command, shell, verification
 from ralph.waiting import Wait
 from ralph.words import counted, duration, moment
 
@@ -43,7 +43,7 @@ _LATER_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Work:
     """What a run has to do; nothing of it changes on the way."""
 
     start: Start
@@ -66,8 +66,8 @@ class Told:
 class RealWorld:
     """Does what the loop needs done, and keeps the sums of the run."""
 
-    def __init__(self, job: Job, file: ProgressFile, state: State, told: Told, care: Care) -> None:
-        self._job, self._file, self._state, self._care = job, file, state, care
+    def __init__(self, job: Work, file: ProgressFile, state: State, told: Told, keeper: Keeper) -> None:
+        self._job, self._file, self._state, self._keeper = job, file, state, keeper
         self._clock = job.pace.clock
         self._screen, self._outbox, self._journal = told.screen, told.outbox, told.journal
         self._heartbeat = told.heartbeat
@@ -267,18 +267,14 @@ class RealWorld:
         settings, most_s = self._settings, self._settings.max_time
         argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd, in_parts=bool(self._screen.live))
         stream = Stream(self._audience(), self._windows, settings.max_context)
-        bounds = Bounds(
+        bounds = agent.Bounds(
             silence_s=agent.silence_s(settings, self._job.env),
             whole_s=settings.iteration_timeout,
             output_bytes=self._job.pace.transcript_bytes,
             out_of_time=lambda: most_s is not None and self.elapsed_s() >= most_s,
         )
-        began = time.monotonic()
         try:
-            ended = follow(Program(argv=argv, env=self._job.env, files=files, bounds=bounds), stream, self._care)
-            return stream.turn(ended, time.monotonic() - began)
-        except OSError as error:
-            return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, error))
+            return agent.turn(Job(argv=argv, env=self._job.env, files=files), self._keeper, stream, bounds)
         finally:
             self._view.end()
 
@@ -290,21 +286,30 @@ class RealWorld:
         self._screen.remark(f"ralph: verifying: {command}")
         files = self._state.verification(self._job.run_id, self.run.iterations)
         self._status.does(f"verifying: {command}")
-        timeout_s = self._settings.verify_timeout
-        verified = verify(command, self._job.env, files, self._care, timeout_s, ending=self._ends(_VERIFYING))
-        self._remove_orphaned_locks(_VERIFYING)
-        if verified:
-            self._write_down(records.of_verification(self._identity, command, verified, files))
-        if verified and not verified.failed:
+        job = Job(argv=shell(command), env=self._job.env, files=files)
+        run = self._run(_VERIFYING, job, self._settings.verify_timeout)
+        if run is None:
+            return None
+        verified = verification(command, run)
+        self._write_down(records.of_verification(self._identity, command, verified, files))
+        if not verified.failed:
             self._screen.remark(f"ralph: verified in {duration(verified.took_s)}")
         return verified
 
-    def _ends(self, what: str) -> Callable[[], None]:
+    def _run(self, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
+        """How a program of the project ended; None when a signal ended it. What it left is ended, removed and said."""
+
         def tell() -> None:
             self._status.does(f"ending {what}")
             self._screen.say(ending(what))
 
-        return tell
+        try:
+            run = run_command(what, job, self._keeper, timeout_s, ending=tell)
+        finally:
+            self._remove_orphaned_locks(what)
+        for line in run.remarks:
+            self._complain(line)
+        return None if run.interrupted else run
 
     def accept_done(self, verified: Verification | None) -> Progress:
         """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""

@@ -54,23 +54,22 @@ def test_what_a_shell_started_before_it_became_ralph_is_not_the_agents(
     assert [word for word in log.split() if word in ("First.", "Second.")] == ["First.", "Second."]
 
 
-def test_nor_does_the_guardian_take_it_for_the_agents(
+def test_nor_does_the_keeper_take_it_for_the_agents(
     project: Project, agent: Agent, offspring: Offspring, under_bash: tuple[str, ...]
 ) -> None:
-    """It looks twice a second: what of the agent's has lost everything since then, it knows."""
+    """Killed at once: what of the agent's has no parent, no environment and no session left is known all the same."""
     run = start(project, agent, starts(offspring.daemon("daemon")), prefix=under_bash)
-    born = Path(f"/proc/{offspring.pid('daemon')}").stat().st_ctime
-    eventually(lambda: time.time() - born > 1.5)
-    assert offspring.alive() == ["daemon", "server"]
+    offspring.pid("daemon")
     run.signal(signal.SIGKILL)
     run.wait()
     eventually(lambda: "daemon" not in offspring.alive())
     goes_on(project)
     assert offspring.alive() == ["server"]
+    assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
 
 
 def test_as_pid_1_of_a_container(project: Project, agent: Agent, mark: str) -> None:
-    """Everything there without a parent becomes ralph's child: its guardian, and what `docker exec` leaves running."""
+    """Everything there without a parent becomes ralph's child: what `docker exec` leaves running, too."""
     if subprocess.run([*CONTAINER, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("may not make a process namespace (not root, or a container without that right)")
     project.has_tasks("one", "two")
@@ -87,7 +86,7 @@ def test_as_pid_1_of_a_container(project: Project, agent: Agent, mark: str) -> N
     agent.let("go")
     eventually(lambda: agent.reached("second"), AT_ONCE_S)
     left = [len(commands(mark, *words)) for words in (("sleep 4242",), ("sleep 5353",), (sys.executable, "-m ralph"))]
-    assert left == [0, 1, 2], "the agent's, somebody's, ralph and its guardian"
+    assert left == [0, 1, 2], "the agent's, somebody's, ralph and its keeper"
     agent.let("end")
     assert run.wait().code == 0
 
@@ -110,46 +109,6 @@ def parent(pid: int) -> int:
 
 
 # The death of ralph, and errors of its own.
-
-VANISHES = """
-import ctypes
-from pathlib import Path
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-if os.fork():
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            os._exit(0)
-from ralph.process import guardian
-look, ralph, log = guardian.table, os.getpid(), Path(os.environ["AGENT_LOG"])
-def table():
-    seen = look()
-    if os.getpid() != ralph and (ralph not in seen or seen[ralph].zombie):
-        agent = int(log.read_text().split('"pid": ')[1].split(",")[0])
-        if agent in seen:
-            os.kill(agent, signal.SIGKILL)
-            while Path(f"/proc/{agent}").exists():
-                pass
-    return seen
-guardian.table = table
-"""
-"""The guardian of a dead ralph sees the agent alive, and then it is gone, buried by ralph's parent."""
-
-
-def test_an_agent_that_vanishes_while_the_guardian_looks_at_it(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
-    project.has_tasks("one")
-    acts = (starts(offspring.sleeper("server")), starts(offspring.hidden("hidden")))
-    agent.story(raw(init(), *acts, marks("on"), hangs()), step(ticks="all", writes_done=True))
-    run = launched(project, VANISHES, env={"AGENT_LOG": str(agent.folder / "log.jsonl")})
-    eventually(lambda: agent.reached("on") and offspring.alive() == ["hidden", "server"])
-    os.kill(parent(agent.calls[0].pid), signal.SIGKILL)
-    run.wait()
-    goes_on(project)
-    assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
-    assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
 
 
 def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
@@ -214,7 +173,7 @@ def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
 
 
 def is_free(tree: Path) -> bool:
-    """Whether nobody has the lock, a guardian included."""
+    """Whether nobody has the lock, a keeper included."""
     descriptor = os.open(tree, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

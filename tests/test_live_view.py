@@ -28,7 +28,7 @@ from stories import (
     weighs,
 )
 from test_real_claude import LONG_S
-from test_terminal import ESCAPES, HOSTILE, parent_of
+from test_terminal import ESCAPES, HOSTILE, ralph_of
 from tmux import Open, Tmux, lines_only
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -302,7 +302,7 @@ def test_after_kill_9_the_terminal_is_as_it_was(terminal: Open, project: Project
     tmux = terminal()
     build(tmux)
     eventually(lambda: seen(tmux).endswith("answering"))
-    os.kill(parent_of(agent.calls[0].pid), signal.SIGKILL)
+    os.kill(ralph_of(agent.calls[0].pid), signal.SIGKILL)
     eventually(lambda: tmux.rows[-1] == "$")
     assert "task 1 of 1" not in seen(tmux)
     tmux.enter("stty -a | grep -o ' echo '")

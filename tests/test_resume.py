@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from away import Mailbox
+from keepers import keeper_of
 from leaps import leaping
 from offspring import Offspring
-from ralph_driver import Project, Running, alive, eventually, marked
+from ralph_driver import Project, Running, alive, eventually
 from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, says, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
@@ -20,30 +21,24 @@ DONE = step(ticks="all", writes_done=True)
 LOCK = ".git/index.lock"
 
 
-def guardian_of(running: Running, mark: str) -> int:
-    """The pid of a run's guardian: it has ralph's command line, and is not ralph."""
-    command = Path(f"/proc/{running.pid}/cmdline").read_bytes()
-    others = [pid for pid in marked(mark) if pid != running.pid]
-    (guardian,) = [pid for pid in others if Path(f"/proc/{pid}/cmdline").read_bytes() == command]
-    return guardian
-
-
-def dies(running: Running, mark: str) -> None:
-    """kill -9 of ralph and of its guardian, as when memory runs out; nobody is left to end the agent."""
-    os.kill(guardian_of(running, mark), signal.SIGKILL)
+def dies(running: Running) -> None:
+    """kill -9 of ralph and of its keeper, as when memory runs out; nobody is left to end the agent."""
+    keeper = keeper_of(running.pid)
+    running.signal(signal.SIGSTOP)  # or it would hear of its keeper's end
+    os.kill(keeper, signal.SIGKILL)
     running.signal(signal.SIGKILL)
     running.wait()
 
 
 @pytest.fixture
-def orphaned(project: Project, agent: Agent, offspring: Offspring, mark: str) -> Iterator[Project]:
+def orphaned(project: Project, agent: Agent, offspring: Offspring) -> Iterator[Project]:
     """A run that has died in its second iteration and has left an agent, its tool and git's lock."""
     project.has_tasks("one", "two")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), writes(LOCK, "")]
     agent.story(step(ticks="one"), raw(init(), *tools, marks("on"), hangs()), DONE)
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on") and len(offspring.alive()) == 2)
-    dies(running, mark)
+    dies(running)
     yield project
     for call in agent.calls:
         if alive(call.pid):
@@ -68,11 +63,11 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     assert (again.code, again.text) == (0, "")
 
 
-def test_the_record_of_the_last_try_is_named(project: Project, agent: Agent, mark: str) -> None:
+def test_the_record_of_the_last_try_is_named(project: Project, agent: Agent) -> None:
     agent.story(at_limit(), raw(init(), says("The second try."), marks("on"), waits_for("end")), DONE)
     running = project.start(*BUILD, command=leaping())
     eventually(lambda: agent.reached("on"))
-    dies(running, mark)
+    dies(running)
     agent.let("end")
     named = project.build("1").stderr.partition("its record is ")[2].splitlines()[0]
     assert "The second try." in Path(named).read_text()
@@ -104,14 +99,14 @@ def test_so_does_a_start_that_finds_no_agent(orphaned: Project, offspring: Offsp
 
 
 @pytest.fixture
-def untouched(project: Project, agent: Agent, mark: str) -> Project:
+def untouched(project: Project, agent: Agent) -> Project:
     """A run that died before its agent had changed anything; what it had cost by then stands in the file."""
     project.has_tasks("one", "two", "three")
     project.progress.write_text(project.progress_text.replace("\n\n## Status", "\nSpent: $4.90\n\n## Status"))
     agent.story(raw(init(), marks("on"), waits_for("end")))
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
-    dies(running, mark)
+    dies(running)
     agent.let("end")
     return project
 
@@ -135,13 +130,13 @@ def test_after_a_death_what_the_plan_has_cost_is_known(untouched: Project, agent
     assert untouched.journal()[-1]["iterations"] == 2
 
 
-def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent, mark: str) -> None:
+def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     (project.root / LOCK).touch()
     agent.story(raw(init(), marks("on"), waits_for("end")), DONE)
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
-    dies(running, mark)
+    dies(running)
     agent.let("end")
     run = project.build()
     assert (run.code, (project.root / LOCK).exists()) == (0, True), run.text
@@ -155,13 +150,13 @@ def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent, mark:
     ],
 )
 def test_a_death_between_iterations_is_nobodys_failure(
-    project: Project, agent: Agent, mark: str, story: list[Act], delay: str
+    project: Project, agent: Agent, story: list[Act], delay: str
 ) -> None:
     project.has_tasks("one", "two")
     agent.story(*story, DONE)
     running = project.start("feature.md", "--delay", delay)
     eventually(lambda: "waiting until" in running.stdout or "#1 ·" in running.stdout)
-    dies(running, mark)
+    dies(running)
     run = project.build()
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "killed" not in run.text

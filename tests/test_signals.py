@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from keepers import keeper_of
 from offspring import Offspring
-from ralph_driver import COMMAND, Project, Run, Running, alive, eventually, marked, paced
+from ralph_driver import COMMAND, Project, Run, Running, alive, eventually, paced
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -67,7 +68,7 @@ def text_of(running: Running) -> str:
 
 
 def goes_on(project: Project) -> None:
-    """The same command, repeated while the guardian still has the lock, finishes the plan."""
+    """The same command, repeated while the keeper still has the lock, finishes the plan."""
 
     def once_more() -> Run | None:
         run = project.build()
@@ -200,12 +201,10 @@ def test_suspending_is_refused_with_a_line(project: Project, agent: Agent) -> No
     assert run.wait().code == 0
 
 
-# The death of ralph, of the agent, of the guardian.
+# The death of ralph, of the agent, of the keeper.
 
 
-def test_the_guardian_ends_everything_when_ralph_is_killed(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
+def test_the_keeper_ends_everything_when_ralph_is_killed(project: Project, agent: Agent, offspring: Offspring) -> None:
     run = start(
         project,
         agent,
@@ -221,7 +220,7 @@ def test_the_guardian_ends_everything_when_ralph_is_killed(
     goes_on(project)
 
 
-def test_the_guardian_holds_the_lock_until_the_agent_is_gone(project: Project, agent: Agent) -> None:
+def test_the_keeper_holds_the_lock_until_the_agent_is_gone(project: Project, agent: Agent) -> None:
     run = start(project, agent, ignores("INT", "TERM", "HUP"), command=paced(interrupt_s=0.5, terminate_s=1))
     run.signal(signal.SIGKILL)
     run.wait()
@@ -231,14 +230,26 @@ def test_the_guardian_holds_the_lock_until_the_agent_is_gone(project: Project, a
     goes_on(project)
 
 
-def test_a_run_goes_on_without_its_guardian(project: Project, agent: Agent, mark: str) -> None:
-    run = start(project, agent, then=(waits_for("go"),))
-    (guardian,) = [
-        pid for pid in marked(mark) if pid != run.pid and b"-m\0ralph\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    os.kill(guardian, signal.SIGKILL)
-    agent.let("go")
-    assert run.wait().code == 0
+@pytest.mark.parametrize("when", ["while an agent works", "while ralph pauses"])
+def test_without_its_keeper_a_run_ends_and_says_so(
+    project: Project, agent: Agent, offspring: Offspring, when: str
+) -> None:
+    if when == "while an agent works":
+        run = start(project, agent, starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")))
+        eventually(lambda: offspring.alive() == ["hidden", "tool"])
+        os.kill(keeper_of(run.pid), signal.SIGKILL)
+    else:
+        project.has_tasks("one", "two")
+        agent.story(step(ticks="first"), step(ticks="all", writes_done=True))
+        run = project.start("feature.md", "--delay", "5s")
+        eventually(lambda: "#1 ·" in run.stdout)
+        os.kill(keeper_of(run.pid), signal.SIGKILL)
+    ended = run.wait()
+    assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
+    assert "the keeper was killed" in ended.stderr
+    assert "cannot be started" not in ended.text
+    assert "Traceback" not in ended.text
+    goes_on(project)
 
 
 def test_a_killed_agent_is_a_failed_iteration_and_the_run_goes_on(

@@ -51,7 +51,7 @@ def planned(project: Project, agent: Agent) -> None:
 
 
 def killed_while(project: Project, agent: Agent) -> None:
-    """ralph is killed once the story got to "on", and its guardian has ended."""
+    """ralph is killed once the story got to "on", and its keeper has ended."""
     running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
     eventually(lambda: agent.reached("on"))
     running.process.kill()

@@ -416,7 +416,11 @@ class TestACheat:
     def test_that_kills_ralph_after_ticking_everything_gains_nothing(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)
         agent.story(
-            tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), runs("kill -9 $(ps -o ppid= -p $PPID)")),
+            tries(
+                ticks("all"),
+                edits("IN_PROGRESS", "RALPH_DONE"),
+                runs("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"),
+            ),
             tries(writes("one.txt", "1")),
             tries(writes("two.txt", "two")),
         )

@@ -128,7 +128,7 @@ class TestByHooks:
 
 
 class TestByRalphsDeath:
-    KILL = "kill -9 $(ps -o ppid= -p $PPID)"
+    KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 
     def test_with_ralphs_notes_emptied(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)

@@ -32,13 +32,18 @@ def parent_of(pid: int) -> int:
     return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True).stdout)
 
 
+def ralph_of(agent: int) -> int:
+    """The ralph of this agent, whose own parent is the keeper."""
+    return parent_of(parent_of(agent))
+
+
 def start(tmux: Tmux, project: Project, agent: Agent, *acts: Act, command: str = RALPH) -> int:
     """Types the command of a run whose agent does `acts`, waits for "go" and finishes the plan; ralph's pid."""
     project.has_tasks("one")
     agent.story(step(*acts, marks("on"), waits_for("go"), ticks="all", writes_done=True))
     tmux.enter(command)
     eventually(lambda: agent.reached("on"))
-    return parent_of(agent.calls[0].pid)
+    return ralph_of(agent.calls[0].pid)
 
 
 # Keys.

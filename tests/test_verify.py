@@ -44,7 +44,7 @@ def verification(project: Project) -> str:
 
 
 def once_free(project: Project, *args: str) -> Run:
-    """Another start, repeated while the guardian of the one before still has the lock."""
+    """Another start, repeated while the keeper of the one before still has the lock."""
 
     def try_it() -> Run | None:
         run = project.build(*args)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ralph.channels import http
 from ralph.criteria import inside
 from ralph.criteria.reading import Criterion, Kind
-from ralph.errors import RalphError
 
 if TYPE_CHECKING:
     from ralph.verify import CommandRun
@@ -30,7 +29,7 @@ class Around:
 
     project: Path
     run: "Callable[[str], CommandRun | None]"
-    """Runs a shell command as `ralph.verify.run_command` does; None when a signal ended it."""
+    """Runs a shell command; None when a signal ended it."""
     base_url: str | None = None
     over: Callable[[], bool] = lambda: False
     """Whether a signal asked ralph to stop."""
@@ -76,7 +75,7 @@ def _alone(criterion: Criterion, around: Around) -> Met | None:
 
 
 def _ran(criterion: Criterion, around: Around) -> Met | None:
-    run = _run(criterion.command, around)
+    run = around.run(criterion.command)
     if run is None:
         return None
     what, code = f"Run `{_shown(criterion.command)}` {run.what}", criterion.code
@@ -84,13 +83,6 @@ def _ran(criterion: Criterion, around: Around) -> Met | None:
         return Met(criterion=criterion, met=True, why=what)
     known = run.code is not None and run.code >= 0
     return _unmet(criterion, f"{what}, {'not' if known else 'and should have exited with'} {code}", run.output)
-
-
-def _run(command: str, around: Around) -> "CommandRun | None":
-    try:
-        return around.run(command)
-    except OSError as error:
-        raise RalphError(f"the commands of criteria cannot be run: {error.strerror}", 1) from error
 
 
 def _exists(criterion: Criterion, around: Around) -> Met:
@@ -141,7 +133,7 @@ def _browsed(criteria: Sequence[Criterion], around: Around) -> Iterator[Met | No
         yield from (_unmet(one, f"{BROWSER} is not installed, so `{_action(one)}` was not tried") for one in criteria)
         return
     some, rest = criteria[:_MOST_ACTIONS], criteria[_MOST_ACTIONS:]
-    run = _run("\n".join(f"{_line(one)} || exit {number}" for number, one in enumerate(some, 1)), around)
+    run = around.run("\n".join(f"{_line(one)} || exit {number}" for number, one in enumerate(some, 1)))
     yield from ([None] if run is None else [_tried(one, number, run) for number, one in enumerate(some, 1)])
     if rest:
         yield from _browsed(rest, around)

@@ -1,28 +1,26 @@
 """The only place that starts, follows, times out and ends programs, and that handles signals."""
 
 from ralph.process import signals
-from ralph.process.family import MARK, Family, Patience, be_subreaper, end_left_over, end_own, somebody_runs
-from ralph.process.following import Bounds, Care, Ended, Files, How, Listener, Program, follow
-from ralph.process.guardian import Guardian
-from ralph.process.run import Finished, call, foreground
+from ralph.process.ending import Patience, end_strays
+from ralph.process.follow import Ended, How, SoFar, follow
+from ralph.process.keeper import Files, Job, Keeper, Left
+from ralph.process.programs import Finished, call, end_own, foreground
+from ralph.process.table import MARK, somebody_runs
 
 __all__ = [
     "MARK",
-    "Bounds",
-    "Care",
     "Ended",
-    "Family",
     "Files",
     "Finished",
-    "Guardian",
     "How",
-    "Listener",
+    "Job",
+    "Keeper",
+    "Left",
     "Patience",
-    "Program",
-    "be_subreaper",
+    "SoFar",
     "call",
-    "end_left_over",
     "end_own",
+    "end_strays",
     "follow",
     "foreground",
     "signals",

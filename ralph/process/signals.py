@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Protocol
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
@@ -17,49 +18,37 @@ _bell: list[int] = []
 _on_suspend: list[Callable[[], None]] = []
 
 
-def install(on_suspend: Callable[[], None]) -> None:
+class Readable(Protocol):
+    """What select can wait for."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+
+def install(on_suspend: Callable[[], None] = lambda: None) -> None:
     """From now on signals only leave a note here; after a Ctrl+Z the next `wait` calls `on_suspend`.
 
     The agent would go on alone behind a suspended ralph, so that is refused. An inherited ignored SIGHUP (nohup) stays
     ignored. SIGINT gets a handler even where a script's background job inherits it ignored: programs started from here
     then have the default again.
     """
-    ring, wake = os.pipe()
-    os.set_blocking(ring, False)
-    os.set_blocking(wake, False)
-    _bell[:] = [ring, wake]
+    _received.clear()
+    _bell[:] = os.pipe()
+    for fd in _bell:
+        os.set_blocking(fd, False)
     _on_suspend[:] = [on_suspend]
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(_bell[1], warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _note)
-    signal.signal(signal.SIGCHLD, _nothing)  # its byte in the pipe ends a wait at once
-    signal.signal(signal.SIGTSTP, _note_suspension)
-    signal.signal(
-        signal.SIGTTOU, signal.SIG_IGN
-    )  # printing from the background under `stty tostop` must not stop ralph
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # its byte in the pipe ends a wait at once
+    signal.signal(signal.SIGTSTP, lambda number, _: _suspensions.append(number))
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop`: printing from the background must not stop ralph
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-
-
-def forget() -> None:
-    """Back to a process that hears of nothing and ignores being asked to end: the guardian's part."""
-    signal.set_wakeup_fd(-1)
-    _bell.clear()
-    _received.clear()
-    for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _note(number: int, _frame: FrameType | None) -> None:
     _received.append((number, time.monotonic()))
-
-
-def _note_suspension(number: int, _frame: FrameType | None) -> None:
-    _suspensions.append(number)
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    pass
 
 
 def interrupted() -> int | None:
@@ -77,10 +66,11 @@ def impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float) -> None:
-    """Sleeps up to that long; any signal ends it, also one that came just before, also a child's end."""
-    ready, _, _ = select.select(_bell[:1], [], [], max(0.0, seconds))
-    if ready:
+def wait(seconds: float, *others: Readable) -> None:
+    """Sleeps up to that long, or until any signal, also one just before, a child's end, or news in `others`."""
+    watched: list[int | Readable] = [*_bell[:1], *others]
+    ready, _, _ = select.select(watched, [], [], max(0.0, seconds))
+    if _bell and _bell[0] in ready:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)
     if _suspensions:

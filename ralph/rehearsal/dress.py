@@ -7,6 +7,7 @@ outside of the working tree is there as it is, and is not copied.
 import contextlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from ralph import lock, start
 from ralph.display.screen import Screen
 from ralph.errors import RalphError
-from ralph.process import Care, Family, Guardian, Patience, be_subreaper, call, signals
+from ralph.process import MARK, Keeper, Patience, call, end_strays, signals
 from ralph.rehearsal import closing, script, stage, untouched
 from ralph.rehearsal.closing import Rehearsed
 from ralph.rehearsal.performance import Performance
@@ -70,23 +71,36 @@ def _rehearsed(play: Script, top: Path, screen: Screen) -> Rehearsed:
         here = Stage(folder=Path(name).resolve(), original=top)
         if here.folder.is_relative_to(top):
             raise RalphError(f"{here.folder.parent} is inside of {top}; set TMPDIR to a folder outside of it", 1)
-        with _guarded(here.folder) as (care, mark):
-            screen.open()  # the first thread; the guardian was forked before it
-            return Performance(play=play, stage=here, screen=screen, care=care, mark=mark).run()
+        mark = f"rehearsal-{secrets.token_hex(4)}"
+        with _kept(here.folder, mark) as keeper:
+            screen.open()  # the first thread
+            return Performance(play=play, stage=here, screen=screen, keeper=keeper, mark=mark).run()
 
 
 @contextlib.contextmanager
-def _guarded(folder: Path) -> Iterator[tuple[Care, str]]:
-    """A guardian that ends everything and removes the folder if this process is killed; and the mark of it all."""
-    mark = f"rehearsal-{secrets.token_hex(4)}"
-    fd = os.open(folder, os.O_RDONLY)
-    guardian = Guardian(mark=mark, keep_open=fd, litter=folder, patience=Patience())
-    be_subreaper()
+def _kept(folder: Path, mark: str) -> Iterator[Keeper]:
+    """A keeper that removes the folder if this process is killed, after all that ran for it in this terminal."""
+
+    def clear_up() -> None:
+        end_strays(mark, Patience())
+        _remove(folder)
+
+    os.environ[MARK] = ":".join(filter(None, (os.environ.get(MARK), mark)))
+    keeper = Keeper(mark, Patience(), folder / "keeper.txt", after_death=clear_up)
     try:
-        yield Care(kin=Family(ralph=os.getpid(), mark=mark), guardian=guardian, patience=Patience()), mark
+        yield keeper
     finally:
-        guardian.dismiss()
-        os.close(fd)
+        keeper.dismiss()
+
+
+def _remove(folder: Path) -> None:
+    """With the folders in it that are read-only, as a cache of modules may be."""
+    for place, names, _ in os.walk(folder):
+        for inner in (Path(place, name) for name in names):
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):
+                    inner.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _close(rehearsed: Rehearsed, screen: Screen) -> int:

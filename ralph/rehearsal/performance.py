@@ -16,14 +16,14 @@ from ralph.checks.plan import progress_file
 from ralph.checks.repository import repository, unfinished
 from ralph.display.screen import Screen
 from ralph.judge import Verification
-from ralph.process import MARK, Care, Files, foreground, signals
+from ralph.process import Files, Job, Keeper, foreground, signals
 from ralph.rehearsal import itself, marked, scenery, script, severed
 from ralph.rehearsal.closing import Rehearsed, Take, of_copy, of_verification
 from ralph.rehearsal.of_sample import pace_s
 from ralph.rehearsal.script import Scene, Script
 from ralph.rehearsal.stage import Stage
 from ralph.settings import Settings
-from ralph.verify import verify
+from ralph.verify import run_command, shell, verification
 from ralph.words import duration
 
 _INTRO = """A dress rehearsal: all of it is real but the agent, a stand-in that costs nothing,
@@ -37,7 +37,7 @@ class Performance:
     play: Script
     stage: Stage
     screen: Screen
-    care: Care
+    keeper: Keeper
     mark: str
 
     def run(self) -> Rehearsed:
@@ -110,9 +110,7 @@ class Performance:
         """The person's, but for what would lead back to the original, and for ralph's own state."""
         env = severed.environment(os.environ, self.stage)
         env.pop("OLDPWD", None)
-        outer = env.get(MARK)
         return env | {
-            MARK: f"{outer}:{self.mark}" if outer else self.mark,
             "PWD": str(self._here),
             "TMPDIR": str(self.stage.folder / "tmp"),
             "XDG_STATE_HOME": str(self._state),
@@ -127,10 +125,15 @@ class Performance:
         paths = Files(prompt=Path(os.devnull), output=self.stage.folder / "verified", errors=self.stage.folder / "err")
         with contextlib.chdir(self._here):
             env = agent.environment(self._environment(), run=self.mark, tmux=self.stage.folder / "tmp")
-            verified = verify(command, env, paths, self.care, self._settings.verify_timeout)
-        if verified:
-            how = verified.failed or f"the verify command passes in {duration(verified.took_s)}"
-            self.screen.agent(f"  on the untouched copy, {how}\n")
+        job = Job(argv=shell(command), env=env, files=paths, folder=self._here)
+        run = run_command("the verify command", job, self.keeper, self._settings.verify_timeout)
+        for line in run.remarks:
+            self.screen.complain(f"ralph: {line}")
+        if run.interrupted:
+            return None
+        verified = verification(command, run)
+        how = verified.failed or f"the verify command passes in {duration(verified.took_s)}"
+        self.screen.agent(f"  on the untouched copy, {how}\n")
         return verified
 
     def _takes(self, verified: Verification | None) -> list[Take]:

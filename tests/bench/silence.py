@@ -1,4 +1,4 @@
-"""What ralph and its guardian cost while the agent is silent."""
+"""What ralph and its keeper cost while the agent is silent."""
 
 import contextlib
 import os
@@ -24,24 +24,22 @@ def measure(place: Place, seconds: float) -> None:
     agent.chmod(0o700)
     with place.start([str(place.ralph), PLAN, "build", "--agent", str(agent)], folder="repository") as ralph:
         time.sleep(_SETTLE_S)
-        guardians = [pid for pid in _same_command(ralph.pid) if pid != ralph.pid]
-        subjects = {"ralph": [ralph.pid], "its guardian": guardians, "both": [ralph.pid, *guardians]}
-        before, newest = {name: _cpu_s(pids) for name, pids in subjects.items()}, _newest_pid()
+        keepers = [pid for pid in _same_command(ralph.pid) if pid != ralph.pid]
+        subjects = {"ralph": [ralph.pid], "its keeper": keepers, "both": [ralph.pid, *keepers]}
+        before = {name: _cpu_s(pids) for name, pids in subjects.items()}
         time.sleep(seconds)
         spent = {name: _cpu_s(pids) - before[name] for name, pids in subjects.items()}
-        started = _newest_pid() - newest
         ralph.terminate()
     print("| what | CPU | share of a processor |")
     print("|---|---|---|")
     for name, cpu_s in spent.items():
         print(f"| {name} | {1000 * cpu_s:.0f} ms | {100 * cpu_s / seconds:.3f} % |")
-    print(f"\nMeanwhile {started} processes started on this machine; the guardian looks when one did.")
-    if len(guardians) != 1:
-        print(f"There were {len(guardians)} guardians, so the figures are wrong.")
+    if len(keepers) != 1:
+        print(f"\nThere were {len(keepers)} keepers, so the figures are wrong.")
 
 
 def _same_command(pid: int) -> list[int]:
-    """Processes with the same command line: the guardian is a fork."""
+    """Processes with the same command line: the keeper is a fork."""
     wanted = Path(f"/proc/{pid}/cmdline").read_bytes()
     found = []
     for entry in os.listdir("/proc"):  # noqa: PTH208 - numbers are what is wanted
@@ -55,7 +53,3 @@ def _cpu_s(pids: list[int]) -> float:
     """What all their threads have used; in nanoseconds, where getrusage and /proc/PID/stat know hundredths."""
     files = [file for pid in pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")]
     return sum(int(file.read_text().split()[0]) for file in files) / 1e9
-
-
-def _newest_pid() -> int:
-    return int(Path("/proc/loadavg").read_text().split()[-1])

@@ -22,8 +22,9 @@ VICTIMS = {
     "ralph": ("ralph",),
     "the agent": ("agent",),
     "its tool": ("tool",),
-    "ralph and its guardian": ("guardian", "ralph"),
-    "everything": ("guardian", "ralph", "agent", "tool"),
+    "its keeper": ("keeper",),
+    "ralph and its keeper": ("ralph", "keeper"),
+    "everything": ("ralph", "keeper", "agent", "tool"),
 }
 
 
@@ -61,9 +62,10 @@ class Storm:
         self._ralph = ralphs.start(*BUILD)
         while (code := ralphs.codes().get(self._ralph)) != 0:
             if code is not None:
-                assert code in (-signal.SIGKILL, LOCKED), ralphs.said(self._ralph)
+                said = ralphs.said(self._ralph)
+                assert code in (-signal.SIGKILL, LOCKED) or "the keeper was killed" in said, said
                 if code == LOCKED:
-                    self._waits()  # for the guardian
+                    self._waits()  # for the keeper
                 self._ralph = ralphs.start(*BUILD)
             elif self.killed < self._kills:
                 self._waits()
@@ -84,7 +86,7 @@ class Storm:
         while whom == "everything" and (born := self._roles(ralphs)):
             sum(map(kill, born))
         self.record.write("killed", "-")
-        ends = whom == "everything" or (whom == "ralph" and "guardian" in there.values())
+        ends = whom == "everything" or (whom == "ralph" and "keeper" in there.values())
         if ends and self._chance.random() < 0.5:  # else the next start is at once, which is what ends the rest
             eventually(lambda: not any(words(Path(f"/proc/{pid}/cmdline")) for pid in there))
             self._calms_down(ralphs)
@@ -113,7 +115,7 @@ def _role(pid: int, agent: Path, ralph: int) -> str:
     if pid == ralph:
         return "ralph"
     if str(NURSERY).encode() in line:
-        return "guardian"
+        return "keeper"
     return "agent" if str(agent).encode() in line else "tool" if line else ""
 
 

@@ -18,7 +18,7 @@ def everything_dies(project: Project, agent: Agent, mark: str, *acts: Act) -> No
     agent.story(raw(init(), *acts, marks("on"), hangs()))
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
-    dies(running, mark)
+    dies(running)
     for pid in marked(mark):
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not marked(mark))

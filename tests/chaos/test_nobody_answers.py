@@ -11,7 +11,7 @@ from offspring import Offspring
 from ralph_driver import Project, Running, alive, eventually
 from stories import Agent, hangs, init, marks, raw, starts, step, ticks
 from test_signals import goes_on
-from test_terminal import RALPH, parent_of
+from test_terminal import RALPH, ralph_of
 from tmux import Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -74,7 +74,7 @@ def test_the_end_of_a_tmux_ends_what_was_started_there_and_the_next_start_goes_o
     agent.story(raw(init(), ticks("one"), tool, server, marks("on"), hangs()), step(ticks="all", writes_done=True))
     tmux.enter(RALPH)
     eventually(lambda: agent.reached("on") and offspring.alive() == ["server", "tool"])
-    ralph, before = parent_of(agent.calls[0].pid), project.progress.read_bytes()
+    ralph, before = ralph_of(agent.calls[0].pid), project.progress.read_bytes()
     tmux.end()
     eventually(lambda: not alive(ralph))
     assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)

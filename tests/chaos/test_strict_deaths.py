@@ -7,8 +7,8 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, commits, runs, tries, writes
 
-RALPH = "$(ps -o ppid= -p $PPID)"
-"""The parent of whoever is the parent."""
+RALPH = "$(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
+"""The parent of the keeper, which is the parent of whoever is the parent."""
 ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
 
 

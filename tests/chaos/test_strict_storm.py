@@ -35,8 +35,8 @@ SEED = os.environ.get("STORM_NAME", "")
 UNBOUNDED = {"RALPH_MAX_FAILURES": "off", "RALPH_MAX_STALLS": "off", "RALPH_MAX_TRIES": "off"}
 WHAT: dict[str, tuple[signal.Signals, tuple[str, ...]]] = {
     "kill -9": (signal.SIGKILL, ("ralph",)),
-    "kill -9 with the guardian": (signal.SIGKILL, ("guardian", "ralph")),
-    "kill -9 of all": (signal.SIGKILL, ("guardian", "ralph", "agent", "tool")),
+    "kill -9 with the keeper": (signal.SIGKILL, ("ralph", "keeper")),
+    "kill -9 of all": (signal.SIGKILL, ("ralph", "keeper", "agent", "tool")),
     "kill -9 of the agent": (signal.SIGKILL, ("agent",)),
     "TERM": (signal.SIGTERM, ("ralph",)),
     "INT": (signal.SIGINT, ("ralph",)),
@@ -86,7 +86,7 @@ class StrictStorm:
             if code is not None:
                 assert code in ENDED, f"exit {code}"
                 if code == LOCKED:
-                    time.sleep(0.02)  # for the guardian
+                    time.sleep(0.02)  # for the keeper
                 self._starts(ralphs)
             elif self.killed < KILLS:
                 time.sleep(self._chance.random() * LONGEST_CALM_S)

@@ -1,4 +1,4 @@
-"""Running ralph's own small programs: git, a notify script, what a terminal shows."""
+"""Ralph's own small programs: git, a notify script, what a terminal shows. They are no part of what the keeper ends."""
 
 import contextlib
 import os
@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from ralph.process import family, signals
+from ralph.process import signals
 
 _GLANCE_S = 0.1
 _SHARED_S = 0.5
 """Seconds within which a program leaves that got the terminal's Ctrl+C too."""
+_running: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """What came of one of ralph's own small programs; `code` is negative for a signal."""
 
-    pid: int
     code: int
     stdout: bytes
     stderr: bytes
@@ -40,23 +40,14 @@ def call(
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout.
 
-    Safe from any thread, and never taken for the agent's. What it leaves in the background is not waited for: its
-    output goes to files, as the agent's does. Raises OSError when it cannot be started.
+    Safe from any thread. What it leaves in the background is not waited for: its output goes to files, as the agent's
+    does. Raises OSError when it cannot be started.
     """
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
-        with family.spawning:
-            child = subprocess.Popen(
-                argv,
-                env={**(os.environ if env is None else env), family.OWN[0]: family.OWN[1]},
-                cwd=cwd,
-                stdin=given,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-            family.own.add(child.pid)
+        child = subprocess.Popen(argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True)
+        _running.add(child.pid)
         try:
             timed_out = not _left_within(child, timeout_s)
         finally:
@@ -64,11 +55,10 @@ def call(
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             code = _code(child)
-            with family.spawning:
-                family.own.discard(child.pid)
+            _running.discard(child.pid)
         out.seek(0)
         err.seek(0)
-        return Finished(pid=child.pid, code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
+        return Finished(code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
 
 
 def _scratch() -> BinaryIO:
@@ -106,6 +96,13 @@ def _code(child: "subprocess.Popen[bytes]") -> int:
         return child.wait(5)
     except subprocess.TimeoutExpired:
         return -signal.SIGKILL
+
+
+def end_own() -> None:
+    """Kills what still runs: a notify script that hangs must not outlive ralph."""
+    for pid in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> int:
