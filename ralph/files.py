@@ -1,10 +1,9 @@
 """Files: replacing one without ever losing what it held, and where ralph's own lie."""
 
 import contextlib
-import errno
+import glob
 import os
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,6 @@ _QUIET_S = 0.01
 _PATIENCE_S = 1.0
 _LINGER_S = 0.002
 """Seconds between opening a file and emptying it, for whoever is about to save in place."""
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2  # Linux renameat2(2); macOS renamex_np calls the same thing RENAME_SWAP, also 2
 
 
 def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
@@ -32,22 +29,40 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
 def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     """Replaces the file if it still holds `seen`; False when somebody else wrote it first, and theirs stands.
 
-    The two files change places in one step, then the displaced one is looked at: an editor that saved in between, in
-    place or by rename, gets its version back. Without that system call only the look before remains.
+    A second name keeps what is displaced: an editor that saves in place just then gets its version back. One that
+    saves by rename between the look and the rename, microseconds, loses; no file system can exclude that.
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError), _written_beside(target, data, None) as new:
         _wait_for_quiet(target)
-        if target.read_bytes() != seen:
-            return False
-        if not _exchange(new, target):
+        displaced = new.with_suffix(".old.ralph")
+        with contextlib.suppress(OSError):  # without hard links only the look before remains
+            displaced.hardlink_to(target)
+        try:
+            if target.read_bytes() != seen:
+                return False
             new.rename(target)
-        elif _was_written_to(new, seen):
-            _exchange(new, target)
-            return False
+            if displaced.exists() and _was_written_to(displaced, seen):
+                displaced.rename(target)
+                return False
+        finally:
+            displaced.unlink(missing_ok=True)
         _fsync_folder(target.parent)
         return True
     return False
+
+
+def sweep(path: Path) -> None:
+    """Removes what a ralph that was killed left half written beside the file."""
+    target = Path(os.path.realpath(path))
+    for one in target.parent.glob(f"{glob.escape(_beside(target))}*.ralph"):
+        with contextlib.suppress(OSError):
+            one.unlink()
+
+
+def _beside(target: Path) -> str:
+    """How the names begin of what is written beside it."""
+    return f".{target.name[:80]}."
 
 
 def _was_written_to(displaced: Path, seen: bytes) -> bool:
@@ -70,7 +85,7 @@ def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Pat
     """A file beside `target` that holds `data` on disk, 0600 from its first byte; gone afterwards unless renamed."""
     import tempfile  # noqa: PLC0415 - a start on a finished plan writes nothing
 
-    fd, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".ralph", dir=target.parent)
+    fd, name = tempfile.mkstemp(prefix=_beside(target), suffix=".ralph", dir=target.parent)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
@@ -98,21 +113,6 @@ def _default_mode() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Whether the system can swap two names in one step, and did. Raises FileNotFoundError when one is gone."""
-    import ctypes  # noqa: PLC0415 - 10 ms that a start on a finished plan need not pay
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    a, b = os.fsencode(one), os.fsencode(other)
-    if sys.platform == "darwin":
-        done = hasattr(libc, "renamex_np") and libc.renamex_np(a, b, _RENAME_EXCHANGE) == 0
-    else:
-        done = hasattr(libc, "renameat2") and libc.renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) == 0
-    if not done and ctypes.get_errno() == errno.ENOENT:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(other))
-    return done
 
 
 def _fsync_folder(folder: Path) -> None:
@@ -146,14 +146,10 @@ def data(folder: str) -> Path:
     return packaged if packaged.is_dir() else here.parent / folder
 
 
-def probe(path: Path, size: int) -> None:
+def probe(folder: Path, size: int) -> None:
     """Raises OSError unless a file of that size can be written there; leaves nothing behind."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, size)
-        else:
-            os.write(fd, b"\0" * size)
-    finally:
-        os.close(fd)
-        path.unlink()
+    import tempfile  # noqa: PLC0415 - a start on a finished plan writes nothing
+
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(size))
+        file.flush()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, channels, judge, litter, loop, progress, records, recovery, said
+from ralph import agent, channels, files, judge, loop, progress, records, recovery, said
 from ralph.channels import notices
 from ralph.clock import Pace
 from ralph.display.screen import Screen
@@ -125,8 +125,7 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
         state.close_breaker()
     now = file.read()
-    for kept in litter.sweep(file.path, (file.text, state.before_death()), state.keep):
-        screen.complain(f"ralph: what was being saved when ralph was killed is {kept}")
+    files.sweep(file.path)
     file.check_writable()
     if start.imported:
         now = _with_tasks_of_plan(start, start.imported, file, screen)

@@ -5,7 +5,7 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ralph import files, progress
 from ralph.errors import RalphError
@@ -14,10 +14,10 @@ from ralph.progress import Progress
 if TYPE_CHECKING:
     from ralph.state import State
 
-T = TypeVar("T")
 _SETTLE_S = 1.0
 """An editor that saves in place leaves the file empty for a moment; by rename, missing."""
 _EDIT_TRIES = 50
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
 class ProgressFile:
@@ -25,8 +25,7 @@ class ProgressFile:
 
     def __init__(self, path: Path, state: "State") -> None:
         self.path = path
-        self._keep = state.keep
-        self._probe = f".{path.name[:80]}.{os.getpid()}.ralph"
+        self._state = state
         self.say: Callable[[str], None] = print
         self._last = state.before_death()
         self._mode: int | None = None
@@ -37,7 +36,9 @@ class ProgressFile:
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
-        return self._bytes(lambda: bool(self._regular())) is True
+        if what := self._in_its_place():
+            raise RalphError(f"{self.path}: {what}, not a file; move it away", 1)
+        return self.path.exists()
 
     def read(self) -> Progress:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
@@ -60,40 +61,35 @@ class ProgressFile:
         """The bytes that `read` saw last."""
         return self._last
 
-    def _regular(self) -> bool:
-        """Whether it is a file that can be read without waiting; a named pipe would block for ever."""
-        mode = self.path.stat().st_mode
+    def _in_its_place(self) -> str:
+        """What has taken its place, in a word; empty while it is a file that can be read without waiting, or gone."""
+        if self._home is not None and self.path.is_symlink() and os.path.realpath(self.path) != self._home:
+            return "a link"  # a write would go into another file
+        try:
+            mode = self.path.stat().st_mode
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise self._unreadable(error) from error
         if stat.S_ISREG(mode):
             self._mode = stat.S_IMODE(mode)
-            return True
-        raise RalphError(f"{self.path}: {_kind(self.path)}, not a file; move it away", 1)
+        return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "a device")
 
-    def _is_something_else(self) -> bool:
-        """Whether a folder or the like has taken its place; one look, since an editor may be about to bring it back."""
-        try:
-            return not stat.S_ISREG(self.path.stat().st_mode) or self._leads_elsewhere()
-        except OSError:
-            return False
-
-    def _leads_elsewhere(self) -> bool:
-        """Whether it has become a link; a write would go into another file."""
-        return self._home is not None and self.path.is_symlink() and os.path.realpath(self.path) != self._home
+    def _unreadable(self, error: OSError) -> RalphError:
+        return RalphError(f"{self.path}: cannot be read: {error.strerror}", 1)
 
     def _peek(self) -> bytes:
         """Its bytes, none when it is missing."""
-        return self._bytes(lambda: self.path.read_bytes() if self._regular() else b"") or b""
-
-    def _bytes(self, look: Callable[[], T]) -> T | None:
         try:
-            return look()
+            return self.path.read_bytes() if self.exists() else b""
         except FileNotFoundError:
-            return None
+            return b""
         except OSError as error:
-            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
+            raise self._unreadable(error) from error
 
     def _settled(self) -> bytes:
         """Its bytes; when there are none though there were, those that are there after a moment."""
-        if not _is_blank(self._last) and self._is_something_else():
+        if not _is_blank(self._last) and self._in_its_place():
             return b""
         deadline = time.monotonic() + (0 if _is_blank(self._last) else _SETTLE_S)
         while _is_blank(text := self._peek()) and time.monotonic() < deadline:
@@ -101,30 +97,27 @@ class ProgressFile:
         return text
 
     def _restore(self) -> bytes:
-        """Puts back what was read last; what stands in its place is moved aside."""
-        what = "was gone or empty"
-        if self._is_something_else():
-            what = f"had become {_kind(self.path)}"
-            self._move_aside()
-        elif self.path.is_symlink() and not self.path.exists():
-            self.path.unlink()
+        """Puts back what was read last; what has taken its place goes to `kept/`."""
+        import shutil  # noqa: PLC0415 - nearly never needed
+
+        usurper = self._in_its_place()
+
+        def put_back() -> None:
+            if usurper:
+                shutil.move(self.path, self._state.aside(self.path.name))
+            files.replace(self.path, self._last, mode=self._mode)
+
         try:
-            self._write(lambda: files.replace(self.path, self._last, mode=self._mode))
+            self._write(put_back)
         except RalphError as error:
             try:
-                where = f"is in {self._keep(self.path.name, self._last)}"
+                where = f"is in {self._state.keep(self.path.name, self._last)}"
             except OSError:
                 where = "comes back with the next start that can write"
             raise RalphError(f"{error.message}; what it said before {where}", 1) from error
+        what = f"had become {usurper}" if usurper else "was gone or empty"
         self.say(f"{self.path.name} {what}: put back as it was before the iteration")
         return self._last
-
-    def _move_aside(self) -> None:
-        import shutil  # noqa: PLC0415 - nearly never needed
-
-        aside = self._keep(self.path.name, b"")
-        aside.unlink()
-        shutil.move(self.path, aside)
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
@@ -152,8 +145,8 @@ class ProgressFile:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
-        probe = Path(os.path.realpath(self.path)).with_name(self._probe)
-        self._write(lambda: files.probe(probe, len(self._last) + 4096))
+        folder = Path(os.path.realpath(self.path)).parent
+        self._write(lambda: files.probe(folder, len(self._last) + 4096))
 
     def _write(self, write: Callable[[], bool | None]) -> bool:
         try:
@@ -164,10 +157,3 @@ class ProgressFile:
 
 def _is_blank(text: bytes) -> bool:
     return len(text) < 1024 and not text.strip(b"\r\n\t \0\xef\xbb\xbf")
-
-
-def _kind(path: Path) -> str:
-    if path.is_symlink():
-        return "a link"
-    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(path.stat().st_mode), "a device")

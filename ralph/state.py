@@ -76,12 +76,16 @@ class State:
 
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""
+        path = self.aside(name)
+        files.replace(path, data, mode=0o600)
+        return path
+
+    def aside(self, name: str) -> Path:
+        """A free name there."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = self._sub("kept")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
-        path = next(p for n in range(10_000) if not (p := folder / f"{stamp}-{n}-{plain}").exists())
-        files.replace(path, data, mode=0o600)
-        return path
+        return next(p for n in itertools.count() if not os.path.lexists(p := folder / f"{stamp}-{n}-{plain}"))
 
     def verification(self, run: str, iteration: int) -> "Files":
         """The same for a verify command, which gets no prompt and whose output is one file."""
