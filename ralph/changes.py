@@ -1,14 +1,12 @@
-"""What an iteration changed: in the repository, and in the plan's own settings."""
+"""What an iteration changed in the repository."""
 
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ralph import directives, git
+from ralph import git
 from ralph.files import state_home
 from ralph.lock import working_tree
-from ralph.settings import Given
 from ralph.turn import Commits
 
 
@@ -50,27 +48,3 @@ class Changes:
         if self._seen is None or not self._seen.head:
             return ""
         return self._seen.head[:10] + ("-dirty" if self._seen.files.keys() - self._ignored else "")
-
-
-class PlanSettings:
-    """The settings that stand in a plan; they count from the start on, and a change during the run is only said."""
-
-    def __init__(self, plan: Path, first: Sequence[Given]) -> None:
-        self._plan = plan
-        self._directives = first
-        self._seen = plan.stat()
-
-    def changed(self) -> str:
-        """A word about those that are others than at the last look; empty when none is."""
-        with contextlib.suppress(OSError):
-            seen, was = self._plan.stat(), self._seen
-            self._seen = seen
-            if (seen.st_mtime_ns, seen.st_ino) != (was.st_mtime_ns, was.st_ino):
-                return self._differences()
-        return ""
-
-    def _differences(self) -> str:
-        now = directives.of_plan(self._plan.read_bytes(), self._plan.name)
-        said, self._directives = {(one.variable, one.text) for one in self._directives}, now
-        names = ", ".join(sorted({variable for variable, _ in {(one.variable, one.text) for one in now} ^ said}))
-        return f"{names} changed in {self._plan.name}; it counts from the next start on" if names else ""

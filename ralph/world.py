@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import agent, history, progress, records
-from ralph.changes import Changes, PlanSettings
+from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
 from ralph.display.screen import Screen
@@ -87,7 +87,6 @@ class RealWorld:
         self._changes = Changes(self._top, job.start.own)
         self._guard = self._guarded()
         self._tries = Tries(self._settings.history, state)
-        self._plan = PlanSettings(job.start.plan, job.start.directives)
         self._began = job.pace.clock.running()
         self._said: set[str] = set()
         self._text_before = b""
@@ -394,8 +393,6 @@ class RealWorld:
             yield expensive
         if (judged.failed or turn.outcome is Outcome.HOPELESS) and self._files and not self._job.start.rehearsal:
             yield f"the record of this iteration is {self._files.output}"
-        if changed := self._plan.changed():
-            yield changed
 
     def notice_progress(self) -> None:
         """Tells whoever is away."""

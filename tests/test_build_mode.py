@@ -201,14 +201,13 @@ def test_the_number_of_the_iteration_counts_this_start(project: Project, agent: 
     assert [line[:2] for line in summaries(project.build("1").text)] == ["#1"]
 
 
-def test_a_changed_directive_is_said_and_not_obeyed(project: Project, agent: Agent) -> None:
+def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: Project, agent: Agent) -> None:
     (project.root / "feature.md").write_text("RALPH_MAX_ITERATIONS: 2\nRALPH_MODEL: opus\n")
     change = runs("printf 'RALPH_MAX_ITERATIONS: 5\\nRALPH_MODEL: haiku\\n' > feature.md")
     agent.story(step(change), step(), step())
     run = project.build()
     assert (run.code, len(agent.calls)) == (3, 2), run.text
     assert agent.calls[1].argv[-1] == "opus"
-    assert "RALPH_MAX_ITERATIONS" in run.stderr
 
 
 def test_of_several_results_the_last_cost_counts(project: Project, agent: Agent) -> None:

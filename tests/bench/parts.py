@@ -48,7 +48,6 @@ PARTS = {
     "ralph.records:of_iteration": "the journal's line",
     "ralph.journal:Journal.append": "write the journal",
     "os:fsync": "fsync",
-    "ralph.changes:PlanSettings.changed": "the plan's settings",
     "ralph.channels:Heartbeat.beat": "a monitor's beat",
     "ralph.strict_world:StrictWorld.choose": "choose a task",
     "ralph.strict_world:StrictWorld._undo": "undo what is not the agent's",
