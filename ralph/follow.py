@@ -4,9 +4,9 @@ import sys
 import time
 from pathlib import Path
 
-from ralph import history, journal
+from ralph import journal
 from ralph.errors import RalphError
-from ralph.history import Record
+from ralph.journal import Record
 from ralph.plans import Plan
 from ralph.replay import Replay, say, view
 from ralph.standing import ending
@@ -43,20 +43,19 @@ class _Follower:
         self._begun: Path | None = None
         self._verifying: Path | None = None
         if not self._state.died():
-            for record in journal.last(self._journal, 1):
+            for record in journal.read(self._journal)[-1:]:
                 self._tell(record)
 
     def look(self) -> None:
         """One look. What the journal says of an iteration was written after its last word."""
-        news = list(journal.read_from(self._journal, self._at))
+        news, self._at = journal.since(self._journal, self._at)
         running = self._state.died()
         if self._replay:
             self._replay.more()
             self._replay.quiet()
             if running is None or running.record != self._replay.path:
                 self.end()
-        for record, end in news:
-            self._at = end
+        for record in news:
             self._tell(record)
         if running:
             self._show(running)
@@ -80,11 +79,10 @@ class _Follower:
         self._replay = None
 
     def _tell(self, record: Record) -> None:
-        event = record.get("event")
-        if event == "iteration":
+        if record.event == "iteration":
             self.end()
-            say(history.row(record).summary)
-        elif event == "wait" and (until := history.stamp(record, "until")) > time.time():
-            say(f"waiting until {moment(until, time.time())}: {history.text(record, 'message')}")
-        elif event == "run":
+            say(record.summary)
+        elif record.event == "wait" and record.until > time.time():
+            say(f"waiting until {moment(record.until, time.time())}: {record.message}")
+        elif record.event == "run":
             say(f"ended: {ending(record)}")

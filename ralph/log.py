@@ -4,13 +4,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from ralph import git, history, journal, records
+from ralph import git, journal
 from ralph.errors import RalphError
 from ralph.follow import follow as follow_run
-from ralph.history import Record, Row
+from ralph.journal import Record
 from ralph.plans import Plan
 from ralph.process import foreground
 from ralph.replay import Replay, say, view
@@ -36,7 +35,7 @@ def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbo
         return _copy(path)
     if what == "prompt":
         return _copy(path.with_suffix(".prompt.md"))
-    say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
+    say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.number}")
     Replay(path, view(verbose=verbose, pays=row.pays)).rest()
     if row.refused:
         say(f"RALPH_DONE refused: {row.message}")
@@ -46,12 +45,11 @@ def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbo
 
 def _list(plan: Plan) -> int:
     """Each iteration with the number by which it can be asked for, and how each run ended."""
-    count = 0
-    for record in _records(plan):
-        count += record.get("event") == "iteration"
-        if line := _line(record, count):
+    records = _records(plan)
+    for record in records:
+        if line := _line(record):
             say(line)
-    if not count:
+    if not journal.rows(records):
         raise _nothing(plan)
     return 0
 
@@ -60,53 +58,48 @@ def _nothing(plan: Plan) -> RalphError:
     return RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
 
 
-def _records(plan: Plan) -> Iterator[Record]:
+def _records(plan: Plan) -> list[Record]:
     """The journal, with the iteration that runs now, or in which ralph was killed just now. Raises RalphError."""
     state = plan.state
-    newest: Record = {}
     try:
-        for record in journal.read(state.journal):
-            newest = newest if record.get("event") == "run" else record
-            yield record
+        records = journal.read(state.journal)
     except OSError as error:
         raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
     begun = state.died()
-    known = newest.get("run"), newest.get("iteration"), newest.get("ended")
-    if begun and known != (begun.run, begun.iteration, "died"):
-        yield records.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed")
+    newest = [(record.run, record.ended) for record in records if record.event != "run"][-1:]
+    if begun and newest != [(begun.run, "died")]:
+        records.append(journal.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed"))
+    return records
 
 
-def _line(record: Record, count: int) -> str:
+def _line(record: Record) -> str:
     """A record in a line. Waits have none, verifications only at a start: the iteration after them tells of them."""
-    when, mode = _when(history.stamp(record)), history.text(record, "mode")
-    event = record.get("event")
-    if event == "run":
+    when, mode = _when(record.at), record.mode
+    if record.event == "run":
         return f"      {when}  {mode} ended: {ending(record)}"
-    if event == "verify" and not record.get("iteration"):
-        return f"      {when}  verified before the first iteration: {history.text(record, 'message') or 'passed'}"
-    if event != "iteration":
+    if record.event == "verify" and not record.number:
+        return f"      {when}  verified before the first iteration: {record.message or 'passed'}"
+    if record.event != "iteration":
         return ""
-    row = history.row(record, count)
-    waited = f"waited {duration(row.waited_s)} · " if row.waited_s >= 1 else ""
-    return f"{count:>4}  {when}  {mode} {waited}{row.summary}" + ("" if row.counted else " · not counted")
+    waited = f"waited {duration(record.waited_s)} · " if record.waited_s >= 1 else ""
+    said = f"{mode} {waited}{record.summary}" + ("" if record.counted else " · not counted")
+    return f"{record.number:>4}  {when}  {said}"
 
 
-def _row(plan: Plan, number: str) -> Row:
-    """That iteration. Raises RalphError when there is none of that number."""
+def _row(plan: Plan, number: str) -> Record:
+    """That iteration, as it came out in the end. Raises RalphError when there is none of that number."""
     if not re.fullmatch(r"last|[1-9][0-9]{0,8}", number):
         raise RalphError(f'"{number}": N is a number of `ralph log {plan.name}`, or `last`')
-    found = None
-    for found in history.rows(_records(plan)):
-        if number == str(found.number):
-            return found
-    if found is None:
+    rows = journal.rows(_records(plan))
+    found = [row for row in rows if number in ("last", str(row.number))]
+    if not rows:
         raise _nothing(plan)
-    if number != "last":
-        raise RalphError(f"{plan.name}: there are {found.number} iterations, no {number}")
-    return found
+    if not found:
+        raise RalphError(f"{plan.name}: there are {rows[-1].number} iterations, no {number}")
+    return found[-1]
 
 
-def _transcript(plan: Plan, row: Row) -> Path:
+def _transcript(plan: Plan, row: Record) -> Path:
     path = plan.state.folder / "transcripts" / row.transcript
     if row.transcript and path.is_file():
         return path
@@ -126,7 +119,7 @@ def _copy(path: Path) -> int:
     return 0
 
 
-def _diff(plan: Plan, row: Row) -> int:
+def _diff(plan: Plan, row: Record) -> int:
     """Its commits, shown by git as the person has set git up."""
     if not row.commits:
         raise RalphError(f"iteration {row.number} committed nothing", 1)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, channels, files, judge, loop, progress, records, recovery, said
+from ralph import agent, channels, files, journal, judge, loop, progress, recovery, said
 from ralph.channels import notices
 from ralph.clock import Pace
 from ralph.display.screen import Screen
@@ -54,8 +54,8 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
         _prepare(start, file, state, screen)
     except RalphError as error:
         with contextlib.suppress(OSError):
-            by = records.Identity(run=run_id, mode=start.mode, iteration=0, now=pace.clock.now())
-            told.journal.append(records.of_failed_start(by, error.message))
+            by = journal.Identity(run=run_id, mode=start.mode, iteration=0, now=pace.clock.now())
+            told.journal.append(journal.of_failed_start(by, error.message))
         screen.open()  # what was done until here is said all the same
         screen.close()
         raise

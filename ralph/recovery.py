@@ -3,8 +3,7 @@
 import contextlib
 import time
 
-from ralph import git, records
-from ralph.journal import backwards
+from ralph import git, journal
 from ralph.lock import Lock
 from ralph.process import Patience, end_strays
 from ralph.state import Death, State
@@ -30,9 +29,8 @@ def after_death(held: Lock, state: State, told: Told, patience: Patience) -> Non
 
 def _is_written_down(death: Death, state: State) -> bool:
     """Whether a start that came to nothing has said it already; such starts write lines of their own."""
-    about = {"run": death.run, "iteration": death.iteration, "ended": "died"}
-    newest = next((record for record in backwards(state.journal) if record.get("event") != "run"), {})
-    return about.items() <= newest.items()
+    newest = [record for record in journal.read(state.journal) if record.event != "run"][-1:]
+    return [(record.run, record.ended) for record in newest] == [(death.run, "died")]
 
 
 def _last_words_at(death: Death) -> float:
@@ -47,6 +45,6 @@ def _mourn(death: Death, told: Told) -> None:
     told.screen.complain(
         f"ralph: the run before was killed in iteration {death.iteration}; its record is {death.record}"
     )
-    by = records.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=_last_words_at(death))
+    by = journal.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=_last_words_at(death))
     with contextlib.suppress(OSError):  # a full disk is said where it matters
-        told.journal.append(records.of_death(by, death.record.name))
+        told.journal.append(journal.of_death(by, death.record.name))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ralph.history import Record, stamp, text
+from ralph.journal import Record
 from ralph.lock import Holder
 from ralph.progress import Progress
 from ralph.state import Death
@@ -39,7 +39,7 @@ class Evidence:
     progress: Progress | None
     """None without a progress file."""
     last: Sequence[Record]
-    """The newest records of its journal, the newest last."""
+    """The records of its journal, the newest last."""
     holder: Holder | None
     """The run that works on it now."""
     unjudged: Death | None
@@ -67,12 +67,12 @@ def standing(seen: Evidence, now: float) -> Standing:
 
 
 def _running(seen: Evidence, now: float) -> Standing:
-    last = seen.last[-1] if seen.last else {}
+    last = seen.last[-1] if seen.last else None
     if seen.unjudged:
         what = f"{seen.unjudged.mode}, iteration {seen.unjudged.iteration}" + ", verifying" * seen.verifying
         return Standing(state="running", why=what)
-    if last.get("event") == "wait" and (until := stamp(last, "until")) > now:
-        return Standing(state="waiting", why=text(last, "message"), until=until)
+    if last and last.event == "wait" and last.until > now:
+        return Standing(state="waiting", why=last.message, until=last.until)
     return Standing(state="running")
 
 
@@ -88,10 +88,10 @@ def _at_rest(seen: Evidence) -> Standing:
     reason = reason_of(run)
     if reason is None:
         return Standing(state="stopped", why=f"ralph was killed {_when_killed(run)}")
-    if reason is Reason.ONCE and run.get("mode") == "plan":
+    if reason is Reason.ONCE and run.mode == "plan":
         return Standing(state="planned")
     if reason is Reason.STUCK and _needs_person(seen.progress):
-        return Standing(state="blocked", why=text(run, "message"), code=reason.code)
+        return Standing(state="blocked", why=run.message, code=reason.code)
     if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
         return Standing(state="stopped", why=f"the last run ended {reason.label}, which the file says no more")
     return Standing(state="stopped", why=ending(run))
@@ -103,17 +103,17 @@ def _needs_person(now: Progress | None) -> bool:
 
 
 def _when_killed(last: Record) -> str:
-    if text(last, "ended") == "died":
-        return f"in iteration {last.get('iteration')} of {text(last, 'mode')}"
-    return "while it waited" if last.get("event") == "wait" else "between two iterations"
+    if last.ended == "died":
+        return f"in iteration {last.number} of {last.mode}"
+    return "while it waited" if last.event == "wait" else "between two iterations"
 
 
 def ending(run: Record) -> str:
     """How that run ended, in words."""
-    reason, why = reason_of(run), text(run, "message")
-    return (reason.label if reason else "ended") + (f": {why}" if why else "")
+    reason = reason_of(run)
+    return (reason.label if reason else "ended") + (f": {run.message}" if run.message else "")
 
 
 def reason_of(run: Record) -> Reason | None:
     """Why that run ended; None when the record does not say."""
-    return Reason.__members__.get(text(run, "ended").upper()) if run.get("event") == "run" else None
+    return Reason.__members__.get(run.ended.upper()) if run.event == "run" else None

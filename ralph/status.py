@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import directives, history, imports, journal, lock, plans, said
+from ralph import directives, imports, journal, lock, plans, said
 from ralph.channels.notices import next_move, tasks
 from ralph.display.rows import clipped, columns
 from ralph.errors import RalphError
-from ralph.history import Record, Row, Sums
+from ralph.journal import Record, Sums
 from ralph.lock import Holder
 from ralph.plans import Plan
 from ralph.progress import Progress
@@ -22,8 +22,6 @@ from ralph.terminal import is_terminal, plain, size
 from ralph.verdict import Limits
 from ralph.words import counted, moment, since, usd
 
-_TAIL = 30
-"""Newest records that are looked at; among them is how the last run ended, unless a newer one goes on."""
 _LAST = 5
 _WHY_COLUMNS = 60
 _CODES = (4, 3, 0)
@@ -43,14 +41,14 @@ class Seen:
     """Who else works in its tree, so that no run of it can start."""
     sums: Sums
     last: Sequence[Record]
-    """The newest records of its journal."""
+    """The records of its journal."""
     moved: float | None
     """When something happened last, in seconds since 1970."""
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Record]:
         """Its last iterations."""
-        return list(history.rows(self.last))[-_LAST:]
+        return journal.rows(self.last)[-_LAST:]
 
 
 def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
@@ -99,7 +97,7 @@ def look(plan: Plan, now: float) -> Seen:
     holder, other = plan.holders()
     unjudged = state.died()
     try:
-        last, sums = journal.last(state.journal, _TAIL), history.sums(state.journal)
+        last = journal.read(state.journal)
     except OSError as error:
         raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
     evidence = Evidence(
@@ -116,7 +114,7 @@ def look(plan: Plan, now: float) -> Seen:
         standing=standing(evidence, now),
         holder=holder,
         other=other,
-        sums=sums,
+        sums=journal.sums(last),
         last=last,
         moved=_moved(last, plan.progress_path, *([unjudged.record] if unjudged else [])),
     )
@@ -126,8 +124,7 @@ def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Li
     """What decides whether the next start would have anything to do; looked up only where it matters."""
     if progress is None or not (progress.done or progress.spent_usd):
         return Limits()
-    newest = history.text(last[-1], "run") if last else ""
-    verified = any(record.get("event") == "verify" and record.get("run") == newest for record in last)
+    verified = any(record.event == "verify" and record.run == last[-1].run for record in last)
     with contextlib.suppress(RalphError, OSError):
         settings = said.everywhere([], directives.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
         return Limits(verify=verified or settings.verify is not None, max_total_cost_usd=settings.max_total_cost)
@@ -135,7 +132,7 @@ def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Li
 
 
 def _moved(last: Sequence[Record], *touched: Path) -> float | None:
-    times = [history.stamp(record) for record in last[-1:]]
+    times = [record.at for record in last[-1:]]
     for path in touched:
         with contextlib.suppress(OSError):
             times.append(path.stat().st_mtime)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import progress, records, strict, tasks, worktree
+from ralph import journal, progress, strict, tasks, worktree
 from ralph.criteria import Kind, parse
 from ralph.errors import RalphError
 from ralph.gates import Gates
@@ -147,7 +147,7 @@ class StrictWorld(RealWorld):
                 self._complain(f"undone, since the tasks are ralph's {when}: {one}")
             self._complain(f"{self._file.path.name} as it was left is {kept}")
             if undone.diff:
-                self._write_down(records.of_tampering(self._identity, undone.what, undone.diff, kept))
+                self._write_down(journal.of_tampering(self._identity, undone.what, undone.diff, kept))
         return (*undone.what, *self._files_put_back())
 
     def _files_put_back(self) -> list[str]:

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, history, progress, records
+from ralph import agent, journal, progress
 from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
@@ -93,7 +93,6 @@ class RealWorld:
         self._verified = False
         self._unrotated = 0
         self._waited_s = 0.0
-        self._sums: history.Sums | None = None
         self._files: Files | None = None
         self._waited_until: float | None = None
         self.run = notices.Run(
@@ -290,7 +289,7 @@ class RealWorld:
         if run is None:
             return None
         verified = verification(command, run)
-        self._write_down(records.of_verification(self._identity, command, verified, files))
+        self._write_down(journal.of_verification(self._identity, command, verified, files))
         if not verified.failed:
             self._screen.remark(f"ralph: verified in {duration(verified.took_s)}")
         return verified
@@ -338,10 +337,10 @@ class RealWorld:
     def record(self, iteration: Iteration, judged: Judgement) -> None:
         """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
         waited_s, self._waited_s = self.run.waited_s - self._waited_s, self.run.waited_s
-        record = records.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files)
+        record = journal.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files)
         self._write_down(record)
         if not judged.again:
-            self._add_to_history(records.of_try(record))
+            self._add_to_history(journal.of_try(record))
         self.run = notices.with_iteration(self.run, iteration, judged)
         self._status.knows(self.run, iteration.after)
         for line in self._remarks(iteration, judged):
@@ -356,8 +355,8 @@ class RealWorld:
         self._heartbeat.beat()
 
     @property
-    def _identity(self) -> records.Identity:
-        return records.Identity(
+    def _identity(self) -> journal.Identity:
+        return journal.Identity(
             run=self._job.run_id,
             mode=self.run.mode,
             iteration=self.run.iterations,
@@ -366,10 +365,8 @@ class RealWorld:
         )
 
     def _write_down(self, record: Mapping[str, object]) -> None:
-        """Adds it to the journal, with the sums of the plan, so that its last line is enough to know them."""
         try:
-            self._sums = history.added(self._sums or history.sums(self._state.journal), record)
-            self._journal.append({**record, "sums": asdict(self._sums)})
+            self._journal.append(record)
         except OSError as error:
             self._say_once("journal", f"{self._state.journal}: cannot be written: {error.strerror}")
 
@@ -401,7 +398,7 @@ class RealWorld:
     def wait(self, wait: Wait, over: Callable[[], bool]) -> None:
         """A long pause, with one line, and for a limit one notice, unless it lasts longer than the last one said."""
         self._screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
-        self._write_down(records.of_wait(replace(self._identity, iteration=self.run.iterations + 1), wait))
+        self._write_down(journal.of_wait(replace(self._identity, iteration=self.run.iterations + 1), wait))
         known = self._waited_until
         if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
             self._waited_until = wait.until
@@ -447,4 +444,4 @@ class RealWorld:
         self._status.does("sending the last notice")
         self.run = replace(self.run, took_s=self.elapsed_s())
         if self.run.began:
-            self._write_down(records.of_run(self._identity, self.run, stop, self._file.last))
+            self._write_down(journal.of_run(self._identity, self.run, stop, self._file.last))

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from ralph import history, progress
+from ralph import journal, progress
 from ralph.report.page import Known, page
 from ralph.standing import Standing
 
@@ -38,13 +38,11 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
 
 
 def known(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> Known:
-    sums = history.Sums()
-    for line in lines:
-        sums = history.added(sums, line)
     given_: dict[str, Any] = {"name": "feature", "standing": Standing(state="stopped", why="a limit"), **more}
     read = None if text is None else progress.parse(text.encode(errors="surrogatepass"))
-    rows = list(history.rows(lines))
-    return Known(progress=read, records=lines, rows=rows, sums=sums, now=BEGAN + 9999.0, **given_)
+    found = journal.records(lines)
+    rows, sums = journal.rows(found), journal.sums(found)
+    return Known(progress=read, records=found, rows=rows, sums=sums, now=BEGAN + 9999.0, **given_)
 
 
 def made(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> str:

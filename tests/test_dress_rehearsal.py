@@ -14,6 +14,7 @@ import pytest
 from http_server import Answer, Server
 from ralph_driver import Project, Run, alive, eventually, progress_text
 
+from ralph.journal import Record
 from ralph.rehearsal import closing, untouched
 from ralph.rehearsal.closing import Rehearsed, Take
 from ralph.rehearsal.marked import Told
@@ -499,7 +500,11 @@ def test_while_a_run_works_there_it_waits_its_turn(project: Project) -> None:
 
 def ended(how: str, code: int, mode: str = "build") -> Rehearsed:
     """A rehearsal of one start that ended so."""
-    run = {"ended": how, "message": "why", "tasks": {"done": 1, "total": 2}} if how else {}
+    run = None
+    if how:
+        run = Record(
+            event="run", run="r", mode=mode, number=1, at=1.0, success=False, message="why", ended=how, done=1, total=2
+        )
     take = Take(words=("ralph", "feature.md", mode), once=mode != "build", code=code, run=run)
     return Rehearsed(takes=[take], early=False, red=False, told=Told(sent=(), failed=()), channels=[], found=[])
 

@@ -5,12 +5,11 @@ import os
 import stat
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ralph_driver import CHECKOUT
 
@@ -19,6 +18,7 @@ from ralph.journal import Journal
 
 FIRST = {"iteration": 1, "message": "fine"}
 NEW = {"iteration": 3, "message": "after it"}
+RARELY = settings(max_examples=60, deadline=None)
 IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 
 
@@ -41,7 +41,8 @@ def python(code: str, *args: object) -> subprocess.Popen[str]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return list(journal.read(path))
+    """Its whole lines, as any program reads them."""
+    return journal.objects(path)
 
 
 def mode(path: Path) -> int:
@@ -85,7 +86,7 @@ def test_only_the_owner_may_look_into_it(path: Path) -> None:
 
 
 def test_a_journal_that_is_not_there_has_no_records(path: Path) -> None:
-    assert read(path) == journal.last(path, 5) == []
+    assert (read(path), journal.read(path)) == ([], [])
 
 
 def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path) -> None:
@@ -94,9 +95,9 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
     for cut in range(len(torn) + 1):
         begun.write_bytes(before + torn[:cut])
         whole = [FIRST, json.loads(torn)] if cut >= len(torn) - 1 else [FIRST]
-        assert read(begun) == journal.last(begun, 9) == whole, f"torn after {cut} bytes"
+        assert read(begun) == whole, f"torn after {cut} bytes"
         Journal(begun).append(NEW)
-        assert read(begun) == journal.last(begun, 9) == [*whole, NEW], f"torn after {cut} bytes"
+        assert read(begun) == [*whole, NEW], f"torn after {cut} bytes"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
 )
 def test_what_is_no_record_is_skipped(begun: Path, noise: bytes) -> None:
     begun.write_bytes(begun.read_bytes() + noise + json.dumps(NEW).encode() + b"\r\n")
-    assert read(begun) == journal.last(begun, 9) == [FIRST, NEW]
+    assert read(begun) == [FIRST, NEW]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
@@ -195,45 +196,11 @@ def test_of_two_processes_that_write_at_once_no_line_is_lost(path: Path) -> None
         assert [record["number"] for record in records if record["who"] == who] == list(range(500))
 
 
-def test_neither_end_of_a_large_journal_needs_the_whole_of_it_in_memory(begun: Path) -> None:
-    with begun.open("r+b") as file:
-        file.truncate(1 << 28)  # a hole, read as NULs
-        file.seek(1 << 28)
-        file.write(b"\n" + (json.dumps(NEW).encode() + b"\n") * 30_000)
-    tracemalloc.start()
-    try:
-        assert next(journal.read(begun)) == FIRST
-        assert journal.last(begun, 3) == [NEW] * 3
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_reading_goes_line_by_line(begun: Path) -> None:
-    line = json.dumps({"message": "x" * 100_000}).encode() + b"\n"
-    begun.write_bytes(line * 50)
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in journal.read(begun)) == 50
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
-
-
 records = st.dictionaries(st.text(max_size=4), st.text(max_size=8) | st.integers(), max_size=2)
 lines = records.map(lambda record: json.dumps(record, ensure_ascii=False).encode())
 long = st.builds(lambda size: b'{"x": "%s"}' % (b"y" * size), st.integers(60_000, 140_000))
 noise = st.binary(max_size=6) | st.sampled_from([b"", b"{", b"[1]", b"\0\0", b'{"torn": "'])
 files = st.lists(st.one_of(lines, lines, noise, long), max_size=8).map(b"\n".join)
-
-
-@IN_ONE_FILE
-@given(files, st.booleans(), st.integers(0, 10))
-@example(b"{}\n" * 60_000, False, 59_999)
-def test_the_last_ones_are_the_end_of_all(tmp_path: Path, file: bytes, ended: bool, count: int) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(file + b"\n" * ended)
-    assert journal.last(path, count) == (read(path)[-count:] if count else [])
 
 
 @IN_ONE_FILE
@@ -247,3 +214,124 @@ def test_whatever_stands_there_the_new_record_is_the_last_and_all_others_stay(
     Journal(path).append(record)
     assert path.read_bytes().startswith(file)
     assert read(path) == [*before, record]
+
+
+# What is read of it: the same numbers by whatever way, and an answer for whatever stands there.
+
+STAMP = "2026-11-20T22:14:03Z"
+TIMES = st.sampled_from([STAMP, "2026-11-21T07:00:00Z"])
+COSTS = st.one_of(st.none(), st.floats(0, 100).map(lambda usd: round(usd, 4)))
+ITERATIONS = st.fixed_dictionaries(
+    {
+        "event": st.just("iteration"),
+        "run": st.just("r"),
+        "timestamp": TIMES,
+        "counted": st.booleans(),
+        "cost_usd": COSTS,
+        "cost_at_least": st.booleans(),
+        "ended": st.sampled_from(["ok", "failed", "died"]),
+    }
+)
+OTHERS = st.fixed_dictionaries(
+    {"event": st.sampled_from(["wait", "verify", "run"]), "run": st.just("r"), "timestamp": TIMES}
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = tuple(
+    "event run mode iteration success message summary ended counted refused duration_s waited_s cost_usd tokens "  # noqa: SIM905 - a list of words
+    "cost_at_least context model tasks commits transcript timestamp sums until changed agent".split()
+)
+
+
+def line(event: str = "iteration", run: str = "r", **more: Any) -> dict[str, Any]:
+    return {"event": event, "run": run, "timestamp": STAMP, "counted": True, **more}
+
+
+def numbers(*lines: dict[str, Any]) -> list[int]:
+    return [row.number for row in journal.rows(journal.records(lines))]
+
+
+@RARELY
+@given(st.lists(ITERATIONS | OTHERS))
+def test_the_sums_are_those_of_the_lines(lines: list[dict[str, Any]]) -> None:
+    its = [one for one in lines if one["event"] == "iteration"]
+    costs = [one["cost_usd"] for one in its if one["cost_usd"] is not None]
+    found = journal.sums(journal.records(lines))
+    assert found.iterations == sum(one["counted"] for one in its)
+    assert found.cost_usd == (pytest.approx(sum(costs), abs=1e-4) if costs else None)
+    assert found.cost_at_least == any(one["cost_at_least"] or one["ended"] == "died" for one in its)
+
+
+@RARELY
+@given(ITERATIONS | OTHERS, st.sampled_from(NAMES), JSON)
+def test_a_line_with_nonsense_in_it_counts_whole_or_not_at_all(base: dict[str, Any], name: str, odd: object) -> None:
+    found = journal.records([{**base, name: odd}])
+    journal.sums(found)
+    assert len(found) <= 1
+    assert all(record.at > 0 and record.run for record in found)
+
+
+@RARELY
+@given(st.lists(JSON))
+def test_what_is_no_record_is_none(objects: list[object]) -> None:
+    assert journal.records(objects) == []
+
+
+def test_iterations_are_numbered_through_all_runs() -> None:
+    """As an older ralph wrote them down, each run for itself."""
+    old = [line(run="a", iteration=1), line(run="a", iteration=2), line(run="b", iteration=1)]
+    assert numbers(*old) == [1, 2, 3]
+    assert numbers(*old, line(run="c", iteration=4)) == [1, 2, 3, 4]
+
+
+def test_one_that_is_due_again_keeps_its_number() -> None:
+    assert numbers(line(iteration=1), line(iteration=2, counted=False), line(iteration=2), line(iteration=3)) == [
+        1,
+        2,
+        2,
+        3,
+    ]
+
+
+def test_after_a_gap_the_numbers_go_on_as_they_were_written() -> None:
+    assert numbers(line(iteration=17), line(iteration=18)) == [17, 18]
+
+
+def test_a_summary_says_the_number_that_counts() -> None:
+    old = [line(run="a", iteration=1, summary="#1 · 1/2 tasks"), line(run="b", iteration=1, summary="#1 · 2/2 tasks")]
+    assert [row.summary for row in journal.records(old)] == ["#1 · 1/2 tasks", "#2 · 2/2 tasks"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (2, 0, 1, 3, 5, 4)], ids=["before it", "after it"])
+def test_each_verification_belongs_to_the_iteration_that_it_was_made_for(order: tuple[int, ...]) -> None:
+    lines = [
+        line("verify", iteration=1, duration_s=1),
+        line("verify", iteration=1, duration_s=2),
+        line(iteration=1),
+        line(iteration=2),
+        line("verify", "b", iteration=0, duration_s=4),
+        line(run="b", iteration=1),
+    ]
+    found = journal.rows(journal.records([lines[place] for place in order]))
+    assert [row.verified_s for row in found] == [3, 0, 0]
+
+
+def test_an_old_line_without_a_summary_has_words_all_the_same() -> None:
+    (row,) = journal.records([line(iteration=7, message="ralph was killed", ended="died", counted=False)])
+    assert row.summary == "#7 · ralph was killed"
+    assert (row.done, row.cost_usd, row.context, row.at_least) == (None, None, None, True)
+
+
+def test_who_reads_on_gets_whole_lines_only(begun: Path) -> None:
+    with begun.open("ab") as file:
+        file.write(json.dumps(line(iteration=2)).encode() + b'\n{"torn')
+    found, end = journal.since(begun, 0)
+    assert [record.number for record in found] == [2]
+    with begun.open("ab") as file:
+        file.write(b'"}\n' + json.dumps(line(iteration=3)).encode() + b"\n")
+    found, end = journal.since(begun, end)
+    assert [record.number for record in found] == [3]
+    assert journal.since(begun, end) == ([], begun.stat().st_size)

@@ -2,15 +2,15 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ralph.checks import Check
-from ralph.history import number, text
+from ralph.journal import Record
 from ralph.judge import Verification
 from ralph.progress import harmless_output
 from ralph.rehearsal.marked import Told
+from ralph.standing import reason_of
 from ralph.verdict import Reason
 from ralph.words import counted
 
@@ -27,8 +27,8 @@ class Take:
     once: bool
     code: int
     """Its exit code, negative for a signal."""
-    run: Mapping[str, Any]
-    """The last line of its journal; empty when it did not begin an iteration."""
+    run: Record | None
+    """The last line of its journal; None when it did not begin an iteration."""
 
     def __str__(self) -> str:
         return f"`{shlex.join(self.words[:3])}`"
@@ -96,22 +96,22 @@ def _outcome(take: Take) -> str:
     if not take.run:
         return f"{parts[0]}, no iteration"
     parts += [ended] if (ended := _ended(take)) else []
-    tasks = take.run["tasks"]
     if take.once:
-        return " · ".join([*parts, counted(tasks["total"], "task")])
-    parts.append(f"{tasks['done']} of {tasks['total']} tasks")
-    parts += [counted(int(number(take.run, f"{what}s")), what) for what in ("iteration", "commit")]
+        return " · ".join([*parts, counted(take.run.total or 0, "task")])
+    parts.append(f"{take.run.done} of {take.run.total} tasks")
+    parts += [counted(take.run.iterations, "iteration"), counted(take.run.commits, "commit")]
     return " · ".join(parts)
 
 
 def _ended(take: Take) -> str:
-    reason = next((one for one in Reason if one.name.lower() == text(take.run, "ended")), None)
+    reason = reason_of(take.run) if take.run else None
     return "planned" if reason is Reason.ONCE and take.words[2] == "plan" else reason.label if reason else ""
 
 
 def _from_cron(rehearsed: Rehearsed) -> str:
     """What later starts of the same command do."""
-    take, ended = rehearsed.takes[-1], text(rehearsed.takes[-1].run, "ended")
+    take = rehearsed.takes[-1]
+    ended = take.run.ended if take.run else ""
     if rehearsed.red and not take.once:
         return "each start goes on until the verify command passes"
     if ended in _BLOCKS:
@@ -144,10 +144,10 @@ def _of_takes(rehearsed: Rehearsed) -> Iterator[Check]:
     for take in rehearsed.takes:
         if take.code == 0 or (rehearsed.early and not take.run):
             continue
-        ended = text(take.run, "ended")
-        why = text(take.run, "message") or "it said why, above"
-        if tasks := take.run.get("tasks"):
-            why += f" ({tasks['done']} of {tasks['total']} tasks done)"
+        ended = take.run.ended if take.run else ""
+        why = (take.run.message if take.run else "") or "it said why, above"
+        if take.run and take.run.done is not None:
+            why += f" ({take.run.done} of {take.run.total} tasks done)"
         said = f"{take}: exit code {take.code}: {why}"
         yield Check(name="run", ok=False, said=said, remedy=_REMEDIES.get(ended, ""), obstacle=ended != "limit")
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ralph import agent, channels, checks, files, journal, progress, said
 from ralph.checks import Check, hidden
@@ -159,16 +158,16 @@ class Performance:
         runs = self._runs()
         if signals.interrupted() is None:
             self.screen.agent("")
-        run = runs[-1] if len(runs) > before else {}
+        run = runs[-1] if len(runs) > before else None
         return Take(words=scene.words, once=scene.start.settings.once, code=code, run=run)
 
     def _tasks(self) -> int:
         return len(progress.parse(self._progress.read_bytes()).tasks) if self._progress.is_file() else 0
 
-    def _runs(self) -> list[dict[str, Any]]:
+    def _runs(self) -> list[journal.Record]:
         """What the journal says of each start that began an iteration."""
         paths = self._state.glob("ralph/*/journal.jsonl")
-        return [record for path in paths for record in journal.read(path) if record.get("event") == "run"]
+        return [record for path in paths for record in journal.read(path) if record.event == "run"]
 
     def _stand_in(self, scene: Scene, pace_s: float) -> Path:
         """Named as the agent is, so that it gets the same arguments, whose sense it need not understand."""

@@ -7,14 +7,13 @@ library for them would be megabytes that every installation pays for, and what l
 import os
 import sys
 import time
-from functools import reduce
 from pathlib import Path
 
 import click
 
-from ralph import files, history, journal, plans, status
+from ralph import files, journal, plans, status
 from ralph.errors import RalphError
-from ralph.history import Record, Sums
+from ralph.journal import Record
 from ralph.plans import Plan
 from ralph.report.page import Known, page
 from ralph.terminal import plain
@@ -54,8 +53,8 @@ def _known(plan: Plan) -> Known:
         standing=seen.standing,
         progress=seen.progress,
         records=records,
-        rows=list(history.rows(records)),
-        sums=reduce(history.added, records, Sums()),
+        rows=journal.rows(records),
+        sums=journal.sums(records),
         now=now,
     )
 

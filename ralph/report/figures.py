@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ralph.history import Record, Row, number, stamp, text
+from ralph.journal import Record
 from ralph.report.scale import whole_step
 from ralph.standing import reason_of
 from ralph.turn import Outcome
@@ -22,7 +22,7 @@ class Group:
 
     first: int
     last: int
-    rows: Sequence[Row]
+    rows: Sequence[Record]
 
     @property
     def name(self) -> str:
@@ -30,7 +30,7 @@ class Group:
         return f"#{self.first}" if self.first == self.last else f"#{self.first} to {self.last}"
 
 
-def groups(rows: Sequence[Row]) -> list[Group]:
+def groups(rows: Sequence[Record]) -> list[Group]:
     """A bar for each iteration; from 400 on for each of equal groups, but for what is left at the end."""
     size = 1 if len(rows) <= _MOST_BARS else int(whole_step(len(rows) / _MOST_GROUPS))
     parts = (rows[at : at + size] for at in range(0, len(rows), size))
@@ -58,10 +58,10 @@ class Totals:
         return self.agent_s + self.waiting_s + self.verifying_s
 
 
-def totals(rows: Sequence[Row], records: Sequence[Record] = ()) -> Totals:
+def totals(rows: Sequence[Record], records: Sequence[Record] = ()) -> Totals:
     """The sums of these iterations, with what the records tell of waits and verifications that none followed."""
-    waited = {text(record, "run"): number(record, "waited_s") for record in records if record.get("event") == "run"}
-    verified_s = [number(record, "duration_s") for record in records if record.get("event") == "verify"]
+    waited = {record.run: record.waited_s for record in records if record.event == "run"}
+    verified_s = [record.took_s for record in records if record.event == "verify"]
     return Totals(
         agent_s=sum(row.took_s for row in rows),
         waiting_s=max(
@@ -86,7 +86,7 @@ class Left:
     total: int
 
 
-def burn_down(rows: Sequence[Row], parts: Sequence[Group]) -> tuple[Left, list[Left]] | None:
+def burn_down(rows: Sequence[Record], parts: Sequence[Group]) -> tuple[Left, list[Left]] | None:
     """Before the first iteration that looked, and after each group; None when none did."""
     looked = next((row for row in rows if row.done is not None and row.total is not None), None)
     if looked is None:
@@ -107,7 +107,7 @@ class Run:
     """A run: its iterations, and how it ended."""
 
     mode: str
-    rows: Sequence[Row]
+    rows: Sequence[Record]
     ended: str
     """Empty when the journal does not say: it goes on, or ralph was killed."""
     why: str
@@ -120,27 +120,28 @@ class Run:
         return totals(self.rows)
 
 
-def runs(records: Sequence[Record], rows: Sequence[Row]) -> list[Run]:
+def runs(records: Sequence[Record], rows: Sequence[Record]) -> list[Run]:
     """The runs in the order in which they began; also one that came to no iteration."""
-    of: dict[str, list[Row]] = {text(record, "run"): [] for record in records if record.get("event") in _TELLING}
-    ends = {text(record, "run"): record for record in records if record.get("event") == "run"}
+    of: dict[str, list[Record]] = {record.run: [] for record in records if record.event in _TELLING}
+    ends = {record.run: record for record in records if record.event == "run"}
     for row in rows:
         of[row.run].append(row)
-    return [_run(ends.get(name, {}), its) for name, its in of.items()]
+    return [_run(ends.get(name), its) for name, its in of.items()]
 
 
-def _run(end: Record, rows: Sequence[Row]) -> Run:
-    reason = reason_of(end)
+def _run(end: Record | None, rows: Sequence[Record]) -> Run:
+    reason = reason_of(end) if end else None
+    last = end or rows[-1]
     return Run(
-        mode=rows[0].mode if rows else text(end, "mode"),
+        mode=rows[0].mode if rows else last.mode,
         rows=rows,
-        ended=reason.label if reason else text(end, "ended"),
-        why=text(end, "message"),
-        at=stamp(end) or (rows[-1].at if rows else 0.0),
+        ended=reason.label if reason else end.ended if end else "",
+        why=end.message if end else "",
+        at=last.at,
     )
 
 
-def verdict(row: Row) -> str:
+def verdict(row: Record) -> str:
     """The word for how an iteration ended."""
     if row.ended == "ok" and not row.success:
         return "done refused" if row.refused else "failed"
@@ -148,6 +149,6 @@ def verdict(row: Row) -> str:
     return outcome.value if outcome else row.ended or "unknown"
 
 
-def colour(row: Row) -> str:
+def colour(row: Record) -> str:
     """`good`, `again` when it did not count, `bad`."""
     return "good" if row.success else "bad" if row.counted else "again"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import __version__, words
-from ralph.history import Record, Row, Sums
+from ralph.journal import Record, Sums
 from ralph.progress import Progress, Task
 from ralph.report.figures import Run, colour, groups, runs, totals, verdict
 from ralph.report.pictures import pictures
@@ -37,7 +37,7 @@ class Known:
     standing: Standing
     progress: Progress | None
     records: Sequence[Record]
-    rows: Sequence[Row]
+    rows: Sequence[Record]
     sums: Sums
     now: float
     """Since 1970, in seconds."""
@@ -67,7 +67,7 @@ def page(known: Known) -> bytes:
     return text.encode(errors="replace")
 
 
-def _newest(of: Sequence[Run]) -> list[tuple[Run, list[Row]]]:
+def _newest(of: Sequence[Run]) -> list[tuple[Run, list[Record]]]:
     """The runs and their iterations, the newest first, as many as a page can bear."""
     room, shown = _MOST_ROWS, []
     for run in reversed(of):
@@ -135,7 +135,7 @@ def _mark(task: Task) -> str:
     return "done" if task.done else {"~": "begun", "!": "blocked"}.get(task.mark, "open")
 
 
-def _tasks(row: Row) -> str:
+def _tasks(row: Record) -> str:
     return "" if row.done is None else f"{row.done}/{row.total}" + (f" {row.ticked:+d}" if row.ticked else "")
 
 

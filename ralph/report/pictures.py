@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ralph.history import Row, Sums
+from ralph.journal import Record, Sums
 from ralph.report.charts import SMALL, Chart, Mark, Series, Subject, chart, steps
 from ralph.report.figures import KINDS, Group, Run, Totals, burn_down, verdict
 from ralph.report.scale import SECONDS, TASKS, TOKENS, USD, compact
@@ -30,7 +30,7 @@ class Pictures:
     time: Chart | None
 
 
-def pictures(rows: Sequence[Row], parts: Sequence[Group], runs: Sequence[Run], sums: Sums, all_: Totals) -> Pictures:
+def pictures(rows: Sequence[Record], parts: Sequence[Group], runs: Sequence[Run], sums: Sums, all_: Totals) -> Pictures:
     """The charts of these iterations, a bar for each of the groups."""
     return Pictures(
         tasks=_tasks(rows, parts, runs),
@@ -40,7 +40,7 @@ def pictures(rows: Sequence[Row], parts: Sequence[Group], runs: Sequence[Run], s
     )
 
 
-def _tasks(rows: Sequence[Row], parts: Sequence[Group], runs: Sequence[Run]) -> Chart | None:
+def _tasks(rows: Sequence[Record], parts: Sequence[Group], runs: Sequence[Run]) -> Chart | None:
     found = burn_down(rows, parts)
     if found is None:
         return None
@@ -65,7 +65,8 @@ def _tasks(rows: Sequence[Row], parts: Sequence[Group], runs: Sequence[Run]) -> 
 
 def _ends(runs: Sequence[Run], size: int) -> list[Mark]:
     """Where one run ended and another began."""
-    places = [(max(row.number for row in run.rows) / size, run) for run in runs[:-1] if run.rows]
+    counts = itertools.accumulate(len(run.rows) for run in runs)
+    places = [(count / size, run) for count, run in zip(counts, runs[:-1], strict=False) if run.rows]
     marks = [Mark(at=at, label=f"run ended: {run.ended or 'killed'}") for at, run in places]
     return marks if len(marks) <= _MOST_ENDS else []
 
@@ -91,7 +92,7 @@ def _bad_ones(marks: Sequence[Mark]) -> list[tuple[str, str]]:
     return [(kind, label) for kind, label in words.items() if any(mark.kind == kind for mark in marks)]
 
 
-def _by(parts: Sequence[Group], value: Callable[[Row], float]) -> list[float]:
+def _by(parts: Sequence[Group], value: Callable[[Record], float]) -> list[float]:
     """The sums by group; a journal may hold negative numbers, a bar cannot."""
     return [round(sum(max(0.0, value(row)) for row in part.rows), 6) for part in parts]
 
