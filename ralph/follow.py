@@ -14,6 +14,8 @@ from ralph.state import Death
 from ralph.words import moment
 
 _LOOK_S = 0.1
+_LOOKS_FOR_RUN = 10
+"""Looks at what is new to each look at whether the run still goes on, which takes its lock for an instant."""
 
 
 def follow(plan: Plan, *, verbose: bool) -> int:
@@ -22,8 +24,9 @@ def follow(plan: Plan, *, verbose: bool) -> int:
         raise RalphError(f"{plan.name}: no run works on it now; `ralph log {plan.name}` shows what was", 1)
     follower = _Follower(plan, verbose=verbose)
     while plan.holders()[0]:
-        follower.look()
-        time.sleep(_LOOK_S)
+        for _ in range(_LOOKS_FOR_RUN):
+            follower.look()
+            time.sleep(_LOOK_S)
     follower.look()
     follower.end()
     if unjudged := plan.state.died():

@@ -1,6 +1,5 @@
 """The append-only record of what happened: one JSON object a line. For people and reports; the loop never reads it."""
 
-import calendar
 import contextlib
 import errno
 import json
@@ -9,7 +8,8 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from ralph.message import said_of_work
 from ralph.channels.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
-from ralph.state import Death
+from ralph.state import Death, State
 from ralph.verdict import Reason, Stop
 from ralph.waiting import Wait
 
@@ -165,25 +165,33 @@ def records(objects: Iterable[object]) -> list[Record]:
     One that did not count has the number of the next. An older ralph wrote down its number in its run.
     """
     verified_s: dict[tuple[str, int], float] = defaultdict(float)
-    found = [record for one in objects if (record := _checked(one))]
-    for record in found:
-        if record.event == "verify":
-            verified_s[record.run, record.number] += record.took_s
-    counted, numbered = 0, []
-    for record in found:
-        if record.event == "iteration":
-            number = max(counted + 1, record.number)
-            counted += (number - counted) * record.counted
-            its_s = verified_s.pop((record.run, record.number), 0.0) if record.counted else 0.0
-            said = re.sub(r"^#\d+", f"#{number}", record.summary or f"#{number}" + f" · {record.message}".rstrip(" ·"))
-            record = replace(record, number=number, verified_s=its_s, summary=said)  # noqa: PLW2901 - the same, complete
-        numbered.append(record)
-    return numbered
+    found = [one for each in objects if (one := _checked(each))]
+    for one in found:
+        if one["event"] == "verify":
+            verified_s[one["run"], one["number"]] += one["took_s"]
+    counted = 0
+    for one in found:
+        if one["event"] == "iteration":
+            number = max(counted + 1, one["number"])
+            if one["counted"]:
+                counted, one["verified_s"] = number, verified_s.pop((one["run"], one["number"]), 0.0)
+            said = one["summary"] or f"#{number}" + f" · {one['message']}" * bool(one["message"])
+            one |= {"number": number, "summary": re.sub(r"^#\d+", f"#{number}", said)}
+    return [Record(**one) for one in found]
 
 
 def rows(found: Iterable[Record]) -> list[Record]:
     """The iterations among them."""
     return [record for record in found if record.event == "iteration"]
+
+
+def count(state: State) -> int:
+    """How many iterations of the plan counted, in all its runs: a note says it; without that, the journal."""
+    if re.fullmatch("[0-9]{1,9}", noted := state.noted("iterations")):
+        return int(noted)
+    with contextlib.suppress(OSError):
+        return max((row.number for row in rows(read(state.journal)) if row.counted), default=0)
+    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,48 +215,48 @@ def sums(found: Iterable[Record]) -> Sums:
     )
 
 
-def _checked(found: object) -> Record | None:
-    """The record that it is; None when it is nonsense."""
+def _checked(found: object) -> dict[str, Any] | None:
+    """The fields of the record that it is; None when it is nonsense."""
     if not isinstance(found, dict):
         return None
     try:
         if isinstance(found.get("commits"), int):  # of a run
             found = {**found, "commits": {"count": found["commits"]}}
         tasks, commits, tokens = (_get(found, name, dict[str, Any]()) for name in ("tasks", "commits", "tokens"))
-        return Record(
-            event=_get(found, "event", "", needed=True),
-            run=_get(found, "run", "", needed=True),
-            mode=_get(found, "mode", ""),
-            number=_get(found, "iteration", 0),
-            at=_time(found, "timestamp"),
-            success=_get(found, "success", False),
-            message=_get(found, "message", ""),
-            ended=_get(found, "ended", ""),
-            counted=_get(found, "counted", False),
-            refused=_get(found, "refused", False),
-            summary=_get(found, "summary", ""),
-            took_s=_get(found, "duration_s", 0.0),
-            waited_s=_get(found, "waited_s", 0.0),
-            until=_time(found, "until") if "until" in found else 0.0,
-            cost_usd=None if found.get("cost_usd") is None else _get(found, "cost_usd", 0.0),
-            at_least=_get(found, "cost_at_least", False) or found.get("ended") == "died",
-            tokens={kind: _get(tokens, kind, 0) for kind in tokens},
-            context=None if found.get("context") is None else _get(found, "context", 0.0),
-            model=_get(found, "model", ""),
-            done=_get(tasks, "done", 0) if tasks else None,
-            total=_get(tasks, "total", 0) if tasks else None,
-            ticked=_get(tasks, "ticked", 0),
-            new=_get(tasks, "new", 0),
-            commits=_get(commits, "count", 0),
-            added=_get(commits, "added", 0),
-            removed=_get(commits, "removed", 0),
-            base=_get(commits, "base", ""),
-            head=_get(commits, "head", ""),
-            changed=_get(found, "changed", 0),
-            transcript=Path(_get(found, "transcript", "")).name,
-            pays=found.get("agent") == "claude",
-            iterations=_get(found, "iterations", 0),
-        )
+        return {
+            "event": _get(found, "event", "", needed=True),
+            "run": _get(found, "run", "", needed=True),
+            "mode": _get(found, "mode", ""),
+            "number": _get(found, "iteration", 0),
+            "at": _time(found, "timestamp"),
+            "success": _get(found, "success", False),
+            "message": _get(found, "message", ""),
+            "ended": _get(found, "ended", ""),
+            "counted": _get(found, "counted", False),
+            "refused": _get(found, "refused", False),
+            "summary": _get(found, "summary", ""),
+            "took_s": _get(found, "duration_s", 0.0),
+            "waited_s": _get(found, "waited_s", 0.0),
+            "until": _time(found, "until") if "until" in found else 0.0,
+            "cost_usd": None if found.get("cost_usd") is None else _get(found, "cost_usd", 0.0),
+            "at_least": _get(found, "cost_at_least", False) or found.get("ended") == "died",
+            "tokens": {kind: _get(tokens, kind, 0) for kind in tokens},
+            "context": None if found.get("context") is None else _get(found, "context", 0.0),
+            "model": _get(found, "model", ""),
+            "done": _get(tasks, "done", 0) if tasks else None,
+            "total": _get(tasks, "total", 0) if tasks else None,
+            "ticked": _get(tasks, "ticked", 0),
+            "new": _get(tasks, "new", 0),
+            "commits": _get(commits, "count", 0),
+            "added": _get(commits, "added", 0),
+            "removed": _get(commits, "removed", 0),
+            "base": _get(commits, "base", ""),
+            "head": _get(commits, "head", ""),
+            "changed": _get(found, "changed", 0),
+            "transcript": Path(_get(found, "transcript", "")).name,
+            "pays": found.get("agent") == "claude",
+            "iterations": _get(found, "iterations", 0),
+        }
     except (ValueError, OverflowError):
         return None
 
@@ -266,7 +274,7 @@ def _get(found: Mapping[str, object], name: str, default: T, *, needed: bool = F
 
 
 def _time(found: Mapping[str, object], name: str) -> float:
-    return calendar.timegm(time.strptime(_get(found, name, "", needed=True), _STAMP))
+    return datetime.fromisoformat(_get(found, name, "", needed=True)).timestamp()
 
 
 Line = dict[str, object]

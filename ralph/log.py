@@ -17,6 +17,7 @@ from ralph.standing import ending
 from ralph.words import duration
 
 _BLOCK_BYTES = 1 << 20
+_NOTHING_MOVED = "\N{EN DASH}"
 
 
 def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbose: bool) -> int:
@@ -76,14 +77,14 @@ def _line(record: Record) -> str:
     """A record in a line. Waits have none, verifications only at a start: the iteration after them tells of them."""
     when, mode = _when(record.at), record.mode
     if record.event == "run":
-        return f"      {when}  {mode} ended: {ending(record)}"
+        return f"  {when}  {mode} ended: {ending(record)}"
     if record.event == "verify" and not record.number:
-        return f"      {when}  verified before the first iteration: {record.message or 'passed'}"
+        return f"  {when}  verified before the first iteration: {record.message or 'passed'}"
     if record.event != "iteration":
         return ""
     waited = f"waited {duration(record.waited_s)} · " if record.waited_s >= 1 else ""
     said = f"{mode} {waited}{record.summary}" + ("" if record.counted else " · not counted")
-    return f"{record.number:>4}  {when}  {said}"
+    return f"{_NOTHING_MOVED if record.counted and not record.moved else ' '} {when}  {said}"
 
 
 def _row(plan: Plan, number: str) -> Record:

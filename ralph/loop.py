@@ -101,7 +101,7 @@ def run(world: World, limits: Limits, tallies: Tallies) -> Stop:
 def _checked(world: World, now: Progress, tallies: Tallies, limits: Limits) -> tuple[Progress, Tallies]:
     """A RALPH_DONE that stands there between iterations, whoever wrote it, is verified unless it was before."""
     if limits.strict and now.done and now.open and now.blocked is None:
-        return world.refuse_done(Judgement(refused=tuple(open_tasks(now)))), tallies
+        return _taken_back(world, tallies, Judgement(refused=tuple(open_tasks(now))))
     if not _unchecked(now, limits) or world.interrupted():
         return now, tallies
     if not limits.verify:
@@ -111,9 +111,12 @@ def _checked(world: World, now: Progress, tallies: Tallies, limits: Limits) -> t
         return now, tallies
     if not verified.failed:
         return world.accept_done(verified), tallies
-    refused = (verified.failed,)
-    now = world.refuse_done(Judgement(refused=refused, verified=verified))
-    return now, replace(tallies, refusals=tallies.refusals + 1, last_refusal=verified.failed)
+    return _taken_back(world, tallies, Judgement(refused=(verified.failed,), verified=verified))
+
+
+def _taken_back(world: World, tallies: Tallies, judged: Judgement) -> tuple[Progress, Tallies]:
+    last = "; ".join(judged.refused)
+    return world.refuse_done(judged), replace(tallies, refusals=tallies.refusals + 1, last_refusal=last)
 
 
 def _unchecked(now: Progress, limits: Limits) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,27 @@ def find(word: str, progress_file: str | None = None) -> Plan:
     if not path.is_file() and path.name == name and (named := _named_in(progress_path)):
         path = named
     return Plan(name=name, path=path, progress_path=progress_path)
+
+
+def meant(word: str | None, number: str | None, progress_file: str | None) -> tuple[Plan, str | None]:
+    """The plan and the iteration that are meant, where the only plan of the folder need not be named."""
+    if word is None and progress_file is None:
+        return _only(), number
+    try:
+        return find(word or "", progress_file), number
+    except RalphError:
+        if number is None and word and re.fullmatch(r"last|\d+", word):
+            return _only(), word
+        raise
+
+
+def _only() -> Plan:
+    found = here()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RalphError(f"no progress file in {Path.cwd()}; name the plan, or look elsewhere with -C DIR")
+    raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
 
 
 def _named_in(progress_path: Path) -> Path | None:

@@ -23,6 +23,7 @@ from ralph.verdict import Limits
 from ralph.words import counted, moment, since, usd
 
 _LAST = 5
+_UNREADABLE = "unreadable"
 _WHY_COLUMNS = 60
 _CODES = (4, 3, 0)
 """Of several plans the first of these that one has."""
@@ -85,7 +86,7 @@ def _look_or_say(plan: Plan, now: float) -> Seen:
     try:
         return look(plan, now)
     except RalphError as error:
-        standing = Standing(state="unreadable", why=error.message)
+        standing = Standing(state=_UNREADABLE, why=error.message)
         return Seen(
             plan=plan, progress=None, standing=standing, holder=None, other=None, sums=Sums(), last=[], moved=None
         )
@@ -159,7 +160,7 @@ def _table(found: Sequence[Seen], now: float) -> list[str]:
 
 
 def _figures(seen: Seen, now: float) -> list[str]:
-    parts = [tasks(seen.progress)] if seen.progress else ["no progress file"]
+    parts = [tasks(seen.progress)] if seen.progress else ["no progress file"] * (seen.standing.state != _UNREADABLE)
     if seen.sums.iterations:
         parts.append(counted(seen.sums.iterations, "iteration"))
     if seen.sums.cost_usd is not None:

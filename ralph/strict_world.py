@@ -121,7 +121,7 @@ class StrictWorld(RealWorld):
 
     def run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
         """Runs git as a check is run, so that nothing which a hook starts stays."""
-        files = self._state.verification(self._job.run_id, self.run.iterations)
+        files = self._state.verification(self._job.run_id, self.run.number)
         given = files.output.with_suffix(".names")
         given.write_bytes(stdin)
         files = replace(files, prompt=given)
@@ -173,6 +173,6 @@ class StrictWorld(RealWorld):
         self._verified = True
         self._screen.remark(f"ralph: checking: {command}")
         self._status.does(f"checking: {command}")
-        files = self._state.verification(self._job.run_id, self.run.iterations)
+        files = self._state.verification(self._job.run_id, self.run.number)
         job = Job(argv=shell(command), env=self._job.env, files=files)
         return self._run("the check", job, self._settings.verify_timeout)

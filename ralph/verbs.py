@@ -72,12 +72,13 @@ def _enter(_context: click.Context, _option: click.Parameter, folder: str | None
 
 _FOLDER = click.option(*options.FOLDER, metavar="DIR", expose_value=False, callback=_enter, help="look there")
 _PLAN = click.argument("plan", shell_complete=completion.plans)
+_PERHAPS_PLAN = click.argument("plan", required=False, shell_complete=completion.plans)
 _FILE = click.option("--progress-file", metavar="FILE", help="the progress file, if not <plan>_PROGRESS.md")
 _JSON = click.option("--json", "as_json", is_flag=True, help="for a program")
 
 
 @click.command(context_settings=_HELP_TOO)
-@click.argument("plan", required=False, shell_complete=completion.plans)
+@_PERHAPS_PLAN
 @_FOLDER
 @_FILE
 @_JSON
@@ -92,7 +93,7 @@ def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
 
 
 @click.command(context_settings=_HELP_TOO)
-@_PLAN
+@_PERHAPS_PLAN
 @click.argument("number", required=False, metavar="[N]")
 @click.option("--raw", "what", flag_value="raw", help="what the agent printed, as it is")
 @click.option("--prompt", "what", flag_value="prompt", help="what it was told")
@@ -101,11 +102,15 @@ def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
 @click.option("--verbose", is_flag=True, help="show all that the agent said, did and was told")
 @_FOLDER
 @_FILE
-def _log(plan: str, number: str | None, what: str | None, progress_file: str | None, **how: bool) -> int:
-    """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did."""
+def _log(plan: str | None, number: str | None, what: str | None, progress_file: str | None, **how: bool) -> int:
+    """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
+
+    PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
+    """
     from ralph import log, plans  # noqa: PLC0415 - not needed by a run
 
-    return log.log(plans.find(plan, progress_file), number, what=what, **how)
+    found, number = plans.meant(plan, number, progress_file)
+    return log.log(found, number, what=what, **how)
 
 
 @click.command(context_settings=_HELP_TOO)

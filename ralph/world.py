@@ -102,6 +102,7 @@ class RealWorld:
             progress_file=file.path.name,
             once=self._settings.once,
             max_iterations=self._settings.max_iterations,
+            earlier=journal.count(state),
         )
 
     def interrupted(self) -> Stop | None:
@@ -137,7 +138,10 @@ class RealWorld:
         self._check_place()
         self._shorten()
         self._rotate()
-        prompt = self._job.prompt.render({**self._job.start.values, **self._of_task(), "ITERATION": number})
+        values: dict[str, Value] = {**self._job.start.values, **self._of_task()}
+        if self.run.earlier:  # who is told "17 of at most 5" would think that it is over
+            number, values["MAX_ITERATIONS"] = self.run.earlier + number, ""
+        prompt = self._job.prompt.render({**values, "ITERATION": number})
         self._files = self._state.transcripts(self._job.run_id, number, prompt)
         self._begin(number, before, self._files.output)
         self._view.told(prompt)
@@ -246,7 +250,7 @@ class RealWorld:
             self._screen.remark("")
         else:
             self._outbox.send(notices.started(self.run))
-        self.run = replace(self.run, began=True, iterations=number)
+        self.run = replace(self.run, began=True, iterations=number - self.run.earlier)
         self._screen.remark(f"ralph: {notices.heading(self.run, before)}")
         self._view.begin()
         self._status.iterates(self.run, before)
@@ -282,7 +286,7 @@ class RealWorld:
         self._changes.begin(anew=False)
         self._verified = True
         self._screen.remark(f"ralph: verifying: {command}")
-        files = self._state.verification(self._job.run_id, self.run.iterations)
+        files = self._state.verification(self._job.run_id, self.run.number)
         self._status.does(f"verifying: {command}")
         job = Job(argv=shell(command), env=self._job.env, files=files)
         run = self._run(_VERIFYING, job, self._settings.verify_timeout)
@@ -338,6 +342,8 @@ class RealWorld:
         """The summary line, what deserves a line of its own, the journal; a monitor hears that ralph is alive."""
         waited_s, self._waited_s = self.run.waited_s - self._waited_s, self.run.waited_s
         record = journal.of_iteration(self._identity, iteration, judged, waited_s=waited_s, files=self._files)
+        if not judged.again:
+            self._state.note("iterations", str(iteration.number))
         self._write_down(record)
         if not judged.again:
             self._add_to_history(journal.of_try(record))
@@ -359,7 +365,7 @@ class RealWorld:
         return journal.Identity(
             run=self._job.run_id,
             mode=self.run.mode,
-            iteration=self.run.iterations,
+            iteration=self.run.number,
             now=self.now(),
             agent=Path(self._settings.agent[0]).name,
         )
@@ -398,7 +404,9 @@ class RealWorld:
     def wait(self, wait: Wait, over: Callable[[], bool]) -> None:
         """A long pause, with one line, and for a limit one notice, unless it lasts longer than the last one said."""
         self._screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
-        self._write_down(journal.of_wait(replace(self._identity, iteration=self.run.iterations + 1), wait))
+        self._write_down(
+            journal.of_wait(replace(self._identity, iteration=self.run.earlier + self.run.iterations + 1), wait)
+        )
         known = self._waited_until
         if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
             self._waited_until = wait.until

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from leaps import leaping
 from ralph_driver import Project, eventually
 from stories import (
@@ -195,10 +196,26 @@ def test_a_person_can_stop_it_from_the_file(project: Project, agent: Agent) -> N
     assert "RALPH_STOP" in project.progress_text
 
 
-def test_the_number_of_the_iteration_counts_this_start(project: Project, agent: Agent) -> None:
+def test_the_number_of_the_iteration_counts_all_starts_and_the_limit_this_one(project: Project, agent: Agent) -> None:
     agent.story(step(), repeat=True)
-    assert [line[:2] for line in summaries(project.build("2").text)] == ["#1", "#2"]
-    assert [line[:2] for line in summaries(project.build("1").text)] == ["#1"]
+    first, second = project.build("2"), project.build("2", "--max-stalls", "off")
+    assert [line[:2] for line in summaries(first.text)] == ["#1", "#2"]
+    assert [line[:2] for line in summaries(second.text)] == ["#3", "#4"]
+    assert "ralph: build feature · iteration 2 of at most 2 · no tasks" in first.text
+    assert "ralph: build feature · iteration 4 · 2 of at most 2 in this start · no tasks" in second.text
+    third = project.build(env={"RALPH_MAX_TIME": "1s"})
+    assert "ralph: build feature · iteration 5 · 1 in this start · no tasks" in third.text
+
+
+@pytest.mark.parametrize("lost", ["iterations", "journal.jsonl"], ids=["the note", "the journal"])
+def test_numbering_goes_on_from_what_is_left(project: Project, agent: Agent, lost: str) -> None:
+    agent.story(step(), repeat=True)
+    project.build("2")
+    (folder,) = project.state_folders
+    (folder / lost if "." in lost else folder / "running" / lost).unlink()
+    assert [line[:2] for line in summaries(project.build("1").text)] == ["#3"]
+    assert project.journal()[-2]["iteration"] == 3
+    assert "#3 ·" in project.ralph("log").stdout.splitlines()[-2]
 
 
 def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: Project, agent: Agent) -> None:

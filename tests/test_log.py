@@ -66,15 +66,19 @@ def log(project: Project, *words: str) -> str:
 
 def test_the_iterations_are_listed_with_a_number_to_ask_for(night: Project) -> None:
     listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
-    listed = re.sub(r"\b\d+s\b", "0s", re.sub(r"1h0\dm", "1h00m", listed)).replace("\N{MINUS SIGN}", "-")
+    listed = (
+        re.sub(r"\b\d+s\b", "0s", re.sub(r"1h0\dm", "1h00m", listed))
+        .replace("\N{MINUS SIGN}", "-")
+        .replace("\N{EN DASH}", "-")
+    )
     limit = "usage limit: You've hit your session limit · resets 10:24am (UTC)"
     assert listed.splitlines() == [
-        "   1  DAY TIME  plan #1 · 0/1 tasks (1 new) · 0s · $0.01",
-        "      DAY TIME  plan ended: finished",
-        f"   2  DAY TIME  build #1 · 0/1 tasks · 0s · $0.00 · {limit} · not counted",
-        "   3  DAY TIME  build waited 1h00m · #1 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
-        "   4  DAY TIME  build #2 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire.",
-        "      DAY TIME  build ended: limit reached: max-iterations is 2",
+        "  DAY TIME  plan #1 · 0/1 tasks (1 new) · 0s · $0.01",
+        "  DAY TIME  plan ended: finished",
+        f"  DAY TIME  build #2 · 0/1 tasks · 0s · $0.00 · {limit} · not counted",
+        "  DAY TIME  build waited 1h00m · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
+        "- DAY TIME  build #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire.",
+        "  DAY TIME  build ended: limit reached: max-iterations is 2",
     ]
 
 
@@ -89,7 +93,7 @@ def test_an_iteration_is_shown_as_it_was_seen(project: Project, agent: Agent) ->
 
 
 def test_the_last_one_can_be_asked_for_by_name(night: Project) -> None:
-    assert log(night, "last") == log(night, "4")
+    assert log(night, "last") == log(night, "3")
     assert "The disk is on fire." in log(night, "last")
 
 
@@ -98,7 +102,7 @@ def test_the_record_the_prompt_and_the_commits_are_there_to_see(night: Project) 
     files = {Path(name).name: data.decode() for name, data in night.transcripts().items()}
     assert log(night, "1", "--raw") == files[transcript]
     assert log(night, "1", "--prompt") == files[transcript.replace(".jsonl", ".prompt.md")]
-    diff = log(night, "3", "--diff")
+    diff = log(night, "2", "--diff")
     assert re.findall(r"^    (\w.*)|^([+-]\w.*)", diff, re.MULTILINE) == [
         ("add a", ""),
         ("", "+first"),
@@ -108,8 +112,17 @@ def test_the_record_the_prompt_and_the_commits_are_there_to_see(night: Project) 
     ]
 
 
+def test_the_only_plan_of_a_folder_need_not_be_named(night: Project) -> None:
+    assert night.ralph("log").stdout == log(night)
+    assert night.ralph("log", "2").stdout == log(night, "2")
+    (night.root / "other_PROGRESS.md").write_text("# Progress: other\n")
+    run = night.ralph("log")
+    assert (run.code, run.stdout) == (2, "")
+    assert "name one of the plans that are here: feature, other" in run.stderr
+
+
 def test_without_a_number_the_last_one_is_meant(night: Project) -> None:
-    assert log(night, "--raw") == log(night, "4", "--raw")
+    assert log(night, "--raw") == log(night, "3", "--raw")
 
 
 def test_the_first_commit_of_a_repository_is_shown_too(project: Project, agent: Agent) -> None:
@@ -123,10 +136,10 @@ def test_the_first_commit_of_a_repository_is_shown_too(project: Project, agent: 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        pytest.param(["9"], 2, "there are 4 iterations, no 9", id="a number beyond"),
+        pytest.param(["9"], 2, "there are 3 iterations, no 9", id="a number beyond"),
         pytest.param(["0"], 2, "N is a number of `ralph log feature`", id="zero"),
         pytest.param(["first"], 2, "N is a number of `ralph log feature`", id="a word"),
-        pytest.param(["4", "--diff"], 1, "iteration 4 committed nothing", id="no commit to show"),
+        pytest.param(["3", "--diff"], 1, "iteration 3 committed nothing", id="no commit to show"),
         pytest.param(["-f"], 1, "no run works on it now", id="nothing to follow"),
         pytest.param(["-f", "3"], 2, "-f follows what runs now", id="to follow what is past"),
     ],
@@ -164,13 +177,13 @@ def test_commits_that_are_gone_are_missed_by_name(night: Project) -> None:
     night.git("update-ref", "-d", "HEAD")
     night.git("reflog", "expire", "--expire=now", "--all")
     night.git("gc", "-q", "--prune=now")
-    run = night.ralph("log", "feature", "3", "--diff")
+    run = night.ralph("log", "feature", "2", "--diff")
     assert run.code == 1
-    assert "iteration 3: its commits are not here any more" in run.stderr
+    assert "iteration 2: its commits are not here any more" in run.stderr
 
 
 def test_commits_are_found_from_another_folder(night: Project, tmp_path: Path) -> None:
-    run = night.ralph("log", str(night.root / "feature_PROGRESS.md"), "3", "--diff", cwd=tmp_path)
+    run = night.ralph("log", str(night.root / "feature_PROGRESS.md"), "2", "--diff", cwd=tmp_path)
     assert "change a" in run.stdout
 
 
@@ -178,9 +191,9 @@ def test_a_transcript_that_was_rotated_away_is_missed_by_name(night: Project) ->
     for folder in night.state_folders:
         for file in (folder / "transcripts").glob("*.jsonl"):
             file.unlink()
-    run = night.ralph("log", "feature", "3")
+    run = night.ralph("log", "feature", "2")
     assert run.code == 1
-    assert "no transcript of iteration 3: it is removed by now, see --keep-transcripts" in run.stderr
+    assert "no transcript of iteration 2: it is removed by now, see --keep-transcripts" in run.stderr
 
 
 def test_a_journal_cannot_make_git_write(night: Project) -> None:
@@ -191,7 +204,7 @@ def test_a_journal_cannot_make_git_write(night: Project) -> None:
         if line["event"] == "iteration":
             line["commits"] |= {"count": 1, "base": "", "head": f"--output={night.root}/made"}
     (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert night.ralph("log", "feature", "3", "--diff").code == 1
+    assert night.ralph("log", "feature", "2", "--diff").code == 1
     assert not (night.root / "made").exists()
 
 
@@ -251,7 +264,6 @@ def test_following_ends_when_ralph_is_killed(project: Project, agent: Agent) -> 
     seen = follower.wait()
     assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 1")
     listed = log(project)
-    assert "1  " in listed
     assert "#1 · ralph was killed · not counted" in listed
     assert "Words." in log(project, "last")
 

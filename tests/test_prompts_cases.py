@@ -116,6 +116,8 @@ def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
     agent.story(step(), repeat=True)
     project.build("2")
     assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2"]
+    project.build("2", "--max-stalls", "off")
+    assert [prompt.strip() for prompt in agent.prompts[2:]] == ["3 of", "4 of"], "4 of 2 would mislead"
 
 
 def test_without_a_limit_the_prompt_can_be_rendered_too(project: Project, agent: Agent) -> None:

@@ -198,7 +198,7 @@ def test_the_oldest_transcripts_go_first_and_what_was_kept_stays(project: Projec
     project.build("1", "--keep-transcripts", "6kB")
     names = sorted(Path(name).name for name in project.transcripts() if name.endswith(".jsonl"))
     first, last = project.journal()[0]["run"], project.journal()[-1]["run"]
-    assert names == sorted([f"{first}.0002.jsonl", f"{last}.0001.jsonl"])
+    assert names == sorted([f"{first}.0002.jsonl", f"{last}.0003.jsonl"])
     assert (folder / "kept" / "mine").exists()
     assert len(project.journal()) == 5, "the journal is no transcript"
 

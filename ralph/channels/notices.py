@@ -30,6 +30,9 @@ class Run:
     task: str = ""
     """The id of the task that it works on, where ralph chose it."""
     iterations: int = 0
+    """Of this start."""
+    earlier: int = 0
+    """Iterations of the plan before this start."""
     commits: int = 0
     took_s: float = 0.0
     waits: int = 0
@@ -43,6 +46,11 @@ class Run:
     summaries: tuple[str, ...] = ()
     """The last ones."""
 
+    @property
+    def number(self) -> int:
+        """The iteration's among all of the plan; 0 before the first of this start."""
+        return self.earlier + self.iterations if self.iterations else 0
+
 
 def with_iteration(run: Run, iteration: Iteration, judged: Judgement) -> Run:
     """The sums after one more iteration; one that is due again does not count, but what it cost and left does."""
@@ -51,7 +59,7 @@ def with_iteration(run: Run, iteration: Iteration, judged: Judgement) -> Run:
     counts = not judged.again
     return replace(
         run,
-        iterations=iteration.number if counts else iteration.number - 1,
+        iterations=iteration.number - run.earlier - (not counts),
         commits=run.commits + iteration.commits.count,
         cost_usd=sum(costs) if costs else None,
         at_least=run.at_least or turn.at_least,
@@ -84,8 +92,10 @@ def heading(run: Run, now: Progress) -> str:
     if run.once:
         return f"{run.mode} {run.plan}"
     at_most = f" of at most {run.max_iterations}" if run.max_iterations else ""
+    if run.earlier:
+        at_most = f" · {run.iterations}{at_most} in this start"
     task = f" · {run.task}" if run.task else ""
-    return f"{run.mode} {run.plan} · iteration {run.iterations}{at_most} · {tasks(now)}{task}"
+    return f"{run.mode} {run.plan} · iteration {run.number}{at_most} · {tasks(now)}{task}"
 
 
 def _tasks(iteration: Iteration) -> str:
@@ -119,7 +129,7 @@ def started(run: Run) -> Notice:
 def progressed(run: Run) -> Notice:
     """An iteration is over."""
     what = "failed" if run.failed else "completed"
-    body = f"Plan: {run.plan}\nIteration {run.iterations} {what}\n{run.summaries[-1]}\nRepo: {run.repo}"
+    body = f"Plan: {run.plan}\nIteration {run.number} {what}\n{run.summaries[-1]}\nRepo: {run.repo}"
     return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
 
 

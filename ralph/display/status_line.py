@@ -104,7 +104,7 @@ class Status:
                 clock=_clock_of(phase, running) if phase else _silence(self._view.heard_at),
                 task=self._task,
                 tasks=self._tasks,
-                iteration=run.iterations if run and not run.once else 0,
+                iteration=run.number if run and not run.once else 0,
                 elapsed_s=running - self._began,
                 cost="" if run is None or run.cost_usd is None else usd(run.cost_usd, at_least=run.at_least),
             ),
