@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ralph.channels.notices import Run, summary
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.message import said_of_work
-from ralph.channels.notices import Run, summary
 from ralph.process import Files
 from ralph.progress import Progress
 from ralph.state import Death, State
