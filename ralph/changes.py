@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import git
+from ralph.agent.turn import Commits
 from ralph.files import state_home
 from ralph.lock import working_tree
-from ralph.turn import Commits
 
 
 class Changes:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import criteria, progress
+from ralph.agent.turn import Outcome
 from ralph.claim import heard
 from ralph.criteria import Around, Kind, Met
 from ralph.judge import Iteration, Verification
 from ralph.tasks import Task
-from ralph.turn import Outcome
 from ralph.verify import CommandRun
 from ralph.words import named
 

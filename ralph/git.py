@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralph.agent.turn import Commits
 from ralph.process import call, somebody_runs
-from ralph.turn import Commits
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
-from ralph.turn import Commits, Outcome, Turn
 from ralph.verdict import Limits, Reason, Stop, Tallies, left_usd
 from ralph.waiting import TROUBLE_IS_FAILURE_S, paused_s
 from ralph.words import moment, usd

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from ralph import waiting
+from ralph.agent.turn import Outcome
 from ralph.judge import Iteration, Judgement, Verification, judge, open_tasks, tally
 from ralph.progress import Progress
-from ralph.turn import Outcome
 from ralph.verdict import OPENS, Limits, Reason, Stop, Tallies, budget_usd, holds, verdict
 from ralph.waiting import Wait
 from ralph.words import duration

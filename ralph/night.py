@@ -9,19 +9,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, channels, files, journal, judge, loop, progress, recovery, said
+from ralph import channels, files, journal, judge, loop, progress, recovery, said
+from ralph.agent import command as agent
 from ralph.channels import notices
 from ralph.clock import Pace
-from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.lock import Lock
 from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
+from ralph.screen.screen import Screen
+from ralph.screen.terminal import attended
 from ralph.start import Start
 from ralph.state import Death, State
-from ralph.terminal import attended
 from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import RealWorld, Told, Work
 

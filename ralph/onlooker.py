@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ralph.stream import Audience
+from ralph.agent.stream import Audience
 
 Event = dict[str, Any]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ralph.display.detail import Detail
-from ralph.display.view import View
-from ralph.stream import Stream
-from ralph.terminal import is_terminal, plain, size
+from ralph.agent.stream import Stream
+from ralph.screen.detail import Detail
+from ralph.screen.terminal import is_terminal, plain, size
+from ralph.screen.view import View
 
 _BLOCK_BYTES = 1 << 20
 

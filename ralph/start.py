@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import directives, envfile, imports, lock, said
-from ralph.display.detail import Detail
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
+from ralph.screen.detail import Detail
+from ralph.screen.terminal import attended, plain
 from ralph.settings import Given, Settings
 from ralph.state import State
-from ralph.terminal import attended, plain
 from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _check_plan(plan: Path) -> None:
 
 
 def _show(start: Start) -> int:
-    from ralph import agent  # noqa: PLC0415 - a start on a finished plan needs no agent
+    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs no agent
 
     text = start.prompt().render({**start.values, **_of_task(start), "ITERATION": 1})
     thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it

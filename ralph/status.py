@@ -11,14 +11,14 @@ from typing import Any
 
 from ralph import directives, imports, journal, lock, plans, said
 from ralph.channels.notices import next_move, tasks
-from ralph.display.rows import clipped, columns
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
 from ralph.lock import Holder
 from ralph.plans import Plan
 from ralph.progress import Progress
+from ralph.screen.terminal import is_terminal, plain, size
+from ralph.screen.text import clipped, columns
 from ralph.standing import Evidence, Standing, standing
-from ralph.terminal import is_terminal, plain, size
 from ralph.verdict import Limits
 from ralph.words import counted, moment, since, usd
 

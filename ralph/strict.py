@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ralph import criteria, tasks
+from ralph.agent.turn import Outcome
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.gates import Finding, Gates
@@ -20,7 +21,6 @@ from ralph.settings import Settings
 from ralph.state import State
 from ralph.tasks import Task
 from ralph.tasks.mending import Mended, mend
-from ralph.turn import Outcome
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
 

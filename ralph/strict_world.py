@@ -18,7 +18,6 @@ from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Value
 from ralph.state import State
-from ralph.stream import Audience
 from ralph.verdict import Stop
 from ralph.verify import CommandRun, shell
 from ralph.words import counted

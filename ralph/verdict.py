@@ -8,7 +8,7 @@ from ralph.progress import Progress
 from ralph.words import duration, usd
 
 if TYPE_CHECKING:
-    from ralph.turn import Outcome
+    from ralph.agent.turn import Outcome
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ralph.turn import Outcome, Turn
+from ralph.agent.turn import Outcome, Turn
 from ralph.words import duration, moment
 
 TROUBLE_IS_FAILURE_S = 3600.0

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import agent, journal, progress
+from ralph import journal, progress
+from ralph.agent import command as agent
 from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
-from ralph.display.screen import Screen
-from ralph.display.status_line import Status
-from ralph.display.view import View, ending
 from ralph.errors import RalphError
 from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Trespass, Verification, over_budget
@@ -20,12 +18,13 @@ from ralph.process import Files, Job, Keeper, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, Value
+from ralph.screen.screen import Screen
+from ralph.screen.statusline import Status
+from ralph.screen.view import View, ending
 from ralph.shorten import shorten
 from ralph.start import Start
 from ralph.state import State
-from ralph.stream import Audience, Stream
 from ralph.tries import Tries
-from ralph.turn import Outcome, Turn
 from ralph.verdict import Reason, Stop
 from ralph.verify import CommandRun, run_command, shell, verification
 from ralph.waiting import Wait

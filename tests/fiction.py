@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ralph import progress
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.loop import run
 from ralph.progress import Progress, parse
-from ralph.turn import Commits, Outcome, Turn
 from ralph.verdict import Limits, Reason, Stop, Tallies
 from ralph.waiting import Wait
 

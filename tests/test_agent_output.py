@@ -26,8 +26,8 @@ from stories import (
 )
 from tmux import lines_only
 
+from ralph.agent.stream import Stream
 from ralph.process import Ended, How
-from ralph.stream import Stream
 
 
 def one(project: Project, agent: Agent, *acts: Act) -> str:

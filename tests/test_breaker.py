@@ -25,9 +25,9 @@ from fiction import (
 )
 
 from ralph import progress
+from ralph.agent.turn import Turn
 from ralph.judge import Judgement
 from ralph.progress import Progress
-from ralph.turn import Turn
 from ralph.verdict import Reason, Tallies
 
 STALLS = replace(LIMITS, max_failures=None, max_stalls=3, notify_frequency=None)

@@ -123,10 +123,10 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     )
     run = launched(
         project,
-        "import ralph.display.view",
+        "import ralph.screen.view",
         "def breaks(self, event):",
         "    if event['type'] == 'assistant': raise RuntimeError('a bug')",
-        "ralph.display.view.View.show = breaks",
+        "ralph.screen.view.View.show = breaks",
     )
     offspring.pid("server")
     agent.let("go")

@@ -24,8 +24,8 @@ from fiction import (
     iteration,
 )
 
+from ralph.agent.turn import Outcome, Turn
 from ralph.judge import Iteration, Judgement, judge, over_budget, tally
-from ralph.turn import Outcome, Turn
 from ralph.verdict import Limits, Reason, Tallies
 
 

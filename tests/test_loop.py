@@ -35,8 +35,8 @@ from fiction import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ralph.agent.turn import Outcome, Turn
 from ralph.judge import Verification
-from ralph.turn import Outcome, Turn
 from ralph.verdict import OPENS, Limits, Reason, Tallies
 
 STORIES = [

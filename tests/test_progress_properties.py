@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from test_markdown import BOM, Plain, plain_lines, plain_outside, texts_of
 
 from ralph import progress
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge
 from ralph.progress import Progress, parse
-from ralph.turn import Commits, Outcome, Turn
 from ralph.verdict import Limits, Tallies
 
 SIGNED = b"<!-- ralph writes this section"

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from ralph_driver import CHECKOUT
 
-from ralph import resets
+from ralph.agent import errors
 
 thorough = settings(max_examples=80, deadline=None)
 DAY_S = 86_400
@@ -161,7 +161,7 @@ OTHERS = [
     + [(text, "") for text in OTHERS],
 )
 def test_a_text_means_one_thing_at_most(text: str, meant: str) -> None:
-    meanings = {"limit": resets.is_limit, "person": resets.needs_person, "passing": resets.is_passing}
+    meanings = {"limit": errors.is_limit, "person": errors.needs_person, "passing": errors.is_passing}
     assert [name for name, means in meanings.items() if means(text)] == [meant] * bool(meant)
 
 
@@ -232,7 +232,7 @@ def test_a_text_means_one_thing_at_most(text: str, meant: str) -> None:
     ],
 )
 def test_until_when(text: str, now: float, until: float | None) -> None:
-    assert resets.resets_at(text, now) == until
+    assert errors.resets_at(text, now) == until
 
 
 BEFORE, BETWEEN, AFTER = "2026-10-25 00:10", "2026-10-25 00:40", "2026-10-25 01:10"
@@ -257,7 +257,7 @@ BEFORE, BETWEEN, AFTER = "2026-10-25 00:10", "2026-10-25 00:40", "2026-10-25 01:
 def test_until_when_in_the_nights_when_clocks_are_put_back_or_forward(
     text: str, now: float, until: float | None
 ) -> None:
-    assert resets.resets_at(f"resets {text} (Europe/Berlin)", now) == until
+    assert errors.resets_at(f"resets {text} (Europe/Berlin)", now) == until
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_without_a_zone_it_is_the_machines(
     machine_in: Callable[[str], None], zone: str, text: str, until: float | None
 ) -> None:
     machine_in(zone)
-    assert resets.resets_at(f"You're out of extra usage · resets {text}", NOW) == until
+    assert errors.resets_at(f"You're out of extra usage · resets {text}", NOW) == until
 
 
 def printed(reset: float, now: float, zone: ZoneInfo) -> str:
@@ -328,14 +328,14 @@ def test_any_reset_that_the_agent_prints_is_read_to_the_minute(now: int, ahead_s
     there = dt.datetime.fromtimestamp(now + ahead_s, zone)
     assume(there.utcoffset() == there.replace(fold=1 - there.fold).utcoffset())  # what comes twice can be read twice
     text = f"You've hit your weekly limit · resets {printed(now + ahead_s, now, zone)}"
-    assert resets.is_limit(text)
-    assert resets.resets_at(text, now) == (now + ahead_s) // 60 * 60
+    assert errors.is_limit(text)
+    assert errors.resets_at(text, now) == (now + ahead_s) // 60 * 60
 
 
 @thorough
 @given(moments, st.integers(0, 3600), zones)
 def test_a_reset_that_just_passed_is_never_waited_a_day_for(now: int, ago_s: int, zone: ZoneInfo) -> None:
-    until = resets.resets_at(f"resets {printed(now - ago_s, now, zone)}", now)
+    until = errors.resets_at(f"resets {printed(now - ago_s, now, zone)}", now)
     assert until is None or until - now <= 3600
 
 
@@ -344,15 +344,15 @@ def test_a_reset_that_just_passed_is_never_waited_a_day_for(now: int, ago_s: int
     moments, st.text(max_size=20), st.sampled_from(["resets 3pm ({})", "resets {}", "resets {} 3, 7am", "x|{}", "{}"])
 )
 def test_no_words_break_it(now: int, words: str, around: str) -> None:
-    until = resets.resets_at(around.format(words), now)
+    until = errors.resets_at(around.format(words), now)
     assert until is None or now < until <= now + 8 * DAY_S
-    assert not resets.is_limit(around.format(words))
+    assert not errors.is_limit(around.format(words))
 
 
 LAZY = """
 import sys
-from ralph import resets
-assert resets.is_limit("You've hit your limit") and not resets.is_passing("fine")
+from ralph.agent import errors
+assert errors.is_limit("You've hit your limit") and not errors.is_passing("fine")
 assert not {"datetime", "_strptime", "zoneinfo"} & set(sys.modules), sys.modules
 """
 
@@ -365,9 +365,9 @@ def test_what_only_a_limit_needs_is_loaded_by_a_limit() -> None:
 
 WITHOUT_ZONES = """
 import zoneinfo
-from ralph import resets
+from ralph.agent import errors
 zoneinfo.reset_tzpath([])
-print(resets.resets_at("resets 12pm (UTC)", 1795168800), resets.resets_at("resets 12pm (Europe/Berlin)", 1795168800))
+print(errors.resets_at("resets 12pm (UTC)", 1795168800), errors.resets_at("resets 12pm (Europe/Berlin)", 1795168800))
 """
 
 
@@ -381,8 +381,8 @@ def test_a_machine_without_a_time_zone_database_knows_utc() -> None:
 @pytest.mark.parametrize("text", ["You've hit your " + "x " * 500_000, "resets " * 200_000, "API Error: " * 100_000])
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.process_time()
-    assert not resets.is_limit(text)
-    assert not resets.needs_person(text)
-    assert not resets.is_passing(text)
-    assert resets.resets_at(text, NOW) is None
+    assert not errors.is_limit(text)
+    assert not errors.needs_person(text)
+    assert not errors.is_passing(text)
+    assert errors.resets_at(text, NOW) is None
     assert time.process_time() - began < 2

@@ -15,7 +15,7 @@ from leaps import leaping
 from ralph_driver import COMMAND, Project, eventually, paced, progress_text
 from stories import Act, Agent, at_limit, fails, init, marks, raw, step, waits_for
 
-from ralph.display.rows import columns
+from ralph.screen.text import columns
 
 
 def told(project: Project, *words: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from stories import api_retry, error_result, init, result, says, tool, tool_result
 
-from ralph.display.live import LiveArea
-from ralph.display.rows import LINE_LIMIT, Rows, clipped, columns
-from ralph.display.status_line import Now, status_line
-from ralph.display.view import View
+from ralph.screen.live import LiveArea
+from ralph.screen.statusline import Now, status_line
+from ralph.screen.text import LINE_LIMIT, Rows, clipped, columns
+from ralph.screen.view import View
 
 WORKING = Now(
     doing="Bash pytest -q tests/test_greeting.py",

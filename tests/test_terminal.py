@@ -15,7 +15,7 @@ BUILD = ("feature.md", "build", "--delay", "0")
 RALPH = shlex.join([*COMMAND, *BUILD])
 WITH_SILENCE = """
 import sys
-from ralph.display import view
+from ralph.screen import view
 view._SILENCE_S = 0.5
 from ralph.__main__ import main
 sys.exit(main())

@@ -30,7 +30,7 @@ from fiction import (
 )
 
 from ralph import waiting
-from ralph.turn import Turn
+from ralph.agent.turn import Turn
 from ralph.verdict import Limits, Reason, Tallies
 
 IN_FIVE_HOURS = replace(AT_LIMIT, resets_at=START + 18_000)

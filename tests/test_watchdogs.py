@@ -25,7 +25,7 @@ from stories import (
     weighs,
 )
 
-from ralph import agent as agents
+from ralph.agent import command as agents
 from ralph.settings import Settings
 
 ONE_FAILURE = ("--max-failures", "1")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from ralph.channels import Notice
 from ralph.judge import Iteration, Judgement
 from ralph.progress import LARGE_BYTES, Progress
-from ralph.turn import Outcome
 from ralph.verdict import OPENS, Reason, Stop
 from ralph.waiting import Wait
 from ralph.words import counted, duration, usd

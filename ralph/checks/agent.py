@@ -6,7 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
-from ralph import agent, files
+from ralph import files
+from ralph.agent import command as agent
 from ralph.checks import project
 from ralph.checks.check import Check, of_error
 from ralph.errors import RalphError

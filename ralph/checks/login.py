@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ralph import agent
+from ralph.agent import command as agent
+from ralph.agent.stream import Event, Stream
+from ralph.agent.turn import Outcome, Turn
 from ralph.checks.check import Check
 from ralph.process import Ended, Finished, How, call
 from ralph.settings import Settings
-from ralph.stream import Event, Stream
-from ralph.turn import Outcome, Turn
 from ralph.words import duration
 
 _CALL_S = 120.0

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import agent, directives, imports, plans, said, start
+from ralph import directives, imports, plans, said, start
+from ralph.agent import command as agent
 from ralph.checks.check import Check, of_error
 from ralph.errors import RalphError
 from ralph.settings import TABLE, Given, Setting, Settings, resolve

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import lock, start
-from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.process import MARK, Keeper, Patience, call, end_strays, signals
 from ralph.rehearsal import closing, script, stage, untouched
@@ -21,6 +20,7 @@ from ralph.rehearsal.closing import Rehearsed
 from ralph.rehearsal.performance import Performance
 from ralph.rehearsal.script import Script
 from ralph.rehearsal.stage import Stage
+from ralph.screen.screen import Screen
 from ralph.start import Asked
 
 _GIT_S = 30.0

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import progress
-from ralph.display.screen import Screen
 from ralph.errors import RalphError
 from ralph.process import MARK, call, foreground, signals
 from ralph.progress import Progress
 from ralph.rehearsal import sample
 from ralph.rehearsal.itself import program
 from ralph.rehearsal.stage import throwaway
+from ralph.screen.screen import Screen
 
 _INTRO = """A rehearsal: in a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.

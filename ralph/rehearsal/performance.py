@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import agent, channels, checks, files, journal, progress, said
+from ralph import channels, checks, files, journal, progress, said
+from ralph.agent import command as agent
 from ralph.checks import Check, hidden
 from ralph.checks.agent import rights
 from ralph.checks.machine import writable
 from ralph.checks.plan import progress_file
 from ralph.checks.repository import repository, unfinished
-from ralph.display.screen import Screen
 from ralph.judge import Verification
 from ralph.process import Files, Job, Keeper, foreground, signals
 from ralph.rehearsal import itself, marked, scenery, script, severed
@@ -21,6 +21,7 @@ from ralph.rehearsal.closing import Rehearsed, Take, of_copy, of_verification
 from ralph.rehearsal.of_sample import pace_s
 from ralph.rehearsal.script import Scene, Script
 from ralph.rehearsal.stage import Stage
+from ralph.screen.screen import Screen
 from ralph.settings import Settings
 from ralph.verify import run_command, shell, verification
 from ralph.words import duration

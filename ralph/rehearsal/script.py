@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import agent, options, progress, start
+from ralph import options, progress, start
+from ralph.agent import command as agent
 from ralph.progress import Progress
 from ralph.rehearsal.stage import Stage
 from ralph.settings import TABLE, Given, Settings, Source

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from ralph.journal import Record
 from ralph.report.scale import whole_step
 from ralph.standing import reason_of
-from ralph.turn import Outcome
 
 _MOST_BARS = 400
 _MOST_GROUPS = 250

@@ -11,8 +11,8 @@ from ralph.journal import Record, Sums
 from ralph.progress import Progress, Task
 from ralph.report.figures import Run, colour, groups, runs, totals, verdict
 from ralph.report.pictures import pictures
+from ralph.screen.terminal import plain
 from ralph.standing import Standing
-from ralph.terminal import plain
 
 if TYPE_CHECKING:
     import jinja2

@@ -44,7 +44,7 @@ PARTS = {
     "subprocess:Popen.__init__": "spawn",
     "tempfile:TemporaryFile": "temporary file",
     "ralph.progress_file:ProgressFile.read": "read, parse if changed",
-    "ralph.display.screen:Screen.say": "say",
+    "ralph.screen.screen:Screen.say": "say",
     "ralph.records:of_iteration": "the journal's line",
     "ralph.journal:Journal.append": "write the journal",
     "os:fsync": "fsync",

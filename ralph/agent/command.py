@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralph.agent.stream import Stream
+from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
 from ralph.process import MARK, How, Job, Keeper, SoFar, follow, signals
 from ralph.settings import Settings
-from ralph.stream import Stream
-from ralph.turn import Outcome, Turn
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
 _NO_THINKING = "none"

@@ -11,10 +11,10 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ralph import resets
-from ralph.context import Context
+from ralph.agent import errors
+from ralph.agent.context import Context
+from ralph.agent.turn import Outcome, Tokens, Turn
 from ralph.process import Ended, How
-from ralph.turn import Outcome, Tokens, Turn
 
 Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
@@ -240,7 +240,7 @@ class Stream:
         stated, now = self._rejected.get("resetsAt"), time.time()
         if isinstance(stated, int | float) and now < stated < now + 8 * 86400:
             return int(stated)
-        minute = resets.resets_at(said, now)
+        minute = errors.resets_at(said, now)
         return None if minute is None else minute + _CUT_TO_MINUTES_S
 
     def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
@@ -263,11 +263,11 @@ class Stream:
 
 def _known(said: str, *, sure: bool = False) -> tuple[Outcome, str] | None:
     """What an error in the agent's own words means; `sure` that it speaks of a limit."""
-    if resets.needs_person(said):
+    if errors.needs_person(said):
         return Outcome.HOPELESS, f"{said} (no waiting mends this: add credit, or ask who pays)"
-    if resets.is_passing(said):
+    if errors.is_passing(said):
         return Outcome.TROUBLE, said
-    return (Outcome.LIMIT, said) if sure or resets.is_limit(said) else None
+    return (Outcome.LIMIT, said) if sure or errors.is_limit(said) else None
 
 
 _ENDED_BY_RALPH = {

@@ -4,8 +4,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from ralph.display.rows import LINE_LIMIT, Rows
-from ralph.terminal import plain
+from ralph.screen.terminal import plain
+from ralph.screen.text import LINE_LIMIT, Rows
 
 MARGIN = "  "
 _NARROWEST = 10

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ralph.context import Context
-from ralph.display import shown
-from ralph.display.detail import Detail
-from ralph.display.rows import clipped, one_row
-from ralph.display.speech import MARGIN, Live, Speech
-from ralph.stream import Event
+from ralph.agent.context import Context
+from ralph.agent.stream import Event
+from ralph.screen import shown
+from ralph.screen.detail import Detail
+from ralph.screen.speech import MARGIN, Live, Speech
+from ralph.screen.text import clipped, one_row
 from ralph.words import duration, usd
 
 _SILENCE_S = 30.0

@@ -8,12 +8,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ralph import terminal
-from ralph.display.detail import Detail
-from ralph.display.live import LiveArea
-from ralph.display.rows import LINE_LIMIT, beginning
 from ralph.process import signals
-from ralph.terminal import is_terminal, plain
+from ralph.screen import terminal
+from ralph.screen.detail import Detail
+from ralph.screen.live import LiveArea
+from ralph.screen.terminal import is_terminal, plain
+from ralph.screen.text import LINE_LIMIT, beginning
 
 _BYTES_KEPT = 4_000_000
 _BATCH_BYTES = 65_536

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ralph.terminal import plain
+from ralph.screen.terminal import plain
 
 LINE_LIMIT = 4_000
 """Characters of a line that are shown, unless all is wanted; the transcript has it all."""

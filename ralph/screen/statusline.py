@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ralph.channels.notices import Run
 from ralph.clock import Clock
-from ralph.display.rows import clipped, columns
-from ralph.display.view import View
 from ralph.progress import Progress
+from ralph.screen.text import clipped, columns
+from ralph.screen.view import View
 from ralph.words import duration, usd
 
 _IDLE_S = 2.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ralph import terminal
-from ralph.display.rows import clipped, one_row
+from ralph.screen import terminal
+from ralph.screen.text import clipped, one_row
 
 _HEIGHT = 4
 """Lines of the smallest terminal that has room for it."""
