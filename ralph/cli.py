@@ -11,7 +11,7 @@ import click
 
 from ralph import __version__, completion, options
 from ralph.errors import RalphError
-from ralph.screen.detail import Detail
+from ralph.screen import Detail
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
@@ -87,7 +87,7 @@ def _mend_streams() -> None:
 
 
 def _complain(message: str, code: int) -> None:
-    from ralph.screen.terminal import attended, plain  # noqa: PLC0415 - only this way out pays
+    from ralph.screen.text import attended, plain  # noqa: PLC0415 - only this way out pays
 
     if code == 75 and not attended():
         return

@@ -12,7 +12,7 @@ from ralph.checks import agent, cron, hidden, limits, login, machine, plan, proj
 from ralph.checks.check import Check, of_error
 from ralph.checks.settings import Basis
 from ralph.errors import RalphError
-from ralph.screen.terminal import plain
+from ralph.screen.text import plain
 from ralph.start import Asked
 from ralph.words import counted
 

@@ -12,7 +12,7 @@ from ralph.imports.converting import convert
 from ralph.imports.model import Imported, Kind
 from ralph.imports.overlay import overlay
 from ralph.plans import Plan
-from ralph.screen.terminal import plain
+from ralph.screen.text import plain
 from ralph.tasks import Task
 
 _STDOUT = "-"

@@ -20,7 +20,7 @@ from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.screen.screen import Screen
-from ralph.screen.terminal import attended
+from ralph.screen.text import attended
 from ralph.start import Start
 from ralph.state import Death, State
 from ralph.verdict import Reason, Stop, Tallies
@@ -69,15 +69,14 @@ def night(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace
         run_id,
         pace.patience,
         state.keepers_error(run_id),
-        holds=[held.fd, *([screen.live.taken.fd] if screen.live else [])],
-        at_death=screen.live.taken.clean_up if screen.live else lambda: None,
+        holds=[held.fd],
         after_death=lambda: shutil.rmtree(litter, ignore_errors=True),
     )
     screen.open()  # the first thread
     try:
         code = _loop(_world(start)(work, file, state, told, keeper), start, file, state, told)
     except BaseException:
-        screen.close()  # a traceback does not go into the live area
+        screen.close()  # a traceback does not go into the status line
         raise
     shutil.rmtree(litter, ignore_errors=True)
     keeper.dismiss()

@@ -2,20 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
-from ralph.agent.stream import Audience
-
-Event = dict[str, Any]
+from ralph.agent.stream import Stream
 
 
 class Onlooker:
-    """Looks at the file at `path` whenever the audience of an agent hears something, or nothing."""
+    """Looks at the file at `path` whenever something is heard of the agent whose output `stream` reads, or nothing."""
 
-    def __init__(self, audience: Audience, path: Path) -> None:
-        self._audience, self._path = audience, path
-        self.tell, self.ending = audience.tell, audience.ending
-        self._tools: set[str] = set()
+    def __init__(self, stream: Stream, path: Path) -> None:
+        self._stream, self._path = stream, path
         self._seen = self._look()
         self._silent = self._other = False
         self._tells = False
@@ -29,24 +24,16 @@ class Onlooker:
         self._other |= self._has_changed()
         return self._silent and self._tells and not self._other
 
-    def show(self, event: Event) -> None:
+    def hears(self) -> None:
         """An event: a change until now may be a tool's, of which that event tells."""
         self._other |= self._has_changed()
         self._tells = True  # of its tools, which an agent that prints text does not
-        message = event.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "tool_use":
-                self._tools.add(str(block.get("id")))
-            elif isinstance(block, dict) and block.get("type") == "tool_result":
-                self._tools.discard(str(block.get("tool_use_id")))
-        self._audience.show(event)
 
-    def quiet(self) -> None:
+    def hears_nothing(self) -> None:
         """All that it said was heard."""
         if self._has_changed():
-            self._silent, self._other = self._silent or not self._tools, self._other or bool(self._tools)
-        self._audience.quiet()
+            idle = not self._stream.running
+            self._silent, self._other = self._silent or idle, self._other or not idle
 
     def _has_changed(self) -> bool:
         seen, self._seen = self._seen, self._look()

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ralph.agent.stream import Stream
-from ralph.screen.detail import Detail
-from ralph.screen.terminal import is_terminal, plain, size
+from ralph.screen import Detail
+from ralph.screen.text import is_terminal, plain, terminal_size
 from ralph.screen.view import View
 
 _BLOCK_BYTES = 1 << 20
@@ -19,8 +19,9 @@ def say(line: str) -> None:
 
 def view(*, verbose: bool, pays: bool) -> View:
     """What shows a transcript here; words are wrapped to a terminal's width."""
-    width = size().columns if is_terminal(1) else None
-    return View(say, width=width, pays=pays, detail=Detail.of(quiet=False, verbose=verbose))
+    detail = Detail.VERBOSE if verbose else Detail.NORMAL
+    sees = is_terminal(1)
+    return View(say, lambda: terminal_size().columns if sees else None, pays=pays, detail=detail, breaks_silence=sees)
 
 
 class Replay:
@@ -29,9 +30,9 @@ class Replay:
     def __init__(self, path: Path, shown: View) -> None:
         self.path = path
         self._files: dict[Path, BinaryIO] = {}
-        shown.begin()
-        self._stream = Stream(shown)
-        self._end, self.quiet = shown.end, shown.quiet
+        self._stream = Stream(shown.show, shown.tell)
+        shown.begin(self._stream)
+        self.quiet = shown.quiet
 
     def more(self) -> None:
         """Shows what is new."""
@@ -39,10 +40,9 @@ class Replay:
         self._feed(self.path.with_suffix(".err"), self._stream.complains)
 
     def rest(self) -> None:
-        """Shows all that is left, a last line without an end and words that broke off too."""
+        """Shows all that is left, a last line without an end too."""
         self.more()
         self._stream.finish()
-        self._end()
         for file in self._files.values():
             file.close()
 

@@ -13,8 +13,8 @@ from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
-from ralph.screen.detail import Detail
-from ralph.screen.terminal import attended, plain
+from ralph.screen import Detail
+from ralph.screen.text import attended, plain
 from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.verdict import Limits, Reason, Stop, Tallies, verdict

@@ -16,8 +16,7 @@ from ralph.journal import Record, Sums
 from ralph.lock import Holder
 from ralph.plans import Plan
 from ralph.progress import Progress
-from ralph.screen.terminal import is_terminal, plain, size
-from ralph.screen.text import clipped, columns
+from ralph.screen.text import clipped, columns, is_terminal, plain, terminal_size
 from ralph.standing import Evidence, Standing, standing
 from ralph.verdict import Limits
 from ralph.words import counted, moment, since, usd
@@ -149,7 +148,7 @@ def _table(found: Sequence[Seen], now: float) -> list[str]:
     """A line each, the columns under each other; on a terminal cut to its width."""
     cells = [(plain(seen.plan.label), seen.standing.phrase(now)) for seen in found]
     names, states = (max(map(columns, column)) for column in zip(*cells, strict=True))
-    width = size().columns if is_terminal(1) else None
+    width = terminal_size().columns if is_terminal(1) else None
     lines = []
     for seen, (name, state) in zip(found, cells, strict=True):
         why = [clipped(seen.standing.why, _WHY_COLUMNS)] if seen.standing.why else []
@@ -182,7 +181,7 @@ def _whole(seen: Seen, now: float) -> list[str]:
     if rows := seen.rows:
         lines += ["", "The last iterations:"]
         lines += [f"  {moment(row.at, now)}  {row.summary}" for row in rows]
-    if is_terminal(1) and len(lines) >= size().lines:
+    if is_terminal(1) and len(lines) >= terminal_size().lines:
         lines += ["", answer]  # the first line has scrolled away
     return lines
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import journal, progress, strict, tasks, worktree
+from ralph.agent.stream import Event
 from ralph.criteria import Kind, parse
 from ralph.errors import RalphError
 from ralph.gates import Gates
@@ -95,10 +96,17 @@ class StrictWorld(RealWorld):
         self._governing.begin()
         self._governing.save(self._state.governing)
         self._neighbours.begin()
+        self._onlooker = Onlooker(self._stream, self._file.path)
 
-    def _audience(self) -> Audience:
-        self._onlooker = Onlooker(super()._audience(), self._file.path)
-        return self._onlooker
+    def _show(self, event: Event) -> None:
+        if self._onlooker:
+            self._onlooker.hears()
+        super()._show(event)
+
+    def _quiet(self) -> None:
+        if self._onlooker:
+            self._onlooker.hears_nothing()
+        super()._quiet()
 
     def _undo(self) -> tuple[str, ...]:
         """What is ralph's is put back; what the agent did to it."""

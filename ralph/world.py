@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from ralph import journal, progress
 from ralph.agent import command as agent
+from ralph.agent.stream import Event, Stream, drop_parts
+from ralph.agent.turn import Outcome, Turn
 from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
@@ -21,7 +23,6 @@ from ralph.prompt import Prompt, Value
 from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
 from ralph.screen.view import View, ending
-from ralph.shorten import shorten
 from ralph.start import Start
 from ralph.state import State
 from ralph.tries import Tries
@@ -73,14 +74,14 @@ class RealWorld:
         self._settings = job.start.settings
         self._view = View(
             told.screen.agent,
-            width=told.screen.width,
+            lambda: told.screen.width,
             pays=agent.is_claude(self._settings.agent) and not job.start.rehearsal,
             detail=told.screen.detail,
-            live=told.screen if told.screen.live else None,
+            breaks_silence=told.screen.width is not None and not told.screen.is_live,
         )
         self._view.aloud = told.screen.say
         self._status = Status(self._view, self._clock)
-        told.screen.shows(self._status.line)
+        told.screen.status = self._status.line
         self._windows: dict[str, int] = {}
         self._top = Path.cwd()
         self._changes = Changes(self._top, job.start.own)
@@ -135,7 +136,6 @@ class RealWorld:
     def iterate(self, number: int, before: Progress, budget_usd: float | None) -> Iteration:
         """One turn of the agent, with everything it started ended again, and what it changed."""
         self._check_place()
-        self._shorten()
         self._rotate()
         values: dict[str, Value] = {**self._job.start.values, **self._of_task()}
         if self.run.earlier:  # who is told "17 of at most 5" would think that it is over
@@ -202,9 +202,13 @@ class RealWorld:
         """What the prompt says of the task that was chosen."""
         return {}
 
-    def _audience(self) -> Audience:
-        """Who hears the agent."""
-        return self._view
+    def _show(self, event: Event) -> None:
+        """An event of the agent's stream."""
+        self._view.show(event)
+
+    def _quiet(self) -> None:
+        """Nothing came for a moment."""
+        self._view.quiet()
 
     def _undo(self) -> tuple[str, ...]:
         """What the agent did to the progress file that is undone."""
@@ -223,11 +227,6 @@ class RealWorld:
             run=self._job.run_id,
         )
         return Guard(self._top, self._state, self._job.start.own, rules, self._complain)
-
-    def _shorten(self) -> None:
-        """Only now, when nobody in another terminal still follows that iteration."""
-        if self._files and (self._screen.live or self._settings.max_context is not None):
-            shorten(self._files.output)
 
     def _rotate(self) -> None:
         """Now and then: looking through the transcripts takes longer the more there are."""
@@ -251,7 +250,10 @@ class RealWorld:
             self._outbox.send(notices.started(self.run))
         self.run = replace(self.run, began=True, iterations=number - self.run.earlier)
         self._screen.remark(f"ralph: {notices.heading(self.run, before)}")
-        self._view.begin()
+        self._stream = Stream(
+            self._show, self._view.tell, windows=self._windows, max_context=self._settings.max_context
+        )
+        self._view.begin(self._stream)
         self._status.iterates(self.run, before)
 
     def _check_place(self) -> None:
@@ -266,8 +268,7 @@ class RealWorld:
 
     def _turn(self, files: Files, budget_usd: float | None) -> Turn:
         settings, most_s = self._settings, self._settings.max_time
-        argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd, in_parts=bool(self._screen.live))
-        stream = Stream(self._audience(), self._windows, settings.max_context)
+        argv = agent.argv(settings, self._job.start.agent_arguments, budget_usd)
         bounds = agent.Bounds(
             silence_s=agent.silence_s(settings, self._job.env),
             whole_s=settings.iteration_timeout,
@@ -275,9 +276,13 @@ class RealWorld:
             out_of_time=lambda: most_s is not None and self.elapsed_s() >= most_s,
         )
         try:
-            return agent.turn(Job(argv=argv, env=self._job.env, files=files), self._keeper, stream, bounds)
+            job = Job(argv=argv, env=self._job.env, files=files)
+            return agent.turn(
+                job, self._keeper, self._stream, bounds, now=self.now, quiet=self._quiet, ending=self._view.ending
+            )
         finally:
-            self._view.end()
+            if settings.max_context is not None:
+                drop_parts(files.output)
 
     def verify(self) -> Verification | None:
         """Runs the verify command."""
@@ -445,7 +450,6 @@ class RealWorld:
 
     def close(self, stop: Stop) -> None:
         """The last line of the journal."""
-        self._shorten()
         if self._guard:
             self._guard.close()
         self._status.does("sending the last notice")

@@ -3,7 +3,6 @@
 import json
 import re
 import tracemalloc
-from typing import Any
 
 import pytest
 from ralph_driver import Project, eventually
@@ -204,26 +203,19 @@ def test_words_about_limits_are_only_words(project: Project, agent: Agent) -> No
 # Its last words.
 
 
-class Nobody:
-    """An audience that is shown everything and says nothing."""
-
-    def show(self, event: dict[str, Any]) -> None: ...
-
-    def tell(self, line: str) -> None: ...
-
-    def quiet(self) -> None: ...
-
-    def ending(self) -> None: ...
+def unheard() -> Stream:
+    """One that shows nobody anything."""
+    return Stream(lambda _event: None, lambda _line: None)
 
 
 def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
     """What a turn keeps of an agent that prints these events, or these bytes, in pieces of any size."""
-    stream = Stream(Nobody())
+    stream = unheard()
     output = b"".join(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in printed)
     for at in range(0, len(output), 1000):
         stream.sees(output[at : at + 1000])
     stream.complains(errors)
-    return stream.turn(ENDED, 1.0).said
+    return stream.turn(ENDED, took_s=1.0, now=0.0).said
 
 
 ENDED = Ended(code=0, how=How.LEFT, shrunk=False, left_over=(), survivors=(), complaints=b"")
@@ -256,7 +248,7 @@ def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | byt
 
 
 def test_of_many_lines_the_last_are_its_words_and_no_others_are_kept() -> None:
-    stream = Stream(Nobody())
+    stream = unheard()
     tracemalloc.start()
     for _ in range(100):
         stream.sees(b"a line of many\n" * 1000)
@@ -264,7 +256,7 @@ def test_of_many_lines_the_last_are_its_words_and_no_others_are_kept() -> None:
     tracemalloc.stop()
     assert size < 500_000
     stream.sees(b"the signal\n")
-    said = stream.turn(ENDED, 1.0).said
+    said = stream.turn(ENDED, took_s=1.0, now=0.0).said
     assert said.endswith("a line of many\nthe signal")
     assert len(said) <= 2000
 

@@ -192,7 +192,7 @@ PURE: dict[str, dict[str, str]] = {
     "agent.turn": {},
     "markdown": {},
     "words": {"time": "a time of day as people write it, where they are"},
-    "agent.errors": {"datetime": "the same, read", "zoneinfo": "where that is"},
+    "agent.errors": {},
     **{f"progress.{file.stem}": {} for file in (CHECKOUT / "ralph" / "progress").glob("[a-z]*.py")},
     "progress": {},
     "progress.reading": {"gc": "is held while a list of a million tasks is made"},

@@ -7,10 +7,7 @@ import signal
 
 import pytest
 from ralph_driver import COMMAND, Project, eventually
-from real_claude import Play
-from scripted_model import Reply
 from stories import (
-    Act,
     Agent,
     at_limit,
     hangs,
@@ -27,9 +24,8 @@ from stories import (
     waits_for,
     weighs,
 )
-from test_real_claude import LONG_S
-from test_terminal import ESCAPES, HOSTILE, ralph_of
-from tmux import Open, Tmux, lines_only
+from test_terminal import ralph_of
+from tmux import Open, Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
@@ -39,24 +35,11 @@ def build(tmux: Tmux, *args: str, before: str = "", after: str = "") -> None:
     tmux.enter(f"{before} {shlex.join([*COMMAND, *BUILD, *args])} {after}".strip())
 
 
-def part(**event: object) -> Act:
-    return {"type": "stream_event", "event": event, "parent_tool_use_id": None, "session_id": "s1"}
-
-
-def pieces(text: str, *, begin: bool = True) -> list[Act]:
-    """A text in the parts that the real claude prints before the whole."""
-    block = {"type": "text", "text": ""}
-    first = [part(type="message_start", message={}), part(type="content_block_start", index=0, content_block=block)]
-    texts = [text[at : at + 7] for at in range(0, len(text), 7)]
-    deltas = [part(type="content_block_delta", index=0, delta={"type": "text_delta", "text": one}) for one in texts]
-    return [*first * begin, *deltas]
-
-
 def seen(tmux: Tmux) -> str:
     """The screen from ralph's first line on, with times masked, and without the seconds of silence."""
     rows = tmux.rows
     first = next((at for at, row in enumerate(rows) if FIRST_ROW.match(row)), len(rows))
-    text = re.sub(r" · idle \S+", "", "\n".join(rows[first:]))
+    text = re.sub(r" · idle \S+|(?<=thinking) · \d+s$", "", "\n".join(rows[first:]))
     return re.sub(r"\b(\d+h\d\dm|\d+m\d\ds|\d+s|\d\d:\d\d)\b", "_", text)
 
 
@@ -70,14 +53,14 @@ def shows(tmux: Tmux, written: str) -> None:
 
 # Written screens.
 
-FIRST = "I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and then the fun"
-REST = "ction, e\u0301tude by e\u0301tude 🎉🎉."
+WORDS = (
+    "I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and then the function, "
+    "e\u0301tude by e\u0301tude 🎉🎉."
+)
 STORY = (
-    *pieces(FIRST),
+    says(WORDS),
     marks("speaks"),
     waits_for("more"),
-    *pieces(REST, begin=False),
-    says(FIRST + REST),
     tool("Bash", command="pytest -q tests/test_greeting.py --maxfail=3 --durations=10 --no-header -p no:randomly"),
     tool_result("test_a.py ....\n" * 41 + "===== 12 passed in 0.31 =====\n"),
     tool("Edit", tool_id="t2", file_path="greeting.py", old_string="a", new_string="b"),
@@ -96,8 +79,8 @@ SPEAKING = {
 ralph: build feature · iteration 1 · 1/3 tasks
   claude-sonnet-5 · your login pays
   I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and
-  then the fun
-task 2 of 3 · iteration 1 · _ · answering
+  then the function, e\u0301tude by e\u0301tude 🎉🎉.
+task 2 of 3 · iteration 1 · _ · thinking
 """,
     40: """
 ralph: build feature · iteration 1 · 1/3
@@ -105,8 +88,9 @@ ralph: build feature · iteration 1 · 1/3
   claude-sonnet-5 · your login pays
   I look around first: the tests,
   次に日本語のテキスト、幅の広い文字も、
-  and then the fun
-task 2/3 · #1 · _ · answering
+  and then the function, e\u0301tude by e\u0301tude
+  🎉🎉.
+2/3 · #1 · _ · thinking
 """,
 }
 VERIFYING = {
@@ -126,7 +110,7 @@ ralph: build feature · iteration 1 · 1/3 tasks
   ▸ Bash make lint
   ✗ Exit code 2: make: *** [lint] Error 1
   Done with that.
-  $0.41 · context 37%
+  context 37%
 ralph: verifying: until [ -e go ]; do sleep 0.01; done
 task 3 of 3 · iteration 1 · _ · verifying: until [ -e go ]; do sleep 0.01… · _
 """,
@@ -151,7 +135,7 @@ ralph: build feature · iteration 1 · 1/3
   ▸ Bash make lint
   ✗ Exit code 2: make: *** [lint] Error…
   Done with that.
-  $0.41 · context 37%
+  context 37%
 ralph: verifying: until [ -e go ]; do sl
 eep 0.01; done
 3/3 · #1 · _ · verifying: until [… · _
@@ -189,10 +173,10 @@ def test_a_run_is_seen_as_it_happens(terminal: Open, project: Project, agent: Ag
 
 
 def test_a_terminal_that_changes_its_width_has_one_status_line(terminal: Open, project: Project, agent: Agent) -> None:
-    """tmux wraps anew what stands there, so that the two rows at the bottom become five."""
+    """tmux wraps anew what stands there, so that the row at the bottom becomes two."""
     project.has_tasks("one")
     words = "So many words that no terminal is so wide, and a bit more"
-    agent.story(step(*pieces(words), marks("on"), waits_for("go"), *pieces(" of it.", begin=False), hangs()))
+    agent.story(step(says(words), marks("on"), waits_for("go"), says("No more."), hangs()))
     tmux = terminal(60)
     build(tmux)
     shows(tmux, RESIZED[60])
@@ -201,10 +185,10 @@ def test_a_terminal_that_changes_its_width_has_one_status_line(terminal: Open, p
     tmux.resize(80)
     shows(tmux, RESIZED[80])
     agent.let("go")
-    shows(tmux, RESIZED[80].replace("more", "more of it."))
+    shows(tmux, RESIZED[80].replace("bit more", "bit more\n  No more."))
     tmux.press("C-c")
     assert tmux.exit_code() == 130
-    assert "\n  So many words that no terminal is so wide, and a bit more of it.\nralph: ending" in seen(tmux)
+    assert "\n  No more.\nralph: ending" in seen(tmux)
 
 
 RESIZED = {
@@ -212,33 +196,34 @@ RESIZED = {
 ralph: build feature · iteration 1 · 0/1 tasks
   claude-sonnet-5 · your login pays
   So many words that no terminal is so wide, and a bit more
-task 1 of 1 · iteration 1 · _ · answering
+task 1 of 1 · iteration 1 · _ · thinking
 """,
     24: """
 ralph: build feature · i
 teration 1 · 0/1 tasks
   claude-sonnet-5 · your
  login pays
-  So many words that no…
-1/1 · #1 · answering
+  So many words that no
+terminal is so wide, and
+ a bit more
+1/1 · #1 · thinking
 """,
     80: """
 ralph: build feature · iteration 1 · 0/1 tasks
   claude-sonnet-5 · your login pays
   So many words that no terminal is so wide, and a bit more
-task 1 of 1 · iteration 1 · _ · answering
+task 1 of 1 · iteration 1 · _ · thinking
 """,
 }
 
 
 def test_nothing_of_it_is_left_after_ctrl_c(terminal: Open, project: Project, agent: Agent) -> None:
-    """Words that broke off stay."""
     project.has_tasks("one")
-    agent.story(step(*pieces("I begin to"), marks("on"), hangs()))
+    agent.story(step(says("I begin to"), marks("on"), hangs()))
     tmux = terminal()
     build(tmux)
-    shows(tmux, CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · answering")
-    assert "--include-partial-messages" in agent.calls[0].argv
+    shows(tmux, WORKING)
+    assert "--include-partial-messages" not in agent.calls[0].argv
     tmux.press("C-c")
     shows(tmux, CTRL_C)
 
@@ -249,64 +234,39 @@ ralph: build feature · iteration 1 · 0/1 tasks
   I begin to
 ralph: ending the agent and what it started; ask once more and it gets no time f
 or that
-  $0.02
 #1 · 0/1 tasks · _ · $0.02 · interrupted: it was interrupted
 ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · $0.02
 
 $
 """
 """The empty row is the shell's answer to Ctrl+C."""
+WORKING = CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · thinking"
 
 
-def test_nothing_of_it_is_left_when_the_run_ends_behind_ctrl_s(terminal: Open, project: Project, agent: Agent) -> None:
+def test_what_is_typed_meanwhile_is_not_lost(terminal: Open, project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(step(*pieces("I begin to"), marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    agent.story(step(says("I begin to"), waits_for("go"), says("speak."), ticks="all", writes_done=True))
     tmux = terminal()
     build(tmux)
-    eventually(lambda: "I begin to\n" in seen(tmux))
-    tmux.press("C-s")
+    shows(tmux, WORKING)
+    tmux.enter("echo typed ahead")
     agent.let("go")
-    shows(
-        tmux,
-        """
-ralph: build feature · iteration 1 · 0/1 tasks
-  claude-sonnet-5 · your login pays
-  I begin to
-  $0.01
-#1 · 1/1 tasks (+1) · _ · $0.01
-ralph: done · 1/1 tasks · 1 iteration · 0 commits · _ · $0.01
-$
-""",
-    )
+    eventually(lambda: seen(tmux).endswith("\n$ typed ahead\n$"))
+    assert "\n  speak.\n#1 · 1/1 tasks (+1)" in seen(tmux)
 
 
-def test_what_is_typed_meanwhile_is_not_seen_there_and_not_lost(terminal: Open, project: Project, agent: Agent) -> None:
+def test_after_kill_9_the_terminal_works(terminal: Open, project: Project, agent: Agent) -> None:
+    """What stands of the status line is overwritten: the cursor rests at its beginning, and is seen."""
     project.has_tasks("one")
-    acts = (*pieces("I begin to"), waits_for("go"), *pieces(" speak.", begin=False), waits_for("end"))
-    agent.story(step(*acts, ticks="all", writes_done=True))
+    agent.story(step(says("I begin to"), marks("on"), hangs()))
     tmux = terminal()
     build(tmux)
-    before = CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · answering"
-    shows(tmux, before)
-    tmux.press("Enter")
-    tmux.enter("echo typed ahead; stty -a | grep -o ' echo '")
-    agent.let("go")
-    shows(tmux, before.replace("begin to", "begin to speak."))
-    agent.let("end")
-    eventually(lambda: "$ $ typed ahead\n echo\n" in seen(tmux))
-
-
-def test_after_kill_9_the_terminal_is_as_it_was(terminal: Open, project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(*pieces("I begin to"), marks("on"), hangs()))
-    tmux = terminal()
-    build(tmux)
-    eventually(lambda: seen(tmux).endswith("answering"))
+    shows(tmux, WORKING)
     os.kill(ralph_of(agent.calls[0].pid), signal.SIGKILL)
     eventually(lambda: tmux.rows[-1] == "$")
-    assert "task 1 of 1" not in seen(tmux)
-    tmux.enter("stty -a | grep -o ' echo '")
-    eventually(lambda: tmux.rows[-2:] == [" echo", "$"])
+    tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
+    eventually(lambda: tmux.rows[-1] == "$")
+    assert tmux.rows[-4:-2] == [" echo", ("long " * 30)[:80]], "and lines are wrapped"
 
 
 def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:
@@ -331,9 +291,9 @@ def test_errors_on_the_same_terminal_come_above_what_changes(
 ) -> None:
     """And nothing of the longer row that stood there is left behind them."""
     project.has_tasks("one")
-    acts = (*pieces("I begin to"), waits_for("go"), prints("Beware.\n", stderr=True), waits_for("on"))
+    acts = (says("I begin to"), waits_for("go"), prints("Beware.\n", stderr=True), waits_for("on"))
     left = (tool("Bash", command="long " * 30), starts("exec sleep 77"), waits_for("end"))
-    agent.story(step(*acts, says("I begin to"), *left, ticks="all", writes_done=True))
+    agent.story(step(*acts, *left, ticks="all", writes_done=True))
     tmux = terminal()
     build(tmux, after=errors)
     shows(tmux, ABOVE[0])
@@ -350,22 +310,21 @@ ABOVE = (
 ralph: build feature · iteration 1 · 0/1 tasks
   claude-sonnet-5 · your login pays
   I begin to
-task 1 of 1 · iteration 1 · _ · answering
+task 1 of 1 · iteration 1 · _ · thinking
 """,
     """
 ralph: build feature · iteration 1 · 0/1 tasks
   claude-sonnet-5 · your login pays
-  Beware.
   I begin to
-task 1 of 1 · iteration 1 · _ · answering
+  Beware.
+task 1 of 1 · iteration 1 · _ · thinking
 """,
     """
 ralph: build feature · iteration 1 · 0/1 tasks
   claude-sonnet-5 · your login pays
-  Beware.
   I begin to
+  Beware.
   ▸ Bash long long long long long long long long long long long long long long …
-  $0.01
 ralph: ended what the agent left running: sleep 77
 #1 · 1/1 tasks (+1) · _ · $0.01
 ralph: done · 1/1 tasks · 1 iteration · 0 commits · _ · $0.01
@@ -378,7 +337,7 @@ def test_errors_in_a_file_have_no_escapes_and_leave_the_terminal_alone(
     terminal: Open, project: Project, agent: Agent
 ) -> None:
     project.has_tasks("one")
-    agent.story(raw(init(), *pieces("I begin to"), exit_code=3), step(ticks="all", writes_done=True))
+    agent.story(raw(init(), says("I begin to"), exit_code=3), step(ticks="all", writes_done=True))
     tmux = terminal()
     build(tmux, after="2> ../errors")
     shows(
@@ -390,7 +349,6 @@ ralph: build feature · iteration 1 · 0/1 tasks
 #1 · 0/1 tasks · _ · failed: the agent exited with 3 without a result
 
 ralph: build feature · iteration 2 · 0/1 tasks
-  $0.01
 #2 · 1/1 tasks (+1) · _ · $0.01
 ralph: done · 1/1 tasks · 2 iterations · 0 commits · _ · ≥ $0.01
 $
@@ -405,18 +363,16 @@ $
 # Where there is none.
 
 
-def test_a_pipe_gets_plain_lines_and_no_words_in_parts(project: Project, agent: Agent) -> None:
-    """Also when the agent says them in parts all the same, as it does with max-context."""
+def test_a_pipe_gets_plain_lines(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two", "three")
     acts = [act for act in STORY if act.get("act") is None]
     agent.story(step(*acts, prints("b" * 9_000 + "\n"), ticks="all", writes_done=True, cost_usd=0.41))
     run = project.build()
-    assert f"\n  {'b' * 3_998}…\n" in run.stdout
+    assert f"\n  {'b' * 3_997}…\n" in run.stdout
     assert "\x1b" not in run.stdout
     assert "\r" not in run.stdout
-    assert [line for line in run.stdout.splitlines() if "look around" in line] == [f"  {FIRST}{REST}"]
+    assert [line for line in run.stdout.splitlines() if "look around" in line] == [f"  {WORDS}"]
     assert [line for line in run.stdout.splitlines() if "task 2 of 3" in line or "thinking" in line] == []
-    assert "--include-partial-messages" not in agent.calls[0].argv
 
 
 @pytest.mark.parametrize(
@@ -429,7 +385,7 @@ def test_a_pipe_gets_plain_lines_and_no_words_in_parts(project: Project, agent: 
 )
 def test_there_are_only_lines(terminal: Open, project: Project, agent: Agent, before: str, after: str) -> None:
     project.has_tasks("one")
-    acts = (*pieces("I begin"), says("I begin"), marks("on"), waits_for("go"))
+    acts = (says("I begin"), marks("on"), waits_for("go"))
     agent.story(step(*acts, ticks="all", writes_done=True))
     tmux = terminal()
     build(tmux, before=before, after=after)
@@ -442,32 +398,7 @@ def test_there_are_only_lines(terminal: Open, project: Project, agent: Agent, be
         "ralph: build feature · iteration 1 · 0/1 tasks",
         "  claude-sonnet-5 · your login pays",
         "  I begin",
-        "  $0.01",
     ]
-
-
-def test_parts_of_words_cannot_drive_the_terminal(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(*pieces(HOSTILE), tool("Bash", command=HOSTILE), marks("on"), waits_for("go")))
-    run = project.start_tty(*BUILD)
-    eventually(lambda: run.screen.count("stolen title") >= 2)
-    run.type("\x03")
-    assert [escape for escape in ESCAPES if escape in run.wait().stdout] == []
-
-
-# The real claude.
-
-
-def test_words_of_the_real_one_are_seen_before_the_last_of_them_is_said(
-    project: Project,
-    play: Play,
-) -> None:
-    """The scripted model falls silent in the middle of a word."""
-    play(Reply(text="I begin to speak, and then", chunk=9, hang="mid"))
-    run = project.start_tty(*BUILD)
-    eventually(lambda: "  I begin t\x1b[?7h" in run.screen, LONG_S)
-    run.type("\x03")
-    assert "  I begin t\n" in lines_only(run.wait(LONG_S).stdout)
 
 
 # More, and less.
@@ -488,7 +419,6 @@ ralph: done · 3/3 tasks · 2 iterations · 0 commits · _ · $0.02
 $
 """,
     )
-    assert "--include-partial-messages" not in agent.calls[0].argv
 
 
 def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -> None:
@@ -515,11 +445,11 @@ def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -
 
 def test_who_plans_works_on_no_task(terminal: Open, project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two")
-    agent.story(step(*pieces("I plan"), marks("on"), hangs()))
+    agent.story(step(says("I plan"), marks("on"), hangs()))
     tmux = terminal()
     tmux.enter(shlex.join([*COMMAND, "feature.md", "plan"]))
     eventually(lambda: "  I plan\n" in tmux.screen)
-    assert re.sub(r"\d+s", "_", tmux.rows[-1]) == "_ · answering"
+    assert re.sub(r"\d+s", "_", tmux.rows[-1]) == "_ · thinking"
 
 
 def test_verbose_is_everything(project: Project, agent: Agent) -> None:
@@ -553,6 +483,5 @@ def test_verbose_is_everything(project: Project, agent: Agent) -> None:
   ⎿ The file
     has been updated.
   · {{"type": "system", "subtype": "unheard_of"}}
-  $0.01
 """
     )

@@ -1,20 +1,14 @@
 """Who changed the progress file while an agent worked, as far as it can be seen."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stories import says, tool, tool_result
 
+from ralph.agent.stream import Stream
 from ralph.onlooker import Onlooker
-
-
-class Nobody:
-    def show(self, event: dict[str, Any]) -> None: ...
-    def tell(self, line: str) -> None: ...
-    def quiet(self) -> None: ...
-    def ending(self) -> None: ...
-
 
 SAVED = "the file is saved"
 QUIET = "all is quiet"
@@ -38,12 +32,13 @@ CALL, RESULT, TALK = tool("Bash", command="x"), tool_result("done"), says("Hm.")
 def test_a_change_is_perhaps_a_persons(tmp_path: Path, what: list[Any], person: bool) -> None:
     file = tmp_path / "progress.md"
     file.write_text("")
-    onlooker = Onlooker(Nobody(), file)
+    stream = Stream(lambda _event: onlooker.hears(), lambda _line: None)
+    onlooker = Onlooker(stream, file)
     for one in what:
         if one is SAVED:
             file.write_text(file.read_text() + "x")
         elif one is QUIET:
-            onlooker.quiet()
+            onlooker.hears_nothing()
         else:
-            onlooker.show(one)
+            stream.sees(json.dumps(one).encode() + b"\n")
     assert onlooker.perhaps_a_person == person

@@ -1,5 +1,6 @@
 """Agents that hang, take too long, print too much or fill their context (design section 6): how they are ended."""
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -216,6 +217,23 @@ def test_a_context_that_is_not_too_full_is_left_alone(
     run = project.build(*MOST)
     assert (run.code, len(agent.calls), agent.was_interrupted()) == (0, calls, False), run.text
     assert {line["ended"] for line in project.journal()} <= {"ok", "done"}, run.text
+
+
+def in_part(text: str) -> Act:
+    """A piece of an answer, in the form of the real one's lines."""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    return prints(json.dumps({"type": "stream_event", "event": delta}, separators=(",", ":")) + "\n")
+
+
+def test_the_parts_of_answers_that_it_takes_are_neither_shown_nor_kept(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(step(in_part("I begin "), in_part("to speak."), says("I begin to speak."), ticks="one"))
+    run = project.build("1", *MOST)
+    assert "--include-partial-messages" in agent.calls[0].argv
+    assert run.stdout.count("I begin") == run.stdout.count("\n  I begin to speak.\n") == 1
+    (record,) = (data for name, data in project.transcripts().items() if name.endswith(".jsonl"))
+    assert (record.count(b"stream_event"), record.count(b"I begin"), b'"result"' in record) == (0, 1, True)
+    assert not [name for name in project.transcripts() if name.endswith(".short")]
 
 
 def test_by_default_the_context_is_the_agents_own_affair(project: Project, agent: Agent) -> None:

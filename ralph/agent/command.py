@@ -27,13 +27,8 @@ def is_claude(command: Sequence[str]) -> bool:
     return command[0].rpartition("/")[2] == "claude"
 
 
-def argv(
-    settings: Settings, extra: Sequence[str], budget_usd: float | None = None, *, in_parts: bool = False
-) -> list[str]:
-    """The command line of the agent, which prints its answers also `in_parts`.
-
-    Raises RalphError for settings it cannot honour.
-    """
+def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = None) -> list[str]:
+    """The command line of the agent. Raises RalphError for settings it cannot honour."""
     if not is_claude(settings.agent):
         asked = [settings.said[name] for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
         if asked:
@@ -50,7 +45,7 @@ def argv(
         ("--max-budget-usd", None if budget_usd is None else f"{budget_usd:.6f}"),
     ):
         flags += [flag, str(value)] if value else []
-    if in_parts or settings.max_context is not None:  # parts show a moment to end it, too
+    if settings.max_context is not None:  # parts show a moment at which it can be ended and still says its cost
         flags.append("--include-partial-messages")
     return [*settings.agent, *flags, *extra]
 
@@ -142,8 +137,20 @@ class Bounds:
         return How.TOO_LONG if so_far.printed > self.output_bytes else None
 
 
-def turn(job: Job, keeper: Keeper, stream: Stream, bounds: Bounds) -> Turn:
-    """What came of running the agent once; `stream` has heard all of it."""
+def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
+    job: Job,
+    keeper: Keeper,
+    stream: Stream,
+    bounds: Bounds,
+    *,
+    now: Callable[[], float],
+    quiet: Callable[[], None],
+    ending: Callable[[], None],
+) -> Turn:
+    """What came of running the agent once; `stream` has heard all of it.
+
+    `quiet` is called while it says nothing, `ending` when a signal ends it.
+    """
     result_at: float | None = None
 
     def hear(output: bytes, complaints: bytes) -> None:
@@ -152,13 +159,13 @@ def turn(job: Job, keeper: Keeper, stream: Stream, bounds: Bounds) -> Turn:
         elif complaints:
             stream.complains(complaints)
         else:
-            stream.quiet()
+            quiet()
 
     def beyond(so_far: SoFar) -> How | None:
         nonlocal result_at
         how = None
         if signals.interrupted():
-            stream.ending()
+            ending()
             how = How.INTERRUPTED
         elif stream.has_result():
             result_at = so_far.took_s if result_at is None else result_at
@@ -174,4 +181,4 @@ def turn(job: Job, keeper: Keeper, stream: Stream, bounds: Bounds) -> Turn:
     ended = follow(job, keeper, hear, beyond)
     if ended.unstarted:
         return Turn(outcome=Outcome.HOPELESS, why=why_not_started(job.argv, ended.unstarted))
-    return stream.turn(ended, time.monotonic() - began)
+    return stream.turn(ended, time.monotonic() - began, now())

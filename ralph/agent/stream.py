@@ -1,4 +1,4 @@
-"""What the agent prints, read as it comes: a Turn in the end.
+"""What the agent prints, read as it comes: what it does now, and a Turn in the end.
 
 Only the agent's own error results are looked at for words such as those of a usage limit. What a model says, what a
 tool prints and what a file holds may contain the same words and mean nothing.
@@ -6,13 +6,12 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import contextlib
 import json
-import re
-import time
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from ralph.agent import errors
-from ralph.agent.context import Context
+from ralph.agent.errors import meaning, refusal
 from ralph.agent.turn import Outcome, Tokens, Turn
 from ralph.process import Ended, How
 
@@ -26,70 +25,43 @@ _LAST_LINES_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints comes here."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
-_CUT_TO_MINUTES_S = 59
-"""The agent's words leave the seconds out; asked too early it would name a time that is past."""
-
-
-class Audience(Protocol):
-    """Who is shown what an agent says and does."""
-
-    def show(self, event: Event) -> None:
-        """An event of its stream."""
-
-    def tell(self, line: str) -> None:
-        """A line of text."""
-
-    def quiet(self) -> None:
-        """Nothing came for a moment."""
-
-    def ending(self) -> None:
-        """It is being ended, because somebody asked ralph to stop."""
-
-
-class Lines:
-    """Cuts bytes that come in pieces into lines."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def cut(self, data: bytes) -> list[bytes]:
-        """The lines that are whole now."""
-        first, *more = data.split(b"\n")
-        self._rest += first
-        if not more:
-            if len(self._rest) > _LINE_LIMIT:
-                self._rest.clear()
-            return []
-        lines = [bytes(self._rest), *more[:-1]]
-        self._rest = bytearray(more[-1])
-        return lines
-
-    def last(self) -> list[bytes]:
-        """What came without a line end, when nothing more comes."""
-        return self.cut(b"\n") if self._rest else []
+_TOOLS_KEPT = 1_000
+_WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
+"""Tokens that a model's context takes, as long as no result has said it."""
+_RESET_AT_MOST_S = 8 * 86_400
+"""The longest limit is one of seven days; what lies beyond is no reset time."""
 
 
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    The audience gets each event, and each line of text. `windows` and `max_context` are for Context.
+    `show` gets each event when it is noted here, and `tell` each line of text. `windows` has the context windows of
+    models as results have told them, and learns; `max_context` is the part of one that may be used.
     """
 
     def __init__(
-        self, audience: Audience, windows: dict[str, int] | None = None, max_context: float | None = None
+        self,
+        show: Callable[[Event], None],
+        tell: Callable[[str], None],
+        *,
+        windows: dict[str, int] | None = None,
+        max_context: float | None = None,
     ) -> None:
-        self._show, self._tell = audience.show, audience.tell
-        self.quiet, self.ending = audience.quiet, audience.ending
-        self._context = Context({} if windows is None else windows, max_context)
-        self._output, self._errors = Lines(), Lines()
-        self._started = False
-        self._waits = False
-        self._over = False
-        self._reported = False
+        self._show, self._tell = show, tell
+        self._windows = {} if windows is None else windows
+        self._max_context = max_context
+        self.running: dict[str, Event] = {}
+        """The calls of tools that have not ended, by their ids: blocks of its messages, the newest last."""
+        self.ended: dict[str, Event] = {}
+        """Those that the newest event has ended."""
+        self.context: float | None = None
+        """The part of the model's context that its last answer took."""
+        self._output, self._complaints = bytearray(), bytearray()
+        self._in_parts = self._good_moment = False
+        self._started = self._waits = self._over = self._reported = False
         self._cost: float | None = None
         self._tokens: Tokens | None = None
-        self._model = self._pays = ""
-        self._error = ""
+        self._model = self._pays = self._error = ""
         self._rejected: Event = {}
         self._result: Event | None = None
         self._last_text = ""
@@ -98,29 +70,58 @@ class Stream:
 
     def sees(self, data: bytes) -> None:
         """The next bytes of the output."""
-        for line in self._output.cut(data):
+        for line in _whole_lines(self._output, data):
             self._line(line)
 
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
-        for line in self._errors.cut(data):
-            self._complaint(line)
-
-    def _complaint(self, line: bytes) -> None:
-        self._texts += bool(line.strip())
-        self._tell(_text(line))
+        for line in _whole_lines(self._complaints, data):
+            self._texts += bool(line.strip())
+            self._tell(_text(line))
 
     def has_result(self) -> bool:
         """Whether its result is there and nothing has woken it since."""
         return self._waits
 
     def has_enough(self) -> bool:
-        """Whether more of the context is used than may be, and this is a good moment to end it."""
-        return self._context.has_enough()
+        """Whether more of the context is used than may be, and nothing is lost when the agent is interrupted now.
+
+        No tool runs, and it wants to go on. The real one does not report its cost when it is interrupted while it waits
+        for an answer's first byte (measured); so where answers come in parts, the moment is when one begins to call a
+        tool.
+        """
+        full = self._max_context is not None and (self.context or 0.0) > self._max_context
+        return full and self._good_moment and not self.running
 
     def over(self) -> None:
         """From here on only its cost still counts: ended from outside, the real one adds an error result."""
         self._over = True
+
+    def finish(self) -> None:
+        """Nothing more comes: a last line without an end is one too."""
+        if self._output:
+            self.sees(b"\n")
+        if self._complaints:
+            self.complains(b"\n")
+
+    def turn(self, ended: Ended, took_s: float, now: float) -> Turn:
+        """What it all came to; `now` is the time since 1970."""
+        self.finish()
+        outcome, why = self._judged(ended)
+        return Turn(
+            outcome=outcome,
+            why=_encodable(why),
+            said=_encodable(self._said()),
+            cost_usd=self._cost,
+            at_least=ended.shrunk or (self._started and not self._reported),
+            tokens=self._tokens,
+            model=self._model,
+            pays=self._pays,
+            context=self.context,
+            resets_at=self._resets_at(now) if outcome is Outcome.LIMIT else None,
+            left_over=ended.left_over,
+            took_s=took_s,
+        )
 
     def _line(self, line: bytes) -> None:
         event = _event(line)
@@ -138,15 +139,24 @@ class Stream:
         self._tell(text)
 
     def _note(self, event: Event) -> None:
-        kind = event["type"]
+        kind, inner = event["type"], bool(event.get("parent_tool_use_id"))
         self._started = True
-        if kind == "result":
-            if not event.get("parent_tool_use_id"):
-                self._note_result(event)
-        elif kind in ("assistant", "user"):
+        self.ended = {}
+        if kind in ("assistant", "user"):
             self._waits = False
-            if kind == "assistant" and not event.get("parent_tool_use_id"):
-                self._error = str(event.get("error") or "")
+            self._follow_tools(event)
+        if inner:  # a sub-agent has a context and a result of its own
+            return
+        if kind == "result":
+            self._note_result(event)
+        elif kind == "assistant":
+            self._error = str(event.get("error") or "")
+            self._weigh(event["message"])
+            self._good_moment = False
+        elif kind == "user":
+            self._good_moment = not self._in_parts
+        elif kind == "stream_event":
+            self._note_part(event["event"])
         elif kind == "system" and event.get("subtype") == "init":
             self._waits = False
             self._model = str(event.get("model") or "")
@@ -154,7 +164,29 @@ class Stream:
         elif kind == "rate_limit_event":
             info = event.get("rate_limit_info")
             self._rejected = info if isinstance(info, dict) and info.get("status") == "rejected" else {}
-        self._context.note(event)
+
+    def _follow_tools(self, event: Event) -> None:
+        for block in blocks(event):
+            call = str(block.get("id") or block.get("tool_use_id"))
+            if block.get("type") == "tool_use":
+                if len(self.running) >= _TOOLS_KEPT:
+                    self.running.clear()
+                self.running[call] = block
+            elif block.get("type") == "tool_result" and call in self.running:
+                self.ended[call] = self.running.pop(call)
+
+    def _note_part(self, part: Event) -> None:
+        self._in_parts = True
+        if part["type"] == "message_start":
+            self._weigh(part["message"])
+        elif part["type"] == "content_block_start":
+            self._good_moment = part["content_block"]["type"] == "tool_use"
+
+    def _weigh(self, message: Event) -> None:
+        usage = message.get("usage") or {}
+        used = _sum([usage], "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        window = self._windows.get(self._model) or (_LARGE_WINDOW if "[1m]" in self._model else _WINDOW)
+        self.context = used / window if used else self.context
 
     def _note_result(self, event: Event) -> None:
         cost = event.get("total_cost_usd")
@@ -165,6 +197,7 @@ class Stream:
         models: dict[str, Event] = event.get("modelUsage") or {}
         if not models:
             return
+        self._windows.update({name: one["contextWindow"] for name, one in models.items() if one.get("contextWindow")})
         used = list(models.values())
         self._tokens = Tokens(
             input=_sum(used, "inputTokens"),
@@ -173,37 +206,17 @@ class Stream:
             cache_write=_sum(used, "cacheCreationInputTokens"),
         )
 
-    def finish(self) -> None:
-        """Nothing more comes: a last line without an end is one too."""
-        for line in self._output.last():
-            self._line(line)
-        for line in self._errors.last():
-            self._complaint(line)
-
-    def turn(self, ended: Ended, took_s: float) -> Turn:
-        """What it all came to."""
-        self.finish()
-        outcome, why = self._judged(ended)
-        return Turn(
-            outcome=outcome,
-            why=_whole(why),
-            said=_whole(self._said()),
-            cost_usd=self._cost,
-            at_least=ended.shrunk or (self._started and not self._reported),
-            tokens=self._tokens,
-            model=self._model,
-            pays=self._pays,
-            context=self._context.used,
-            resets_at=self._resets_at(why) if outcome is Outcome.LIMIT else None,
-            left_over=ended.left_over,
-            took_s=took_s,
-        )
-
     def _said(self) -> str:
         """Its last words: the result of its stream and nothing before it; the last lines where there is no stream."""
         if not self._started:
             return _end("\n".join(self._last_lines).strip(), _LAST_LINES_LENGTH)
         return _end(str((self._result or {}).get("result") or "").strip(), _LAST_WORDS)
+
+    def _resets_at(self, now: float) -> int | None:
+        """When the limit ends, in seconds since 1970; None when that is unknown, past or too far away."""
+        stated = self._rejected.get("resetsAt")
+        known = isinstance(stated, int | float) and now < stated < now + _RESET_AT_MOST_S
+        return int(stated) if stated and known else None
 
     def _judged(self, ended: Ended) -> tuple[Outcome, str]:
         if ended.survivors:
@@ -223,25 +236,9 @@ class Stream:
     def _result_error(self, result: Event) -> tuple[Outcome, str]:
         """An error the agent reported itself; `subtype` may well say success."""
         said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
-        status = result.get("api_error_status")
         if (subtype := str(result.get("subtype"))) in _BOUNDS:
             return _BOUNDS[subtype], said
-        for kinds, codes, remedy in _HOPELESS:
-            if self._error in kinds or status in codes:
-                return Outcome.HOPELESS, f"{said} ({remedy})"
-        if known := _known(said, sure=status == 429 or self._error == "rate_limit"):
-            return known
-        if self._error in ("server_error", "overloaded") or (isinstance(status, int) and status >= 500):
-            return Outcome.TROUBLE, said
-        return Outcome.FAILED, said
-
-    def _resets_at(self, said: str) -> int | None:
-        """When the limit ends, in seconds since 1970; None when that is unknown, past or more than 8 days away."""
-        stated, now = self._rejected.get("resetsAt"), time.time()
-        if isinstance(stated, int | float) and now < stated < now + 8 * 86400:
-            return int(stated)
-        minute = errors.resets_at(said, now)
-        return None if minute is None else minute + _CUT_TO_MINUTES_S
+        return meaning(said, self._error, result.get("api_error_status")) or (Outcome.FAILED, said)
 
     def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
         last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text
@@ -251,23 +248,13 @@ class Stream:
             return Outcome.FAILED, said + " after its result"
         if self._started:
             return Outcome.FAILED, said + ("" if last else " without a result")
-        for pattern, remedy in _REFUSALS if self._texts <= _REFUSAL_LINES else ():
-            if re.search(pattern, errors):
-                return Outcome.HOPELESS, f"{said} ({remedy})"
+        if self._texts <= _REFUSAL_LINES and (remedy := refusal(errors)):
+            return Outcome.HOPELESS, f"{said} ({remedy})"
         if code in (126, 127) and not self._last_text:
             return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
         # Without a stream an error is all that the real one prints.
-        known = _known(last) if self._texts <= 1 else None
+        known = meaning(last) if self._texts <= 1 else None
         return known or (Outcome.FAILED, said)
-
-
-def _known(said: str, *, sure: bool = False) -> tuple[Outcome, str] | None:
-    """What an error in the agent's own words means; `sure` that it speaks of a limit."""
-    if errors.needs_person(said):
-        return Outcome.HOPELESS, f"{said} (no waiting mends this: add credit, or ask who pays)"
-    if errors.is_passing(said):
-        return Outcome.TROUBLE, said
-    return (Outcome.LIMIT, said) if sure or errors.is_limit(said) else None
 
 
 _ENDED_BY_RALPH = {
@@ -283,30 +270,46 @@ _ENDED_BY_RALPH = {
 _BOUNDS = {"error_max_turns": Outcome.OUT_OF_TURNS, "error_max_budget_usd": Outcome.OUT_OF_BUDGET}
 """Results with which the agent ends itself, because it was told to."""
 
-_HOPELESS: tuple[tuple[tuple[str, ...], tuple[int, ...], str], ...] = (
-    (("authentication_failed", "oauth_org_not_allowed"), (401, 403), "log in by starting claude once, or mend the key"),
-    (("billing_error",), (402,), "add credit, or log in with another account"),
-    (("model_not_found",), (404,), "choose another --model"),
-)
-"""Errors that no waiting mends, by the `error` of the agent's last message and by HTTP status."""
 
-_REFUSALS = (
-    (r"cannot be used with root", "run as an ordinary user, or in a container set IS_SANDBOX=1"),
-    (r"cannot be launched inside another Claude Code session", "unset CLAUDECODE"),
-    (
-        r"error: unknown option|Invalid MCP configuration|Settings file not found|is not valid JSON",
-        "see the arguments after --",
-    ),
-    (r"requires --verbose|Session ID .* already in use|No conversation found", "see the arguments after --"),
-)
-"""What the real agent writes to standard error when it refuses to start at all."""
+def blocks(event: Event) -> list[Event]:
+    """The blocks of a message, whatever else it holds."""
+    message = event.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def drop_parts(transcript: Path) -> None:
+    """Takes the parts of messages out of a transcript: what they say stands there whole.
+
+    claude prints each answer a second time so, where it was asked to (measured: 9 to 21 times as many bytes). Whoever
+    has the file open keeps reading the old one. Leaves it alone when the disk is full.
+    """
+    short = transcript.with_suffix(".short")
+    try:
+        with transcript.open("rb") as lines, short.open("wb") as kept:
+            kept.writelines(line for line in lines if not line.startswith(b'{"type":"stream_event",'))
+        short.replace(transcript)
+    except OSError:
+        short.unlink(missing_ok=True)
+
+
+def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
+    """The lines that are whole with these bytes; what has no end yet stays in `rest`."""
+    rest += data
+    if b"\n" not in data:
+        if len(rest) > _LINE_LIMIT:
+            rest.clear()
+        return []
+    *lines, last = bytes(rest).split(b"\n")
+    rest[:] = last
+    return lines
 
 
 def _sum(counts: list[Event], *names: str) -> int:
     return sum(value for one in counts for name in names if isinstance(value := one.get(name), int))
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     """JSON can hold halves of characters; nothing else can."""
     return text.encode(errors="replace").decode()
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from ralph.agent.turn import Outcome
 from ralph.channels import Notice
 from ralph.judge import Iteration, Judgement
 from ralph.progress import LARGE_BYTES, Progress

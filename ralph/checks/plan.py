@@ -12,7 +12,7 @@ from ralph.checks.machine import writable
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress_file import ProgressFile
-from ralph.screen.terminal import attended
+from ralph.screen.text import attended
 from ralph.settings import Settings, resolve
 from ralph.start import Early, Start, check_folder, check_same_plan, ends_at_once
 from ralph.state import State

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ralph.channels import http
 from ralph.criteria import inside
 from ralph.criteria.reading import Criterion, Kind
+from ralph.errors import RalphError
 
 if TYPE_CHECKING:
     from ralph.verify import CommandRun

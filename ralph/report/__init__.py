@@ -16,7 +16,7 @@ from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.plans import Plan
 from ralph.report.page import Known, page
-from ralph.screen.terminal import plain
+from ralph.screen.text import plain
 
 _STDOUT = "-"
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ralph.agent.turn import Outcome
 from ralph.journal import Record
 from ralph.report.scale import whole_step
 from ralph.standing import reason_of

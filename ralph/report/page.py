@@ -11,7 +11,7 @@ from ralph.journal import Record, Sums
 from ralph.progress import Progress, Task
 from ralph.report.figures import Run, colour, groups, runs, totals, verdict
 from ralph.report.pictures import pictures
-from ralph.screen.terminal import plain
+from ralph.screen.text import plain
 from ralph.standing import Standing
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The screen: lines that never block, never end a run, and never drive the terminal."""
+"""The screen: lines that never block, never end a run, and never drive the terminal; one status line below them."""
 
 import contextlib
 import os
@@ -6,14 +6,11 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ralph.process import signals
-from ralph.screen import terminal
-from ralph.screen.detail import Detail
-from ralph.screen.live import LiveArea
-from ralph.screen.terminal import is_terminal, plain
-from ralph.screen.text import LINE_LIMIT, beginning
+from ralph.screen import Detail
+from ralph.screen.text import LINE_LIMIT, clipped, in_front, is_terminal, plain, terminal_size
 
 _BYTES_KEPT = 4_000_000
 _BATCH_BYTES = 65_536
@@ -21,39 +18,42 @@ _OVERHEAD_BYTES = 200
 """What an empty line takes in memory."""
 _PATIENCE_S = 2.0
 """Seconds that lines wait in all for a reader that is behind, before they are dropped."""
-_HELD_S = 0.5
-"""Seconds after which a terminal that does not take the last lines is taken for stopped."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
-"""Seconds between two drawings of what changes all the time."""
+"""Seconds between two drawings."""
 
 
 class Screen:
     """Prints from a thread of its own, so that Ctrl+S, a full pipe or a closed one costs lines and nothing else.
 
-    On a terminal that can do more than print lines there is a live area below them, unless there shall be no spinner.
+    On a terminal that can do more than print lines a status line stands below them, unless there shall be no spinner.
+    Between two drawings the cursor rests at its beginning, so that erasing needs no counting: whatever a terminal makes
+    of it when it becomes narrower, it is what stands from the cursor on.
     """
 
     def __init__(self, detail: Detail = Detail.NORMAL, *, spinner: bool = True) -> None:
+        self.detail = detail
         self._is_terminal = is_terminal(1)
         able = self._is_terminal and os.environ.get("TERM") not in ("", "dumb", None)
-        self._colour = able and not os.environ.get("NO_COLOR")
-        self.live = LiveArea(colour=self._colour) if able and spinner and detail is not Detail.QUIET else None
-        self._errors = 1 if self.live and terminal.same(1, 2) else 2  # the area is not to be drawn into
-        self.detail = detail
-        self._limit = None if detail is Detail.VERBOSE else LINE_LIMIT
+        colours = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if able and not os.environ.get("NO_COLOR") else ("", "", "")
+        self._bold, self._dim, self._off = colours
+        self.is_live = able and spinner and detail is not Detail.QUIET
+        """Whether there is a status line."""
+        self.status: Callable[[int], str] = lambda _width: ""
+        """The status line for so many columns; called by the screen's thread."""
+        self._drawn = ""
+        self._errors = 1 if self.is_live and is_terminal(2) else 2  # nothing is to be drawn into the status line
         self._changed = threading.Condition()
         self._waiting: deque[tuple[int, bytes]] = deque()
-        self._bytes = 0
-        self._is_printing = self._redraws = False
-        self._lost = 0
+        self._bytes = self._lost = 0
+        self._is_printing = self._is_closing = False
         self._patience_s = _PATIENCE_S
         self._is_file = stat.S_ISREG(os.fstat(1).st_mode)  # a disk is slow at times, but it does not stop reading
 
     @property
     def width(self) -> int | None:
         """The columns of the terminal, as it is now; None when it is none."""
-        return terminal.size().columns if self._is_terminal else None
+        return terminal_size().columns if self._is_terminal else None
 
     def open(self) -> None:
         """Starts the thread; what was said before is printed now."""
@@ -64,24 +64,9 @@ class Screen:
         if self.detail is not Detail.QUIET:
             self._put(1, self._shown(line))
 
-    def words(self, rows: Sequence[str], row: str) -> None:
-        """Rows of the agent's words, and in place of the one before, which they may complete, an unfinished one."""
-        with self._changed:
-            for line in rows:
-                self.agent(line)
-            if self.live and row != self.live.row:
-                self.live.row, self._redraws = row, True
-                self._changed.notify_all()
-
-    def shows(self, status: Callable[[int], str]) -> None:
-        """What gives the status line for so many columns; it is called by the screen's thread."""
-        if self.live:
-            self.live.status = status
-
     def say(self, line: str) -> None:
         """A line of ralph's own."""
-        text = self._shown(line)
-        self._put(1, f"\x1b[1m{text}\x1b[0m" if self._colour else text)
+        self._put(1, f"{self._bold}{self._shown(line)}{self._off}")
 
     def remark(self, line: str) -> None:
         """A line of ralph's own that somebody who wants it quiet can do without."""
@@ -93,7 +78,8 @@ class Screen:
         self._put(self._errors, self._shown(line))
 
     def _shown(self, line: str) -> str:
-        return plain(beginning(line, self._limit))
+        whole = self.detail is Detail.VERBOSE or len(line) <= LINE_LIMIT
+        return plain(line) if whole else clipped(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
         """Waits for a slow reader, but not for long, and not when ralph shall end."""
@@ -103,7 +89,7 @@ class Screen:
                 self._patience_s = _PATIENCE_S
             patience_s = 0.0 if signals.interrupted() else self._patience_s
             began = time.monotonic()
-            if self._changed.wait_for(self._has_room, max(0.0, patience_s)):
+            if self._changed.wait_for(lambda: self._bytes < _BYTES_KEPT, max(0.0, patience_s)):
                 self._waiting.append((fd, data))
                 self._bytes += len(data) + _OVERHEAD_BYTES
                 self._changed.notify_all()
@@ -111,27 +97,28 @@ class Screen:
                 self._lost += 1
             self._patience_s -= 0.0 if self._is_file else time.monotonic() - began
 
-    def _has_room(self) -> bool:
-        return self._bytes < _BYTES_KEPT
-
     def _print(self) -> None:
         while True:
             fd, data = self._next()
-            if self.live and fd == 1:
-                data = self.live.draw(data)
+            if fd == 1 and self.is_live:
+                status = self._status()
+                if data or status != self._drawn:
+                    erase = b"\r\x1b[J" if self._drawn else b""
+                    data, self._drawn = erase + data + status.encode(errors="replace"), status
             with contextlib.suppress(OSError):
                 while data:
                     data = data[_write(fd, data) :]
-            if self.live and not self._waiting and not self.live.is_over:
+            if self.is_live and not self._waiting and not self._is_closing:
                 time.sleep(_FRAME_S)
 
     def _next(self) -> tuple[int, bytes]:
-        """Lines for one file descriptor, as many as make a good batch; none when only the live area has changed."""
+        """Lines for one file descriptor, as many as make a good batch; none when only the status may have changed."""
         with self._changed:
             self._is_printing = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._redraws, _TICK_S if self.live else None)
-            self._is_printing, self._redraws = True, False
+            tick_s = _TICK_S if self.is_live else None
+            self._changed.wait_for(lambda: self._waiting or (self._is_closing and self._drawn), tick_s)
+            self._is_printing = True
             fd, batch = self._waiting[0][0] if self._waiting else 1, bytearray()
             while self._waiting and self._waiting[0][0] == fd and len(batch) < _BATCH_BYTES:
                 _, data = self._waiting.popleft()
@@ -139,23 +126,25 @@ class Screen:
                 self._bytes -= len(data) + _OVERHEAD_BYTES
             return fd, bytes(batch)
 
+    def _status(self) -> str:
+        """What is drawn of it: one row for certain, also where the terminal counts columns in another way."""
+        if self._is_closing or not in_front():
+            return ""
+        width = terminal_size().columns
+        try:
+            line = clipped(self.status(width), width)
+        except Exception:  # noqa: BLE001 - a mistake there costs the status line; it must not cost the lines
+            return ""
+        return f"{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}\r" if line else ""
+
     def close(self, timeout_s: float = 2.0) -> None:
-        """Waits at most that long for what is still to be printed; nothing remains of the live area."""
+        """Waits at most that long for what is still to be printed; nothing remains of the status line."""
         if self._lost:
             self._put(self._errors, f"ralph: {self._lost} lines could not be shown; the transcripts have them")
         with self._changed:
-            if self.live:
-                self.live.is_over = True
-            self._redraws = True
+            self._is_closing = True
             self._changed.notify_all()
-            if not self._changed.wait_for(self._is_done, min(_HELD_S, timeout_s)) and self.live:
-                terminal.go_on()  # or the status line would stay, under the shell's prompt
-            self._changed.wait_for(self._is_done, max(0.0, timeout_s - _HELD_S))
-        if self.live:
-            self.live.taken.give_back()  # also where the thread is held
-
-    def _is_done(self) -> bool:
-        return not self._waiting and not self._is_printing and not self._redraws
+            self._changed.wait_for(lambda: not (self._waiting or self._is_printing or self._drawn), timeout_s)
 
 
 def _write(fd: int, data: bytes) -> int:

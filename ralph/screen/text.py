@@ -1,24 +1,26 @@
-"""Text as the rows of a terminal: how many columns it takes, and where it is cut."""
+"""Text for terminals: how much fits, where it is cut, and that it cannot drive one; and whether there is a terminal."""
 
+import os
+import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ralph.screen.terminal import plain
-
 LINE_LIMIT = 4_000
-"""Characters of a line that are shown, unless all is wanted; the transcript has it all."""
-_PIECE = 4_096
-"""Characters that are cut at once: cutting copies what is left."""
-_EMOJI = "\N{VARIATION SELECTOR-16}"
-_SOFT_HYPHEN = "\N{SOFT HYPHEN}"
-_BLANKS = str.maketrans("\n\t", "  ")
+"""Columns of a line that are shown, unless all is wanted; the transcript has it all."""
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_ONE_COLUMN = "\N{VARIATION SELECTOR-16}\N{SOFT HYPHEN}"
+
+
+def plain(text: str) -> str:
+    """The text with everything visible that could steer a terminal: control characters, escapes, bidi overrides."""
+    return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
 
 
 @lru_cache(1_024)
 def _columns(letter: str) -> int:
     """Of one character; terminals disagree on some emoji, and too many is harmless where too few is not."""
-    if letter in (_EMOJI, _SOFT_HYPHEN):
+    if letter in _ONE_COLUMN:
         return 1
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0
@@ -30,7 +32,7 @@ def columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def fitting(text: str, width: int) -> int:
+def _fitting(text: str, width: int) -> int:
     """How many of its characters fit into so many columns."""
     if text.isascii():
         return min(len(text), max(0, width))
@@ -42,62 +44,57 @@ def fitting(text: str, width: int) -> int:
 
 
 def clipped(text: str, width: int) -> str:
-    """The text, or as much of its beginning as fits, and `…`."""
-    if fitting(text, width) == len(text):
-        return text
-    return text[: fitting(text, width - 1)] + "…"
+    """The text as one row: all of it, or as much of its beginning as fits into so many columns, and `…`."""
+    row = plain(text.replace("\n", " ").replace("\t", " "))
+    return row if _fitting(row, width) == len(row) else row[: _fitting(row, width - 1)] + "…"
 
 
-def one_row(text: str) -> str:
-    """The text as one row: what would begin another one, or drive the terminal, is taken out."""
-    return plain(text.translate(_BLANKS))
+def wrapped(text: str, width: int | None, limit: int | None = None) -> Iterator[str]:
+    """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one.
+
+    Of a line that is longer than `limit` only the beginning.
+    """
+    for whole in plain(text).expandtabs(4).split("\n"):
+        line = whole if limit is None or len(whole) <= limit else clipped(whole, limit)
+        at = 0
+        while width is not None and columns(piece := line[at : at + 4 * width]) > width:
+            fits = max(1, _fitting(piece, width))
+            blank = piece.rfind(" ", 0, fits + 1)
+            cut = blank if piece[: max(blank, 0)].strip() else fits
+            yield piece[:cut]
+            at += cut + (cut == blank)
+        yield line[at:]
 
 
-def beginning(line: str, limit: int | None) -> str:
-    """The line, or so many characters of it, and `…`."""
-    return line if limit is None or len(line) <= limit else line[:limit] + "…"
+def is_terminal(fd: int) -> bool:
+    """Whether this file descriptor is one; no if it is closed."""
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
 
 
-class Rows:
-    """Cuts one text, which comes in pieces, into rows; of a line that is longer than `limit` only the beginning."""
-
-    def __init__(self, limit: int | None = None) -> None:
-        self.row = ""
-        """The unfinished one."""
-        self._limit = limit
-        self._length = 0
-
-    def add(self, text: str, width: int | None) -> Iterator[str]:
-        """The rows that are full now; without a width a row is a line, however long."""
-        first, *more = text.split("\n")
-        yield from self._lengthen(first, width)
-        for line in more:
-            yield from self.end()
-            yield from self._lengthen(line, width)
-
-    def end(self) -> Iterator[str]:
-        """The last row of a line."""
-        row, self.row, self._length = self.row, "", 0
-        yield row
-
-    def _lengthen(self, piece: str, width: int | None) -> Iterator[str]:
-        length, self._length = self._length, self._length + len(piece)
-        if self._limit is not None and self._length > self._limit:
-            piece = piece[: max(0, self._limit - length)] + "…" * (length <= self._limit)
-        if width is None:
-            self.row += piece
-            return
-        for at in range(0, len(piece), _PIECE):
-            self.row += piece[at : at + _PIECE].replace("\t", "    ")
-            while fitting(self.row, width) < len(self.row):
-                row, self.row = _cut(self.row, width)
-                yield row
+def attended() -> bool:
+    """Whether somebody sees what is printed."""
+    return is_terminal(1) or is_terminal(2)
 
 
-def _cut(text: str, width: int) -> tuple[str, str]:
-    """The first row of a text that is longer, cut at a space where there is one, and what is left."""
-    fits = max(1, fitting(text, width))
-    at = text.rfind(" ", 0, fits + 1)
-    if not text[: max(at, 0)].strip():
-        return text[:fits], text[fits:]
-    return text[:at], text[at + 1 :]
+def terminal_size() -> os.terminal_size:
+    """Columns and lines of the terminal that is stdout, as they are now."""
+    try:
+        now = os.get_terminal_size(1)
+    except OSError:
+        now = os.terminal_size((0, 0))
+    if now.columns and now.lines:
+        return now
+    import shutil  # noqa: PLC0415 - nearly every terminal says it itself
+
+    return shutil.get_terminal_size()
+
+
+def in_front() -> bool:
+    """Whether what is typed at the terminal that is stdout comes to this process; a job in the background shares it."""
+    try:
+        return os.tcgetpgrp(1) == os.getpgrp()
+    except OSError:  # it is not the one that controls this process
+        return True

@@ -1,27 +1,30 @@
-"""The agent's stream as a person sees it: its words as they come, and a line for each thing that it does."""
+"""The agent's stream as a person sees it: what it says, and a line for each thing that it does."""
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
-from ralph.agent.context import Context
-from ralph.agent.stream import Event
-from ralph.screen import shown
-from ralph.screen.detail import Detail
-from ralph.screen.speech import MARGIN, Live, Speech
-from ralph.screen.text import clipped, one_row
-from ralph.words import duration, usd
+from ralph.agent.stream import Event, Stream, blocks
+from ralph.screen import Detail
+from ralph.screen.text import LINE_LIMIT, clipped, wrapped
+from ralph.words import counted, duration
 
 _SILENCE_S = 30.0
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
-_CALLS_KEPT = 1_000
-_INDENT = "    "
+_NARROWEST = 10
+_MARGIN, _INDENT = "  ", "    "
 _INTERNAL = "[ede_diagnostic]"
 """How the real agent begins the error that says where in its own code it was interrupted."""
+_TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
+"""Of a tool's arguments the one that says most, the first that is there."""
+_EXPECTED = ("Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
+"""Tools whose success says nothing new."""
+_AGENTS = ("Task", "Agent")
+_RULES = "=-*#_~"
+"""What lines are drawn with."""
 
 
 def ending(what: str) -> str:
@@ -29,79 +32,54 @@ def ending(what: str) -> str:
     return f"ralph: ending {what} and what it started; ask once more and it gets no time for that"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """A tool that runs."""
-
-    tool: str
-    shown: str
-
-
 class View:
     """Shows one agent after another; `say` prints a line.
 
-    On a terminal, whose `width` is given, words are wrapped and calls cut to it. With a `live` one words are shown as
-    they come, else row by row, and on a terminal a long silence is broken by signs of life. `pays` says whether
-    somebody pays for this agent.
+    On a terminal, which has a `width`, words are wrapped and calls cut to it. `pays` says whether somebody pays for
+    this agent, `breaks_silence` that there shall be signs of life.
     """
 
     def __init__(
         self,
         say: Callable[[str], None],
+        width: Callable[[], int | None],
         *,
-        width: int | None,
         pays: bool,
         detail: Detail = Detail.NORMAL,
-        live: Live | None = None,
+        breaks_silence: bool = False,
     ) -> None:
-        self._say, self._width, self._live = say, width, live
+        self._say, self._width = say, width
         self.aloud = say
         """Prints a line of ralph's own, also where only those are wanted."""
-        self._pays = pays
+        self._pays, self._breaks_silence = pays, breaks_silence
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._whole = detail is Detail.VERBOSE
         self._account = ""
-        self._windows: dict[str, int] = {}
-        self._showers: dict[str, Callable[[Event], Iterable[str] | None]] = {
-            "assistant": self._assistant,
-            "user": self._user,
-            "system": self._system,
-            "result": self._result,
-        }
-        self.begin()
+        self.begin(Stream(self.show, self.tell))
 
-    def begin(self) -> None:
-        """A new agent starts."""
+    def begin(self, stream: Stream) -> None:
+        """A new agent starts, and `stream` reads what it prints."""
+        self._stream = stream
         self.doing = "starting"
         """What it does now."""
         self.heard_at = self._spoke = time.monotonic()
-        self._context = Context(self._windows, None)
-        self._calls: dict[str, _Call] = {}
-        self._speech = Speech(self._say, self._width, self._live, whole=self._whole)
 
     def show(self, event: Event) -> None:
-        """The lines of one event; unknown ones have none."""
+        """The lines of one event, which the stream has noted; unknown ones have none."""
         self.heard_at = self._spoke = time.monotonic()
-        kind = event["type"]
-        self._context.note(event)
-        if kind == "stream_event":
-            if not event.get("parent_tool_use_id"):
-                self._part(event["event"])
-            return
-        lines = self._showers[kind](event) if kind in self._showers else None
+        lines = self._lines(event)
         if lines is None:
             lines = [f"· {json.dumps(event, ensure_ascii=False)}"] if self._whole else []
         for line in lines:
-            self._say(MARGIN + line)
+            self._say(_MARGIN + line)
 
     def told(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
         for line in prompt.rstrip("\n").split("\n") if self._whole else ():
-            self._say(f"{MARGIN}» {line}")
+            self._say(f"{_MARGIN}» {line}")
 
     def ending(self) -> None:
         """It is being ended, which may take some seconds."""
-        self.end()
         self.doing = "ending the agent"
         self.aloud(ending("the agent"))
 
@@ -110,81 +88,69 @@ class View:
         self.heard_at = self._spoke = time.monotonic()
         if self.doing == "starting":
             self.doing = "working"  # all that can be known of an agent that prints text
-        self._say(MARGIN + line)
+        self._say(_MARGIN + line)
 
     def quiet(self) -> None:
-        """After a long silence says what goes on; only on a terminal without a status line, which shows it."""
+        """After a long silence says what goes on, where no status line does."""
         now = time.monotonic()
-        if self._width is not None and not self._live and now - self._spoke >= _SILENCE_S:
+        if self._breaks_silence and now - self._spoke >= _SILENCE_S:
             self._spoke = now
-            self._say(f"{MARGIN}… {self.doing}, silent for {duration(now - self.heard_at)}")
+            self._say(f"{_MARGIN}… {self.doing}, silent for {duration(now - self.heard_at)}")
 
-    def end(self) -> None:
-        """Nothing more comes."""
-        self._speech.end()
+    def _lines(self, event: Event) -> Iterable[str] | None:
+        kind, indent = event["type"], _INDENT if event.get("parent_tool_use_id") else ""
+        if kind in ("assistant", "user"):
+            running = next(reversed(self._stream.running.values()), None)
+            self.doing = self._call(running) if running else "thinking"
+            return (indent + line for block in blocks(event) for line in self._block(kind, block, indent))
+        if kind == "result":
+            return self._result(event)
+        if kind == "system":
+            return self._system(event)
+        return [] if kind == "stream_event" else None
 
-    def _part(self, part: dict[str, Any]) -> None:
-        """A piece of a message."""
-        kind = part.get("type")
-        if kind == "message_start":
-            self.doing = "thinking"
-        elif kind == "content_block_start":
-            block = part["content_block"]
-            self.doing = f"calling {block.get('name')}" if block.get("type") == "tool_use" else "thinking"
-            self._speech.begin()
-        elif kind == "content_block_delta" and part["delta"].get("type") == "text_delta":
-            self.doing = "answering"
-            self._speech.piece(str(part["delta"].get("text") or ""))
+    def _block(self, speaker: str, block: Event, indent: str) -> Iterator[str]:
+        kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
+        if kind == "text" and speaker == "assistant":
+            yield from wrapped(text, self._room(indent), None if self._whole else LINE_LIMIT)
+        elif kind == "text" and self._whole:
+            yield from (f"» {line}" for line in text.split("\n"))
+        elif kind == "tool_use":
+            yield from _whole_call(block) if self._whole else [self._row("▸ " + self._call(block), indent)]
+        elif kind == "tool_result":
+            call = self._stream.ended.get(str(block.get("tool_use_id")), {})
+            outcome = _outcome(str(call.get("name")), block)
+            lines = _whole_outcome(block) if self._whole else [self._row(outcome, indent)]
+            yield from (line for line in lines if line)
+        elif kind == "thinking" and self._whole:
+            yield from (f"✻ {line}" for line in str(block.get("thinking", "")).split("\n"))
 
-    def _assistant(self, event: Event) -> Iterator[str]:
-        indent = _indent(event)
-        for block in _blocks(event):
-            kind = block.get("type")
-            if kind == "text":
-                self._goes_on()
-                text = str(block.get("text", ""))
-                self._speech.aside(text, indent) if indent else self._speech.text(text)
-            elif kind == "tool_use":
-                yield from self._call(block, indent)
-            elif kind == "thinking" and self._whole:
-                yield from (f"{indent}✻ {line}" for line in str(block.get("thinking", "")).split("\n"))
+    def _room(self, indent: str) -> int | None:
+        """Columns between margin and edge; None where there is no edge."""
+        width = self._width()
+        return None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
 
-    def _goes_on(self) -> None:
-        """With the newest of the tools that still run, or else the model thinks."""
-        self.doing = next((call.shown for call in reversed(self._calls.values())), "thinking")
+    def _row(self, line: str, indent: str) -> str:
+        return clipped(line, self._room(indent) or _PIPED)
 
-    def _call(self, block: dict[str, Any], indent: str) -> Iterator[str]:
-        if not indent:
-            self._speech.begin()
-        if len(self._calls) >= _CALLS_KEPT:
-            self._calls.clear()
-        self.doing = shown.call(block, self._here)
-        self._calls[str(block.get("id"))] = _Call(tool=str(block.get("name")), shown=self.doing)
-        first, *more = shown.whole_call(block) if self._whole else [self._cut(self.doing, indent + "▸ ")]
-        yield f"{indent}▸ {first}"
-        yield from (indent + line for line in more)
-
-    def _user(self, event: Event) -> Iterator[str]:
-        indent = _indent(event)
-        for block in _blocks(event):
-            if block.get("type") == "tool_result":
-                call = self._calls.pop(str(block.get("tool_use_id")), None)
-                self._goes_on()
-                outcome = shown.outcome(call.tool if call else "", block)
-                lines = shown.whole_outcome(block) if self._whole else [self._cut(outcome, indent)]
-                yield from (indent + line for line in lines if line)
-            elif self._whole and block.get("type") == "text":
-                yield from (f"{indent}» {line}" for line in str(block.get("text", "")).split("\n"))
+    def _call(self, block: Event) -> str:
+        """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
+        given = block.get("input")
+        arguments = given if isinstance(given, dict) else {}
+        texts = [arguments.get(name) for name in _TELLING] + list(arguments.values())
+        telling = next((text for text in texts if isinstance(text, str)), "").removeprefix(self._here)
+        first, _, more = telling.strip().partition("\n")
+        return f"{block.get('name')} {first}".rstrip() + " …" * bool(more)
 
     def _system(self, event: Event) -> list[str] | None:
         kind = event.get("subtype")
         if kind == "init":
             return self._init(event)
         if kind == "api_retry":
-            error, when = shown.retry(event)
+            error = f"{event.get('error_status') or 'no answer'} {event.get('error') or ''}".strip()
+            delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
             self.doing = f"retrying ({error})"
-            self._speech.begin()
-            return [f"… {error}: {when}"]
+            return [f"… {error}: try {event.get('attempt')} of {event.get('max_retries')} in {delay}"]
         if kind == "status":
             return []  # that it asks the model, before each answer
         if kind == "compact_boundary":
@@ -197,35 +163,65 @@ class View:
         """Which model, and once who pays: a forgotten key in the environment has cost people hundreds."""
         source = str(event.get("apiKeySource") or "none")
         payer = "your login pays" if source == "none" else f"the API key in {source} pays"
-        account = f"{event.get('model')}" + (f" · {payer}" if self._pays else "")
-        self.doing = "thinking"
-        if account == self._account:
-            return []
-        self._account = account
-        return [account]
+        account, before = f"{event.get('model')}" + (f" · {payer}" if self._pays else ""), self._account
+        self._account, self.doing = account, "thinking"
+        return [] if account == before else [account]
 
     def _result(self, event: Event) -> Iterator[str]:
-        self.end()
         self.doing = "leaving"
         if isinstance(errors := event.get("errors"), list):
             yield from (f"✗ {error}" for error in errors if not str(error).startswith(_INTERNAL))
-        cost, used = event.get("total_cost_usd"), self._context.used
-        parts = [usd(float(cost))] if isinstance(cost, int | float) and not isinstance(cost, bool) else []
-        parts += [] if used is None else [f"context {used:.0%}"]
-        if parts:
-            yield " · ".join(parts)
-
-    def _cut(self, line: str, before: str) -> str:
-        """So much of it that it stays one row behind what stands before it."""
-        room = self._speech.room(before)
-        return clipped(one_row(line), _PIPED if room is None else room)
+        if self._stream.context is not None:
+            yield f"context {self._stream.context:.0%}"
 
 
-def _blocks(event: Event) -> list[dict[str, Any]]:
-    message = event.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+def _whole_call(block: Event) -> list[str]:
+    """The tool and all its arguments."""
+    given = block.get("input")
+    arguments = given if isinstance(given, dict) else {"": given}
+    lines = [f"▸ {block.get('name')}"]
+    for name, value in arguments.items():
+        first, *more = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split("\n")
+        lines += [f"  {name}: {first}", *(f"    {line}" for line in more)]
+    return lines
 
 
-def _indent(event: Event) -> str:
-    return _INDENT if event.get("parent_tool_use_id") else ""
+def _outcome(tool: str, block: Event) -> str:
+    """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
+    lines = _flat(block.get("content")).strip().splitlines()
+    if block.get("is_error"):
+        return f"✗ {_error(lines)}"
+    if not lines or tool in _EXPECTED:
+        return ""
+    if tool == "Read":
+        return f"⎿ {counted(len(lines), 'line')}"
+    telling = _last(lines) if tool == "Bash" else lines[0]
+    rest = len(lines) - 1 if tool not in _AGENTS else 0
+    return f"⎿ {telling}" + (f" … +{counted(rest, 'line')}" if rest else "")
+
+
+def _whole_outcome(block: Event) -> list[str]:
+    """All that came of a call."""
+    sign = "✗" if block.get("is_error") else "⎿"
+    first, *more = _flat(block.get("content")).split("\n")
+    return [f"{sign} {first}", *(f"  {line}" for line in more)]
+
+
+def _error(lines: list[str]) -> str:
+    """`Exit code 1` alone says little: with it goes the last line."""
+    first = re.sub("</?tool_use_error>", "", lines[0]).strip() if lines else ""
+    if len(lines) > 1 and first.startswith("Exit code"):
+        return f"{first}: {_last(lines)}"
+    return first + " …" * (len(lines) > 1)
+
+
+def _last(lines: list[str]) -> str:
+    """The last line with words, without what is drawn around them, as in `==== 12 passed in 0.3s ====`."""
+    line = next((line for line in reversed(lines) if any(map(str.isalnum, line))), lines[-1]).strip()
+    return line.strip(f"{_RULES} ") if line[:3] in [3 * rule for rule in _RULES] else line
+
+
+def _flat(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else "" if content is None else str(content)

@@ -1,0 +1,180 @@
+"""What the words of the agent's own errors mean: each message known, and many that only look like one."""
+
+import time
+
+import pytest
+
+from ralph.agent.errors import meaning
+from ralph.agent.turn import Outcome
+
+LIMITS = [
+    "You've hit your limit",
+    "You've hit your limit · resets 5pm (Europe/Vilnius)",
+    "You've hit your session limit · resets 10:10pm (Europe/Madrid)",
+    "You've hit your session limit · resets 10:24am (UTC)",
+    "You\u2019ve hit your session limit ∙ resets 10:24am (UTC)",
+    "You've hit your session limit - resets 10:24\u202fAM (UTC).",
+    "You've hit your weekly limit · resets Aug 3, 7am (Europe/Zurich)",
+    "You've hit your weekly limit · resets Nov 23, 9:56am (UTC)",
+    "You've hit your weekly limit · resets Jan 2, 2027, 9:56am (UTC)",
+    "You've hit your Opus limit",
+    "You've hit your Sonnet limit · resets 9pm",
+    "You've hit your Fable 5 limit · resets 9pm",
+    "You've hit your usage limit · resets 9pm",
+    "You've hit your org's monthly usage limit · resets Nov 25, 1am (UTC)",
+    "You've hit your session limit · resets 3pm (UTC) · /upgrade to increase your usage limit.",
+    "You've reached your Fable 5 limit.",
+    "You've reached your Fable 5 limit. Run /usage-credits to continue or switch models with /model.",
+    "You've reached your Fable 5 limit. /model to switch models.",
+    "You're out of extra usage · resets 9pm",
+    "You're out of usage credits · resets 9pm (UTC)",
+    "5-hour limit reached · resets 3pm (Europe/Stockholm)",
+    "5-hour limit reached ∙ resets 3pm",
+    "Weekly limit reached · resets Aug 3, 7am",
+    "Opus weekly limit reached ∙ resets Aug 3 at 7am",
+    "Claude usage limit reached. Your limit will reset at 7pm (Asia/Tokyo).",
+    "Claude AI usage limit reached|1784770200",
+    "  You've hit your limit\n",
+]
+NEED_A_PERSON = [
+    "Credit balance is too low",
+    "Credit balance too low · Add funds: https://platform.claude.com/settings/billing",
+    "API Error: 400 Credit balance is too low",
+    "You've hit your org's monthly spend limit · ask your admin to raise it at claude.ai/settings/usage",
+    "You've hit your org's monthly spend limit · run /usage-credits to ask your admin for a higher limit",
+    "You've hit your monthly spend limit · raise it at claude.ai/settings/usage",
+    "You\u2019ve hit your monthly spend limit. /model to switch models.",
+    "You've hit your org's monthly usage limit",
+    "You've hit your usage limit · contact your admin to increase it",
+    "You've hit your limit · ask your admin to increase it",
+    "Your usage allocation has been disabled by your admin",
+    "Your usage allocation has been disabled by your admin · run /usage-credits to ask your admin for a higher limit",
+    "Your group's usage limit is set to $0 · run /usage-credits to ask your admin for a higher limit",
+    "Your org is out of usage · add funds to continue",
+    "Your org is out of usage · contact your admin",
+    "Your organization is out of usage credits. Contact your admin to add more.",
+    "Your seat type doesn't include usage",
+    "Your seat type doesn\u2019t include usage credits",
+    "This service is disabled for your org",
+    "API Error: Usage credits required for 1M context · turn on usage credits at claude.ai/settings/usage",
+    "API Error: 429 Extra usage is required for long context requests.",
+    "API Error: 400 You have reached your specified API usage limits. You will regain access on 2026-12-01.",
+    "Fable 5 requires usage credits",
+    "Fable 5 requires usage credits. Run /usage-credits to continue or switch models with /model.",
+    "You're out of usage credits. /model to switch models.",
+]
+PASSING = [
+    "API Error: Unable to connect to API (ConnectionRefused)",
+    "API Error: Unable to connect to API (ECONNRESET)",
+    "API Error: Unable to connect to API. Check your internet connection",
+    "API Error: Connection error.",
+    "API Error: Connection to the API was lost (ECONNRESET). This is usually temporary — try again.",
+    "API Error: The socket connection was closed unexpectedly. For more information, pass `verbose: true`",
+    "API Error: The operation timed out.",
+    "API Error: Request timed out. Check your internet connection and proxy settings",
+    "Request timed out",
+    "API Error: Repeated 529 Overloaded errors. The API is at capacity — this is usually temporary.",
+    "API Error: 500 Internal server error. This is a server-side issue, usually temporary — try again in a moment.",
+    "API Error: 502 <html>\n<head><title>502 Bad Gateway</title></head>",
+    'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
+    'API Error (529 {"type":"error"}) · Retrying in 1 seconds',
+    "API Error: Overloaded",
+    "API Error: Server is temporarily limiting requests (not your usage limit) · Rate limited",
+    "Opus is experiencing high load, please use /model to switch to Sonnet",
+    "Error: No messages returned",
+    "Error: No messages returned from query",
+    "API Error: fetch failed",
+    "TypeError: fetch failed",
+    "Error: socket hang up",
+    "Error: getaddrinfo ENOTFOUND api.anthropic.com",
+    "API Error: getaddrinfo EAI_AGAIN api.anthropic.com:443",
+    "Error: connect ETIMEDOUT 160.79.104.10:443",
+    "Error: read ECONNRESET",
+    "Error: request to https://api.anthropic.com/v1/messages failed, reason: connect ECONNREFUSED 127.0.0.1:1",
+]
+OTHERS = [
+    "",
+    "All done.",
+    "I've hit your session limit · resets 3pm",
+    "You've hit your session limit and should wait.",
+    "The run stopped with: You've hit your session limit · resets 3pm (UTC)",
+    "You've hit your session limit · resets 3pm (UTC). I will go on with the tests then.",
+    "You've hit your session limit · resets 3pm (UTC)\nI will go on then.",
+    "I stopped.\nYou've hit your session limit · resets 3pm (UTC)",
+    "You've hit your session limit\u2028resets 3pm",
+    "- You've hit your session limit · resets 3pm (UTC)",
+    "> You've hit your session limit · resets 3pm (UTC)",
+    '"You\'ve hit your session limit · resets 3pm (UTC)"',
+    "`You've hit your session limit · resets 3pm (UTC)`",
+    "**You've hit your limit**",
+    "You've hit your session limit · resets when you pay",
+    "You've used 93% of your session limit · resets 3pm (UTC)",
+    "You're now using usage credits · Your session limit resets 3pm (UTC)",
+    "You're close to your session limit",
+    "Approaching weekly limit · resets 3pm",
+    "The file size limit reached",
+    "Memory limit reached",
+    "The text 5-hour limit reached · resets 3pm is matched now.",
+    "Claude AI usage limit reached|soon",
+    "The account's credit balance is too low",
+    "Credit balance is too low for the test in test_credit.py to pass",
+    "Your org is out of usage examples",
+    "This service is disabled for your organization chart",
+    "The test fails with API Error: The operation timed out.",
+    "API Error: 404 Not found",
+    "API Error: Unable to connect to API: SSL certificate has expired",
+    "API Error: The operation timed out in the test that I wrote",
+    "API Error: Claude's response exceeded the 64000 output token maximum.",
+    "Request timed out because the server was slow",
+    "Error: No messages returned is what people see",
+    "Error: ENOTFOUND is thrown when the host is unknown",
+    "Error: the build failed with ETIMEDOUT",
+    "fetch failed",
+    "socket hang up",
+    "Invalid API key · Fix external API key",
+    "API Error: Request rejected (429) · Number of request tokens has exceeded your per-minute rate limit",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [(text, Outcome.LIMIT) for text in LIMITS]
+    + [(text, Outcome.HOPELESS) for text in NEED_A_PERSON]
+    + [(text, Outcome.TROUBLE) for text in PASSING]
+    + [(text, None) for text in OTHERS],
+)
+def test_a_text_means_one_thing_at_most(text: str, meant: Outcome | None) -> None:
+    outcome, said = meaning(text) or (None, text)
+    assert outcome == meant
+    assert said.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "meant"),
+    [
+        pytest.param("rate_limit", None, Outcome.LIMIT, id="the account's limit"),
+        pytest.param("", 429, Outcome.LIMIT, id="by its status"),
+        pytest.param("overloaded", None, Outcome.TROUBLE, id="the server is busy"),
+        pytest.param("", 503, Outcome.TROUBLE, id="the server fails"),
+        pytest.param("authentication_failed", None, Outcome.HOPELESS, id="not logged in"),
+        pytest.param("", 402, Outcome.HOPELESS, id="not paid for"),
+        pytest.param("model_not_found", 404, Outcome.HOPELESS, id="no such model"),
+        pytest.param("invalid_request", 400, None, id="nothing known"),
+    ],
+)
+def test_whatever_it_says_the_stream_names_what_it_is(kind: str, status: int | None, meant: Outcome | None) -> None:
+    outcome, _ = meaning("It went wrong.", kind, status) or (None, "")
+    assert outcome == meant
+
+
+def test_a_limit_that_only_a_person_can_lift_is_not_waited_for() -> None:
+    outcome, said = meaning("You've hit your org's monthly spend limit", "rate_limit", 429) or (None, "")
+    assert outcome is Outcome.HOPELESS
+    assert said.endswith("(no waiting mends this: add credit, or ask who pays)")
+
+
+@pytest.mark.parametrize("text", ["You've hit your " + "x " * 500_000, "resets " * 200_000, "API Error: " * 100_000])
+def test_a_long_text_takes_no_time(text: str) -> None:
+    began = time.process_time()
+    assert meaning(text) is None
+    assert time.process_time() - began < 2
