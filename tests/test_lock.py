@@ -79,3 +79,11 @@ def test_outside_of_git_the_working_directory_is_the_tree(plain_project: Project
     assert plain_project.ralph(*BUILD, cwd=elsewhere).code == 0
     agent.let("go")
     here.wait()
+
+
+def test_a_tree_whose_top_may_not_be_read_is_named(project: Project, agent: Agent, no_override: list[str]) -> None:
+    project.root.chmod(0o311)
+    run = project.ralph(*BUILD, prefix=no_override)
+    project.root.chmod(0o755)
+    assert (run.code, agent.calls) == (1, []), run.text
+    assert run.stderr == f"ralph: {project.root}: cannot be locked: Permission denied\n"

@@ -3,10 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
 
 from ralph.errors import RalphError
 from ralph.process import signals
@@ -62,9 +62,16 @@ class Ended:
 class _Tail:
     """New bytes of a file that somebody else is writing."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._fd, self._at = path, file.fileno(), 0
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
         self.shrunk = False
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
 
     def read(self, count: int = _CHUNK) -> bytes:
         """Some of what is new; empty when there is nothing."""
@@ -104,12 +111,7 @@ def follow(
     to a pipe: there the real agent loses what is not read in time (measured), and a process left behind would hold the
     other end. Raises RalphError when the files cannot be written or read.
     """
-    try:
-        stdout, stderr = job.files.output.open("ab+"), job.files.errors.open("ab+")
-    except OSError as error:
-        raise RalphError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
-    with stdout, stderr:
-        output, errors = _Tail(job.files.output, stdout), _Tail(job.files.errors, stderr)
+    with closing(_Tail(job.files.output)) as output, closing(_Tail(job.files.errors)) as errors:
         try:
             keeper.start(job)
         except OSError as error:
