@@ -6,7 +6,7 @@ import shlex
 import signal
 
 import pytest
-from ralph_driver import COMMAND, Project, eventually
+from ralph_driver import COMMAND, Project, alive, eventually
 from stories import (
     Agent,
     at_limit,
@@ -266,7 +266,8 @@ def test_after_kill_9_the_terminal_works(terminal: Open, project: Project, agent
     eventually(lambda: tmux.rows[-1] == "$")
     tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
     eventually(lambda: tmux.rows[-1] == "$")
-    assert tmux.rows[-4:-2] == [" echo", ("long " * 30)[:80]], "and lines are wrapped"
+    eventually(lambda: not alive(agent.calls[0].pid))
+    assert tmux.rows[-4:-2] == [" echo", ("long " * 16).rstrip()], "and lines are wrapped"
 
 
 def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:

@@ -83,7 +83,8 @@ def test_a_run_finishes_behind_ctrl_s(tmux: Tmux, project: Project, agent: Agent
     eventually(lambda: not alive(ralph))
     assert "\nRALPH_DONE\n" in project.progress_text
     tmux.press("C-q")
-    assert tmux.exit_code() == 0
+    tmux.enter("echo code=$?=")  # the prompt stands where the status line was
+    eventually(lambda: "\ncode=0=\n" in tmux.screen)
 
 
 def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agent) -> None:

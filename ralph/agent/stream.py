@@ -25,7 +25,6 @@ _LAST_LINES_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints comes here."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
-_TOOLS_KEPT = 1_000
 _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
 """Tokens that a model's context takes, as long as no result has said it."""
 _RESET_AT_MOST_S = 8 * 86_400
@@ -169,8 +168,6 @@ class Stream:
         for block in blocks(event):
             call = str(block.get("id") or block.get("tool_use_id"))
             if block.get("type") == "tool_use":
-                if len(self.running) >= _TOOLS_KEPT:
-                    self.running.clear()
                 self.running[call] = block
             elif block.get("type") == "tool_result" and call in self.running:
                 self.ended[call] = self.running.pop(call)
@@ -235,8 +232,9 @@ class Stream:
 
     def _result_error(self, result: Event) -> tuple[Outcome, str]:
         """An error the agent reported itself; `subtype` may well say success."""
-        said = str(result.get("result") or _joined(result.get("errors")) or result.get("subtype"))
-        if (subtype := str(result.get("subtype"))) in _BOUNDS:
+        errors, subtype = result.get("errors") or (), str(result.get("subtype"))
+        said = str(result.get("result") or "; ".join(map(str, errors)) or subtype)
+        if subtype in _BOUNDS:
             return _BOUNDS[subtype], said
         return meaning(said, self._error, result.get("api_error_status")) or (Outcome.FAILED, said)
 
@@ -317,10 +315,6 @@ def _encodable(text: str) -> str:
 def _end(text: str, length: int) -> str:
     """So many characters of it; the cut is seen, since a line without its beginning may mean something else."""
     return text if len(text) <= length else "…" + text[1 - length :]
-
-
-def _joined(errors: object) -> str:
-    return "; ".join(map(str, errors)) if isinstance(errors, list) else str(errors or "")
 
 
 def _text(line: bytes) -> str:
