@@ -4,7 +4,7 @@ import hmac
 import re
 from dataclasses import dataclass
 
-from ralph.markdown import Line, outside_fences
+from ralph.progress.reading import Line, outside_fences
 
 _ATTRIBUTE = r"""\s+(?P<name>[a-z]+)\s*=\s*(?:"(?P<double>[^"<>]*)"|'(?P<single>[^'<>]*)')"""
 _ATTRIBUTES = r"""(?P<attributes>(?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*"""

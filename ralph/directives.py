@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ralph.markdown import outside_fences
+from ralph.progress.reading import outside_fences
 from ralph.settings import Given, Source
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(RALPH_[A-Z0-9_]+):(.*)")

@@ -18,7 +18,7 @@ from ralph.journal import Journal
 from ralph.lock import Lock
 from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.screen.screen import Screen
 from ralph.screen.text import attended
 from ralph.start import Start

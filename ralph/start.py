@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ralph import directives, envfile, imports, lock, said
 from ralph.errors import RalphError
 from ralph.progress import Progress
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
 from ralph.screen import Detail
 from ralph.screen.text import attended, plain

@@ -15,7 +15,7 @@ from ralph.guard import Guard
 from ralph.judge import Iteration, Judgement
 from ralph.message import message
 from ralph.process import Finished
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.prompt import Value
 from ralph.settings import Settings
 from ralph.state import State

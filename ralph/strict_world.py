@@ -16,7 +16,7 @@ from ralph.neighbours import Neighbours
 from ralph.onlooker import Onlooker
 from ralph.process import Finished, Job, Keeper
 from ralph.progress import Progress
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.prompt import Value
 from ralph.state import State
 from ralph.verdict import Stop

@@ -18,7 +18,7 @@ from ralph.journal import Journal
 from ralph.judge import Iteration, Judgement, Trespass, Verification, over_budget
 from ralph.process import Files, Job, Keeper, signals
 from ralph.progress import Progress
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt, Value
 from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status

@@ -190,15 +190,14 @@ PURE: dict[str, dict[str, str]] = {
     "waiting": {},
     "agent": {},
     "agent.turn": {},
-    "markdown": {},
     "words": {"time": "a time of day as people write it, where they are"},
     "agent.errors": {},
-    **{f"progress.{file.stem}": {} for file in (CHECKOUT / "ralph" / "progress").glob("[a-z]*.py")},
     "progress": {},
-    "progress.reading": {"gc": "is held while a list of a million tasks is made"},
+    "progress.edits": {},
+    "progress.reading": {},
     **{f"tasks.{file.stem}": OF_TEXTS for file in (CHECKOUT / "ralph" / "tasks").glob("[a-z]*.py")},
     "tasks": {},
-    **{f"tasks.{name}": {**OF_TEXTS, "functools": "two texts remembered"} for name in ("reading", "pieces")},
+    **{f"tasks.{name}": {**OF_TEXTS, "functools": "two texts remembered"} for name in ("reading",)},
     "criteria.reading": {"shlex": "an action's words"},
     "claim": {"hmac": "tokens compared, whatever that takes"},
     "message": OF_TEXTS,
@@ -253,7 +252,7 @@ def of_click() -> set[str]:
     return loaded_by("click")
 
 
-@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.start", "ralph.loop", "ralph.progress_file"])
+@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.start", "ralph.loop", "ralph.progress.file"])
 def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str]) -> None:
     heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "difflib", "tempfile", "shutil", "tomllib"}
     assert loaded_by(module) & ({*heavy, "ralph.process", "ralph.channels"} - of_click) == set()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.markdown import outside_fences
+from ralph.progress.reading import outside_fences
 
 WORDS = rb"[ ]*[a-z]"
 """What the tests ask for: lines that begin with a word."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ralph.errors import RalphError
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.state import State
 
 TEXT = b"# Progress: feature\n\n## Status\n\nIN_PROGRESS\n\n## Notes\nEND\n"
@@ -412,7 +412,7 @@ def test_the_folder_is_read_only(watched: Watched, no_override: list[str]) -> No
     script = f"""
         from pathlib import Path
         from ralph.errors import RalphError
-        from ralph.progress_file import ProgressFile
+        from ralph.progress.file import ProgressFile
         from ralph.state import State
         path = Path({str(watched.path)!r})
         file = ProgressFile(path, State("feature", path))

@@ -11,7 +11,7 @@ from ralph.checks.check import Check, of_error
 from ralph.checks.machine import writable
 from ralph.errors import RalphError
 from ralph.progress import Progress
-from ralph.progress_file import ProgressFile
+from ralph.progress.file import ProgressFile
 from ralph.screen.text import attended
 from ralph.settings import Settings, resolve
 from ralph.start import Early, Start, check_folder, check_same_plan, ends_at_once

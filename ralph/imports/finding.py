@@ -8,7 +8,7 @@ from ralph.errors import RalphError
 from ralph.imports import checking, forms, jsontext
 from ralph.imports.jsontext import Array, BrokenError, Node, Object
 from ralph.imports.model import Imported
-from ralph.markdown import outside_fences
+from ralph.progress.reading import outside_fences
 
 _OPENING = re.compile(
     rb"^(?:\xef\xbb\xbf)?((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})[ \t]*json(?=\s)([^\n]*)\n",

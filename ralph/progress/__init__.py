@@ -1,21 +1,21 @@
 """The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
 
-from ralph.progress.comparing import vanished
 from ralph.progress.edits import (
     blocked,
     declared_done,
     fresh,
+    harmless_output,
     in_progress,
+    with_refusal,
     with_spent,
     with_tasks,
     with_verified,
     without_done,
     without_own_block,
+    without_refusal,
     without_verified,
 )
-from ralph.progress.output import harmless_output
-from ralph.progress.reading import LARGE_BYTES, Progress, Task, parse
-from ralph.progress.refusal import with_refusal, without_refusal
+from ralph.progress.reading import LARGE_BYTES, Progress, Task, parse, vanished
 
 __all__ = [
     "LARGE_BYTES",

@@ -1,18 +1,13 @@
 """Reading a progress file: what it says, and where."""
 
-import contextlib
-import gc
+import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from ralph.markdown import Line, outside_fences
-
-_TELLING = (
-    rb"[ ]{0,3}(?:#{1,6}[ \t]|RALPH_|IN_PROGRESS|Plan:|Started:|Spent:)"
-    rb"|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\["
-)
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_FENCE = re.compile(rb"((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})(.*)", re.DOTALL)
 _WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED(?::(.*))?|IN_PROGRESS)\s*")
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
@@ -28,10 +23,97 @@ LARGE_BYTES = 50_000
 """A file beyond that deserves a word: every iteration pays for reading it."""
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
+BOM = b"\xef\xbb\xbf"
 
 
-class Task(NamedTuple):
-    """One item of the task list. A tuple, since a list may have a million."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a text: `text[start:end]`, its line end included."""
+
+    start: int
+    end: int
+    body: bytes
+    """The line without its line end and without a byte order mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    line: Line
+    column: int
+    mark: bytes
+    length: int
+    opens: bool
+    closes: bool
+
+    def is_closed_by(self, other: "_Fence") -> bool:
+        same = other.mark == self.mark and other.length >= self.length
+        return other.closes and same and other.column <= self.column + 3
+
+
+def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int | None]:
+    """The lines that begin with `pattern` (a regular expression) and stand in no code fence; and an unclosed fence.
+
+    A fence is three or more backticks or tildes, closed by at least as many of the same (CommonMark 4.5), at any
+    indentation, since lists may hold it. One never closed is no fence; the offset of the first such is returned.
+    """
+    begins = re.compile(pattern)
+    lines, fences = [], []
+    for found in _LINE.finditer(text):
+        line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM))
+        if fence := _fence(line):
+            fences.append(fence)
+        elif begins.match(line.body):
+            lines.append(line)
+    spans, unclosed = _closed(fences)
+    if not spans:
+        return lines, unclosed
+    kept, at = [], 0
+    for line in lines:
+        while at < len(spans) and spans[at][1] <= line.start:
+            at += 1
+        if at == len(spans) or line.start < spans[at][0]:
+            kept.append(line)
+    return kept, unclosed
+
+
+def _fence(line: Line) -> _Fence | None:
+    found = _FENCE.fullmatch(line.body) if b"```" in line.body or b"~~~" in line.body else None
+    if found is None:
+        return None
+    before, marks, info = found.groups()
+    return _Fence(
+        line=line,
+        column=len(before.expandtabs(4)),
+        mark=marks[:1],
+        length=len(marks),
+        opens=not (marks[:1] == b"`" and b"`" in info),
+        closes=not info.strip() and not before.strip(),
+    )
+
+
+def _closed(fences: Sequence[_Fence]) -> tuple[list[tuple[int, int]], int | None]:
+    """Where closed fences begin and end, and where the first begins that is never closed."""
+    spans: list[tuple[int, int]] = []
+    hopeless: set[tuple[bytes, int, int]] = set()  # what found no end once finds none further down
+    unclosed, at = None, 0
+    while at < len(fences):
+        fence = fences[at]
+        kind = fence.mark, fence.length, fence.column
+        later = range(at + 1, len(fences)) if fence.opens and kind not in hopeless else ()
+        end = next((place for place in later if fence.is_closed_by(fences[place])), None)
+        if end is not None:
+            spans.append((fence.line.start, fences[end].line.end))
+            at = end
+        elif fence.opens:
+            hopeless.add(kind)
+            unclosed = fence.line.start if unclosed is None else unclosed
+        at += 1
+    return spans, unclosed
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One item of the task list."""
 
     text: str
     done: bool
@@ -90,7 +172,7 @@ class Scan:
     tasks: list[tuple[Line, Task]]
     elsewhere: list[Task]
     head: list[Line]
-    """What stands before the first heading below the top level: Plan, Started, Spent."""
+    """What stands before the first heading below the top level: Plan, Started, Spent, and any other line."""
     unclosed: int | None
 
     @property
@@ -101,11 +183,7 @@ class Scan:
 
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    gc.disable()  # of a million lines none is garbage, and looking for it takes longer than reading them
-    try:
-        now = scan(text)
-    finally:
-        gc.enable()
+    now = scan(text)
     return Progress(
         done=bool(now.done),
         verified=any(verified_below(text, done) for done in now.done[:1]),
@@ -122,7 +200,7 @@ def parse(text: bytes) -> Progress:
 
 def scan(text: bytes) -> Scan:
     """The lines of `text` that say something."""
-    lines, unclosed = outside_fences(text, _TELLING)
+    lines, unclosed = outside_fences(text)
     found = Scan([], [], [], [], [], unclosed)
     under: list[tuple[int, str]] = []
     here: bool | None = None
@@ -162,7 +240,13 @@ def verified_below(text: bytes, done: Line) -> list[tuple[int, int]]:
 
 def _plan(head: Sequence[Line]) -> str | None:
     found = next(filter(None, (_PLAN.fullmatch(line.body) for line in head)), None)
-    return _unquoted(found[1].decode(errors="surrogateescape").rstrip()) if found else None
+    if found is None:
+        return None
+    name = found[1].decode(errors="surrogateescape").rstrip()
+    try:  # one with control characters or outer blanks stands there as JSON
+        return str(json.loads(name)) if name.startswith('"') else name
+    except ValueError:
+        return name
 
 
 def _spent_usd(head: Sequence[Line]) -> float | None:
@@ -170,16 +254,6 @@ def _spent_usd(head: Sequence[Line]) -> float | None:
         if (found := SPENT.fullmatch(line.body)) and found[2]:
             return float(found[2].replace(b",", b""))
     return None
-
-
-def _unquoted(name: str) -> str:
-    """The file name that `fresh` wrote: one with control characters or outer spaces stands there as a JSON string."""
-    if name.startswith('"'):
-        import json  # noqa: PLC0415 - nearly no plan has such a name
-
-        with contextlib.suppress(ValueError):
-            return str(json.loads(name))
-    return name
 
 
 def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
@@ -190,3 +264,31 @@ def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
         if title.startswith("task"):
             return True
     return None
+
+
+def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
+    """The tasks that were open and are now neither open nor ticked anywhere.
+
+    A longer text or other markup is the same task. Who still has a namesake is settled first, then the longest names.
+    """
+    if not before.open or Counter(task.text for task in before.tasks) <= Counter(task.text for task in after.tasks):
+        return ()
+    left = Counter(_gist(task.text) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
+    renamed = [task for task in before.tasks if not _take(left, _gist(task.text)) and not task.done]
+    missing = set()
+    for place, task in sorted(enumerate(renamed), key=lambda item: -len(_gist(item[1].text))):
+        gist = _gist(task.text) + " "
+        if not _take(left, next((longer for longer in +left if longer.startswith(gist)), "")):
+            missing.add(place)
+    return tuple(task for place, task in enumerate(renamed) if place in missing)
+
+
+def _take(left: Counter[str], gist: str) -> bool:
+    if not left[gist]:
+        return False
+    left[gist] -= 1
+    return True
+
+
+def _gist(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text).casefold().strip() or text

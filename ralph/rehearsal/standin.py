@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import files, progress, tasks
-from ralph.markdown import outside_fences
 from ralph.process import call, signals
 from ralph.progress import Progress, Task
+from ralph.progress.reading import outside_fences
 from ralph.rehearsal import sample
 from ralph.rehearsal.voice import Voice
 from ralph.words import duration

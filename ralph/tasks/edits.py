@@ -3,8 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from ralph.progress.edits import encoded, insert
-from ralph.progress.output import harmless_output
+from ralph.progress.edits import encoded, harmless_output, insert
 from ralph.tasks.naming import new_ids
 from ralph.tasks.reading import Item, column_of, items, tries
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ralph.markdown import Line, outside_fences
-from ralph.progress.reading import Scan, scan
+from ralph.progress.reading import Line, Scan, outside_fences, scan
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
 _INDENT = re.compile(rb"[ \t]*")
