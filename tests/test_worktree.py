@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from worktrees import Tree, first_tree, tree
+from worktrees import Tree, contents, first_tree, tree
 
 from ralph import worktree
 from ralph.errors import RalphError
@@ -221,8 +221,7 @@ def test_only_the_named_files_are_put_back(tree: Tree) -> None:
 
 
 def test_nothing_is_written_through_a_link_out_of_the_tree(tree: Tree) -> None:
-    elsewhere = tree.root.parent / "elsewhere"
-    elsewhere.mkdir()
+    elsewhere = tree.elsewhere
     (elsewhere / "b.py").write_text("somebody's\n")
     before = tree.state()
     snapshot = tree.take()
@@ -233,7 +232,7 @@ def test_nothing_is_written_through_a_link_out_of_the_tree(tree: Tree) -> None:
     assert worktree.changed(snapshot) == ("a.py", "src", "src/b.py")
     worktree.put_back(snapshot, ["src/b.py", "a.py"], tree.keep)
     assert (elsewhere / "b.py").read_text() == "somebody's\n"
-    assert list(elsewhere.iterdir()) == [elsewhere / "b.py"]
+    assert sorted(contents(elsewhere)) == ["b.py", "precious"]
     assert tree.state() == before
 
 
@@ -362,8 +361,9 @@ def test_hooks_that_became_a_link_come_back(tree: Tree) -> None:
     tree.write(".git/hooks/pre-commit", "mine\n", 0o755)
     snapshot = tree.take()
     shutil.rmtree(tree.root / ".git" / "hooks")
-    (tree.root / ".git" / "hooks").symlink_to("/tmp")
+    (tree.root / ".git" / "hooks").symlink_to(tree.elsewhere)
     worktree.settings_back(snapshot, tree.keep)
+    assert list(contents(tree.elsewhere)) == ["precious"]
     assert not (tree.root / ".git" / "hooks").is_symlink()
     assert (tree.root / ".git" / "hooks" / "pre-commit").read_text() == "mine\n"
 
@@ -380,8 +380,9 @@ def test_settings_that_git_cannot_read_come_back(tree: Tree) -> None:
 def test_another_tree_named_in_the_settings_is_not_looked_at(tree: Tree) -> None:
     snapshot = tree.take()
     tree.write("a.py", "a = 2\n")
-    tree.git("config", "core.worktree", "/tmp")
+    tree.git("config", "core.worktree", str(tree.elsewhere))
     assert worktree.changed(snapshot) == ("a.py",)
+    assert list(contents(tree.elsewhere)) == ["precious"]
 
 
 def test_a_submodule_of_the_agents_in_a_tracked_folder_is_seen(tree: Tree) -> None:

@@ -13,14 +13,17 @@ from ralph import worktree
 
 
 class Tree:
-    """A repository with a store for snapshots and a folder where things are kept."""
+    """A repository with a store for snapshots, a folder where things are kept, and one that is nobody's business."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
         self.store = folder / "store"
         self.kept = folder / "kept"
+        self.elsewhere = folder / "elsewhere"
         self.root.mkdir(parents=True, exist_ok=True)
         self.kept.mkdir()
+        self.elsewhere.mkdir()
+        (self.elsewhere / "precious").write_text("not of the tree\n")
 
     def git(self, *arguments: str, stdin: bytes = b"") -> str:
         done = subprocess.run(["git", *arguments], cwd=self.root, input=stdin, capture_output=True, check=False)
@@ -92,6 +95,11 @@ class Tree:
         path = self.root / name
         mode = path.lstat().st_mode
         return stat.filemode(mode), os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below it, with what each holds."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="session")
