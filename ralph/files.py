@@ -26,6 +26,13 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
     _fsync_folder(target.parent)
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Writes one of ralph's own files in place; a link there is none of ralph's, and goes."""
+    if path.is_symlink():
+        path.unlink()
+    path.write_bytes(data)
+
+
 def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     """Replaces the file if it still holds `seen`; False when somebody else wrote it first, and theirs stands.
 

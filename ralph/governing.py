@@ -3,45 +3,50 @@
 import contextlib
 import os
 import pickle
-import shutil
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ralph import directives, files, git
+from ralph import directives, files, git, pickles
+from ralph.worktree.disk import Seen, looks
+from ralph.worktree.disk import read as read_file
+from ralph.worktree.replacing import away, bring
 
 _FOLDER = Path(".ralph")
 _SETTINGS = Path(".ralph.env")
+_Found = tuple[Seen, bytes]
+"""How a file or a link is, and what it holds; a link, where it leads."""
 
 
 class Governing:
     """Remembers the project's own: the plan, ./.ralph.env, what lies in ./.ralph and in a folder of `prompts` here.
 
     Of a plan in words only its settings govern; a person may go on writing it meanwhile. Nothing outside of the
-    working directory but the plan is ever touched: it is not the project's.
+    working directory but the plan is ever touched: it is not the project's. A link is what it is, and never followed.
     """
 
     def __init__(self, plan: Path, prompts: Path | None) -> None:
+        self._top = Path.cwd()
         self._plan = plan
-        self._fixed = [plan, _SETTINGS]
-        here = prompts is not None and prompts.resolve().is_relative_to(Path.cwd())
-        self._folders = [_FOLDER, *([prompts] if prompts and here else [])]
-        self._before: dict[Path, tuple[bytes, str]] = {}
-        """What each says, and where it really is."""
+        inside = [path for path in (_FOLDER, prompts) if path and path.resolve().is_relative_to(self._top)]
+        real = {os.path.relpath(way, self._top) for path in inside for way in (path.absolute(), path.resolve())}
+        self._folders = sorted(name for name in real | {str(_FOLDER)} if not name.startswith(".."))
+        self._before: dict[Path, _Found] = {}
 
     def begin(self) -> None:
         """An iteration begins."""
-        self._before = {path: now for path in self._all() if (now := _read(path)) is not None}
+        self._before = self._all()
 
     def save(self, path: Path) -> None:
         """Leaves what it remembers there, in case that ralph dies."""
         with contextlib.suppress(OSError):
-            path.write_bytes(pickle.dumps(self._before))
+            files.overwrite(path, pickle.dumps(self._before))
 
     def load(self, path: Path, until: float) -> None:
         """Remembers what a ralph that died had left there, but for files that were changed after that time."""
         self.begin()
-        with contextlib.suppress(OSError, pickle.UnpicklingError, EOFError, ValueError):
-            saved = pickle.loads(path.read_bytes())  # noqa: S301 - ralph's own, in its folder
+        with contextlib.suppress(OSError, *pickles.UNREADABLE):
+            saved = pickles.loads(path.read_bytes())
             self._before |= {one: said for one, said in saved.items() if (git.touched_at(one) or 0.0) <= until}
             for one in [*self._before]:
                 if one not in saved and self._is_projects(one) and (git.touched_at(one) or 0.0) <= until:
@@ -49,45 +54,58 @@ class Governing:
 
     def settle(self, keep: Callable[[str, bytes], Path]) -> list[tuple[Path, Path | None]]:
         """Puts back what is not as it was; each with where it is kept as it was left, None where it was gone."""
-        found = []
-        for path in dict.fromkeys([*self._before, *self._all()]):
-            now = _read(path)
+        now, found = self._all(), []
+        changed = [one for one in sorted(self._before.keys() | now.keys()) if self._is_changed(one, now.get(one))]
+        for path in sorted(changed, key=lambda one: one in self._before):  # the new first: they may be in the way
+            if (base := self._base(path)) is None:
+                continue
+            name = str(path.relative_to(base))
             was = self._before.get(path)
-            if self._essence(path, now) != self._essence(path, was) and (was is not None or self._is_projects(path)):
-                found.append((path, None if now is None else keep(path.name, now[0])))
-                if now is None or was is None or now[1] != was[1]:
-                    _make_room(path, keep)
-                if was is not None:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    files.replace(path, was[0])
-        return found
+            kept = away(base, name, keep) if was is None else bring(base, name, *was, keep)
+            found.append((path, kept[-1] if kept else None))
+        return [(self._shown(path), kept) for path, kept in found]
 
-    def _essence(self, path: Path, found: tuple[bytes, str] | None) -> object:
+    def _is_changed(self, path: Path, now: _Found | None) -> bool:
+        was = self._before.get(path)
+        return self._essence(path, now) != self._essence(path, was) and (was is not None or self._is_projects(path))
+
+    def _essence(self, path: Path, found: _Found | None) -> object:
         """What of this file governs ralph."""
-        if found is None or path != self._plan or path.suffix == ".json" or b"json" in found[0]:
-            return found
-        return found[1], [(one.variable, one.text) for one in directives.of_plan(found[0], path.name)]
+        if found is None:
+            return None
+        seen, held = found
+        if path != self._plan or stat.S_ISLNK(seen.mode) or path.suffix == ".json" or b"json" in held:
+            return stat.S_IFMT(seen.mode), held
+        return stat.S_IFMT(seen.mode), [(one.variable, one.text) for one in directives.of_plan(held, path.name)]
 
     def _is_projects(self, path: Path) -> bool:
         """Whether it is one that an iteration may have made."""
-        return path == _SETTINGS or any(folder in path.parents for folder in self._folders)
+        folders = [self._top / name for name in self._folders]
+        return path == self._top / _SETTINGS or any(path == one or one in path.parents for one in folders)
 
-    def _all(self) -> Iterable[Path]:
-        yield from self._fixed
-        for folder in self._folders:
-            yield from sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    def _base(self, path: Path) -> Path | None:
+        """The folder below which it may be touched; None where that is another one now."""
+        base = self._top if self._top in path.parents else path.parent
+        return base if os.path.realpath(base) == str(base) else None
 
+    def _shown(self, path: Path) -> Path:
+        return path.relative_to(self._top) if path != self._plan and self._top in path.parents else path
 
-def _read(path: Path) -> tuple[bytes, str] | None:
-    """None where there is no file; a link is what it leads to."""
-    with contextlib.suppress(OSError):
-        return (path.read_bytes(), os.path.realpath(path)) if path.is_file() else None
-    return None
+    def _all(self) -> dict[Path, _Found]:
+        names = [str(_SETTINGS), *(name for one in self._folders for name in self._within(one))]
+        of_plan = self._top if self._top in self._plan.parents else self._plan.parent
+        found = {}
+        for base, wanted in ((self._top, names), (of_plan, [str(self._plan.relative_to(of_plan))])):
+            for name, seen in looks(base, wanted).items():
+                with contextlib.suppress(OSError):  # what may not be read governs nothing
+                    found[base / name] = (seen, read_file(base / name, seen.mode))
+        return found
 
-
-def _make_room(path: Path, keep: Callable[[str, bytes], Path]) -> None:
-    """Moves away what was put where nothing was, or in a file's place."""
-    if os.path.lexists(path):
-        aside = keep(path.name, b"")
-        aside.unlink()
-        shutil.move(path, aside)
+    def _within(self, folder: str) -> Iterator[str]:
+        """What lies in it, links to folders too; it may be a link itself by now."""
+        yield folder
+        if os.path.realpath(self._top / folder) != str(self._top / folder):
+            return
+        for place, inside, names in os.walk(self._top / folder):
+            links = [one for one in inside if (Path(place) / one).is_symlink()]
+            yield from (os.path.relpath(Path(place) / one, self._top) for one in (*names, *links))

@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import __version__, git, worktree
+from ralph import __version__, files, git, pickles, worktree
 from ralph.errors import RalphError
 from ralph.judge import Trespass
 from ralph.lock import working_tree
 from ralph.state import State
 from ralph.uncommitted import Uncommitted
+from ralph.verdict import Reason
 from ralph.words import counted, named
 
 _SNAPSHOT = "snapshot"
-_NO_PICKLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, LookupError, TypeError, ValueError)
-"""What a file that was cut short, or is another version's, may cause."""
 _MOVES = Path("logs") / "HEAD"
 """To which git appends whenever HEAD or its branch moves."""
 
@@ -60,7 +59,7 @@ class Guard:
         """An iteration begins: how everything is now is how it can be put back."""
         if self._watches:
             store = self._look()
-            (store / _SNAPSHOT).write_bytes(pickle.dumps((self._iteration(), self._before)))
+            files.overwrite(store / _SNAPSHOT, pickle.dumps((self._iteration(), self._before)))
 
     def _look(self) -> Path:
         store = self._state.store(self._rules.run)
@@ -70,6 +69,10 @@ class Guard:
     def _iteration(self) -> str:
         """What tells a snapshot of this iteration from one of an earlier one, or of another ralph's."""
         return f"{__version__} {self._state.noted('iteration')}"
+
+    def strayed(self) -> str:
+        """What leads git out of the repository now; to be asked before any git is run, empty when nothing does."""
+        return worktree.strayed(self._before.repository, self._before.ways_out) if self._before else ""
 
     def settle(self, name: str, task: str = "") -> Trespass:
         """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay."""
@@ -85,12 +88,12 @@ class Guard:
 
     def settle_checks(self) -> None:
         """The same once its checks have run, which are programs that the agent may have written."""
-        if self._before is not None:
+        if self._before is not None and not self.strayed():
             self._put_right(self._name)
 
     def settle_hooks(self) -> None:
         """The same once ralph has committed, which moved HEAD; hooks are programs, too."""
-        if self._before is not None:
+        if self._before is not None and not self.strayed():
             worktree.settings_back(self._before, self._state.keep)
             if outside := self._outside():
                 self._say(f"{named(outside)} changed by a hook: put back{self._put_back(outside)}")
@@ -161,11 +164,13 @@ class Guard:
         died while it committed.
         """
         store = self._state.store(self._rules.run)
-        with contextlib.suppress(OSError, *_NO_PICKLE):
-            iteration, before = pickle.loads((store / _SNAPSHOT).read_bytes())  # noqa: S301 - ralph's own, in its folder
+        with contextlib.suppress(OSError, *pickles.UNREADABLE):
+            iteration, before = pickles.loads((store / _SNAPSHOT).read_bytes())
             self._before = before if iteration == self._iteration() else None
         if self._before is None:
             return
+        if strayed := self.strayed():
+            raise RalphError(f"{strayed}, then start again", Reason.TAMPERED.code)
         self._of_death = (since, until)
         if not ticked:
             self._put_right_once(store)
@@ -203,7 +208,8 @@ class Guard:
         """The run is over: nothing has to be put back any more."""
         self._uncommitted.write()
         if self._before is not None:
-            worktree.forget(self._before)
+            if not self.strayed():
+                worktree.forget(self._before)
             shutil.rmtree(self._state.store(self._rules.run), ignore_errors=True)
             self._before = None
 

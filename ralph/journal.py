@@ -31,15 +31,18 @@ _UNDONE = 20_000
 
 
 class Journal:
-    """A journal, to which several processes may add at once."""
+    """A journal, to which several processes may add at once; `own`, one of ralph's own, which is never a link."""
 
-    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
-        self._path, self._mode = path, mode
+    def __init__(self, path: Path, *, mode: int = 0o600, own: bool = True) -> None:
+        self._path, self._mode, self._own = path, mode, own
 
     def append(self, record: Mapping[str, object]) -> None:
         """Returns when the record is on disk, as one line. Raises OSError when it cannot be; what was there stays."""
         text = json.dumps(dict(record), ensure_ascii=False)
         line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
+        for path in (self._path.parent, self._path) if self._own else ():
+            if path.is_symlink():
+                path.unlink()
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
         try:

@@ -27,6 +27,8 @@ class Iteration:
     """What it did to what is ralph's under --strict; undone."""
     outside: tuple[str, ...] = ()
     """Files that it changed and that --only does not allow; put back."""
+    strayed: str = ""
+    """What leads git out of the repository since; nothing more may be done there."""
     ended_s: float = 0.0
     """When it ended, in seconds of this start."""
 
@@ -92,6 +94,8 @@ class Judgement:
 def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
     """What an iteration came to, before anything is verified."""
     turn, after = iteration.turn, iteration.after
+    if iteration.strayed:
+        return Judgement(failed=iteration.strayed, ended=Stop(Reason.TAMPERED, iteration.strayed))
     missing = vanished(iteration.before, after)
     judged = Judgement(missing=missing, moved=_moved(iteration))
     if turn.outcome is Outcome.TROUBLE and _trouble_s(iteration, tallies) >= TROUBLE_IS_FAILURE_S:

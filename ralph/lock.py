@@ -41,7 +41,7 @@ class Lock:
         with contextlib.suppress(OSError):
             note = _note(self.tree, "run")
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            note.write_text(run)
+            files.overwrite(note, run.encode())
 
     def release(self) -> None:
         """Frees the tree at once, whoever else still has the descriptor."""

@@ -134,6 +134,8 @@ def _chosen(world: World, limits: Limits) -> Stop | None:
 def _settled(world: World, iteration: Iteration, judged: Judgement, limits: Limits) -> tuple[Iteration, Judgement]:
     """The same once the status that the agent left in the file is settled."""
     before, after = iteration.before, iteration.after
+    if iteration.strayed:
+        return iteration, judged
     if limits.strict:
         return world.dispose(iteration, judged)
     if limits.once:

@@ -42,6 +42,6 @@ def _claims_more(before: bytes, now: bytes) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    with contextlib.suppress(OSError):
-        return path.read_bytes() if path.is_file() else b""
+    with contextlib.suppress(OSError):  # what is a link now is not the file that it was, and leads elsewhere
+        return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     return b""

@@ -191,7 +191,7 @@ def _prepare_strict(start: Start, file: ProgressFile, state: State, screen: Scre
 def _recover(start: Start, state: State, screen: Screen) -> None:
     """After a death in an iteration that was watched: what it may not have changed is put back."""
     death, task = state.died(), state.noted("task")
-    for store in (state.folder / "before").glob("*"):  # of runs that died when nothing was to be put right
+    for store in state.stores():  # of runs that died when nothing was to be put right
         if death is None or store.name != death.run:
             shutil.rmtree(store, ignore_errors=True)
     if death is None:

@@ -47,8 +47,12 @@ class State:
         return files.state_home() / f"{plain}-{binascii.crc32(path):08x}"
 
     def _sub(self, name: str) -> Path:
+        """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
         folder = self.folder / name
         try:
+            for place in (self.folder, *(self.folder / one for one in reversed(Path(name).parents)), folder):
+                if place.is_symlink():
+                    place.unlink()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.chmod(0o700)
         except OSError as error:
@@ -115,7 +119,7 @@ class State:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
         folder = self._sub("running")
         with contextlib.suppress(OSError):
-            (folder / "progress.new").write_bytes(text)
+            files.overwrite(folder / "progress.new", text)
             (folder / "progress.new").replace(folder / "progress")
 
     def before_death(self) -> bytes:
@@ -136,6 +140,11 @@ class State:
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
         return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
 
+    def stores(self) -> list[Path]:
+        """Those of all runs that died."""
+        folder = self.folder / "before"
+        return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
+
     def store(self, run: str) -> Path:
         """Where the bytes of the person's own changes are while an agent of that run works; after a death they stay."""
         return self._sub(f"before/{run}")
@@ -143,7 +152,7 @@ class State:
     @property
     def governing(self) -> Path:
         """Where the files that govern ralph are kept while a strict iteration runs."""
-        return self._sub("running") / "governing"
+        return self._sub("running") / "governing-files"
 
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
@@ -163,7 +172,7 @@ class State:
         Overwritten in place, so that a full disk does not keep a note from being taken back.
         """
         with contextlib.suppress(OSError):
-            (self._sub("running") / name).write_bytes(text.encode(errors="surrogateescape"))
+            files.overwrite(self._sub("running") / name, text.encode(errors="surrogateescape"))
 
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
@@ -173,7 +182,7 @@ class State:
 
     def rotate(self, most_bytes: int) -> None:
         """Removes the oldest transcripts beyond the bound; none of them is being written now."""
-        folder = self.folder / "transcripts"
+        folder = self._sub("transcripts")
         with contextlib.suppress(OSError):
             excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - most_bytes
             for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if excess > 0 else ():
@@ -189,4 +198,4 @@ def _free(run: Path, number: str, suffix: str) -> Path:
     By `with_suffix`, since `/` enters each name into a table of Python's, which grows by a megabyte in 2000 iterations.
     """
     suffixes = (number + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
-    return next(path for one in suffixes if not (path := run.with_suffix(one)).exists())
+    return next(path for one in suffixes if not os.path.lexists(path := run.with_suffix(one)))

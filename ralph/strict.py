@@ -159,19 +159,26 @@ class Strict:
             return self._put_down(judged)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
         self._hands.mend_after_checks()
-        if found is None:
-            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was checked")))
+        if stop := self._stop(found is None, "checked"):
+            return self._put_down(replace(judged, ended=stop))
+        assert found is not None
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
         if found.unfinished and not self._is_too_often():
             return self._put_down(judged)
         if found.blocked:
             return self._block(judged, found)
         why = found.why.strip() or found.unfinished or self._pass(iteration)
-        if why and self._gates.over():
-            return self._put_down(replace(judged, ended=Stop(Reason.INTERRUPTED, "while the task was committed")))
+        if stop := self._stop(bool(why) and self._gates.over(), "committed"):
+            return self._put_down(replace(judged, ended=stop))
         if why:
             return self._fail(judged, why)
         return replace(judged, moved=True, passed=True)
+
+    def _stop(self, over: bool, doing: str) -> Stop | None:
+        """Why nothing more may be done: by a program that ran, or since it is `over`."""
+        if strayed := self._guard.strayed():
+            return Stop(Reason.TAMPERED, strayed)
+        return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""

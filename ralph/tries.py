@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,14 +18,17 @@ class Tries:
     def __init__(self, path: Path | None, state: State) -> None:
         self.path, self._state = path, state
         self._before = b""
+        self._real = self._place = ""
 
     def begin(self) -> None:
         """An iteration begins: what stands there now stays."""
         self._before = self._read()
+        if self.path is not None:
+            self._real, self._place = os.path.realpath(self.path), os.path.realpath(self.path.parent)
 
     def settle(self) -> Path | None:
         """What an iteration rewrote is put back; where it is kept as it was left, None when nothing was rewritten."""
-        if self.path is None:
+        if self.path is None or self._is_elsewhere():
             return None
         now = self._read()
         if now.startswith(self._before) and not self._is_something_else():
@@ -37,14 +41,21 @@ class Tries:
         return kept
 
     def _is_something_else(self) -> bool:
-        return self.path is not None and self.path.exists() and not self.path.is_file()
+        """Also a link, where it was none or led to another file: ralph would write there."""
+        if self.path is None or not os.path.lexists(self.path):
+            return False
+        return not self.path.is_file() or os.path.realpath(self.path) != (self._real or os.path.realpath(self.path))
+
+    def _is_elsewhere(self) -> bool:
+        """Whether its folder is another one than it was."""
+        return self.path is not None and self._place not in ("", os.path.realpath(self.path.parent))
 
     def add(self, record: Mapping[str, object]) -> None:
         """Appends a line. Raises OSError when it cannot be."""
         if self.path is not None:
-            if self._is_something_else():
+            if self._is_elsewhere() or self._is_something_else():
                 raise OSError(errno.EINVAL, "is no file")
-            Journal(self.path, mode=0o666).append(record)
+            Journal(self.path, mode=0o666, own=False).append(record)
 
     def _read(self) -> bytes:
         with contextlib.suppress(OSError):

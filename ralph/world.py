@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ralph import journal, progress
 from ralph.agent import command as agent
 from ralph.agent.stream import Event, Stream, drop_parts
-from ralph.agent.turn import Outcome, Turn
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
@@ -149,8 +149,23 @@ class RealWorld:
         self._tries.begin()
         before = self._file.last  # a strict one was edited since
         turn = self._turn(self._files, budget_usd)
-        self._remove_orphaned_locks("the agent")
+        strayed = self._guard.strayed() if self._guard else ""
+        if not strayed:
+            self._remove_orphaned_locks("the agent")
         undone = self._undo()
+        if strayed:  # no git may run any more
+            since_s = self.elapsed_s()
+            return Iteration(
+                number=number,
+                before=before,
+                after=self.read(),
+                turn=turn,
+                commits=Commits(),
+                ended_s=since_s,
+                task=self.run.task,
+                tampered=undone,
+                strayed=strayed,
+            )
         trespass = self._guard.settle(f"{self._job.run_id}-{number}", self.run.task) if self._guard else Trespass()
         after = self.read()
         if after.verified:  # that word is ralph's alone, also where nothing is verified today

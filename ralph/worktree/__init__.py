@@ -1,5 +1,6 @@
 """The working tree around an iteration: how it was, what is not so any more, and putting that back."""
 
+from ralph.worktree.beyond import strayed
 from ralph.worktree.commit import HOOKS_S, Committed, Runner, check_can_commit, commit
 from ralph.worktree.configured import settings_back
 from ralph.worktree.head import Moved, forget, head_back
@@ -29,5 +30,6 @@ __all__ = [
     "scratch_away",
     "settings_back",
     "staged_back",
+    "strayed",
     "take",
 ]

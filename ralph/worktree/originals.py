@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.worktree.disk import Seen, copy, looks
 from ralph.worktree.index import HIDDEN, INTENDED, Entry, Index
@@ -118,7 +119,7 @@ def _staged(
     oids = {oid for entry in staged for mode, oid, _ in entry.stages if mode != "160000"}
     made = dict(_objects(repository, sorted(oids - kept.keys())))
     for oid, data in made.items():
-        (store / f"object-{oid}").write_bytes(data)
+        files.overwrite(store / f"object-{oid}", data)
     return {oid: kept.get(oid, store / f"object-{oid}") for oid in oids if oid in kept or oid in made}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.worktree import configured, head, index, jj, locks, originals
+from ralph.worktree import beyond, configured, head, index, jj, locks, originals
 from ralph.worktree.configured import Configured
 from ralph.worktree.disk import Seen, holds, looks, read
 from ralph.worktree.head import Head
@@ -41,6 +41,7 @@ class Snapshot:
     """Folders with a repository of their own; what is in those that are not tracked is left alone."""
     configured: Configured
     locks: Mapping[Path, object]
+    ways_out: Mapping[str, str]
     older: frozenset[Path]
     """The copies of the snapshot before."""
     jj: jj.Operation | None
@@ -86,6 +87,7 @@ def take(top: Path, store: Path, own: Collection[Path], before: Snapshot | None 
         nested=nested(repository.root, files),
         configured=configured.read(repository),
         locks=locks.seen(repository),
+        ways_out=beyond.ways_out(repository),
         older=frozenset((*before.copies.values(), *before.objects.values()) if before else ()),
         jj=jj.operation(repository.root),
     )

@@ -1,0 +1,178 @@
+"""Whatever an agent puts a link in place of: ralph writes, moves and removes nothing outside of the tree.
+
+Each plant is made by a scripted agent in a real run. Beside the project lies a folder of somebody's, to which it leads.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from ralph_driver import CHECKOUT, Project, Run
+from stories import Agent, init, raw, result, runs, step, ticks, tries, writes
+
+
+class Plant(NamedTuple):
+    """What an agent does; $OUT is the folder of somebody's, $STATE ralph's folder of this plan."""
+
+    does: str
+    blocks: str = ""
+    """What ends the run, by the name that RALPH_BLOCKED says; else the run goes on."""
+
+
+def link(name: str, target: str, *, blocks: bool = False) -> Plant:
+    return Plant(f'rm -rf "{name}"; mkdir -p "$(dirname "{name}")"; ln -s "$OUT/{target}" "{name}"', blocks * name)
+
+
+def of_git(name: str) -> Plant:
+    return link(f".git/{name}", f"git/{name}", blocks=True)
+
+
+STATE_FOLDERS = ("kept", "transcripts", "running", "before")
+PLANTS = {
+    "git's folder": link(".git", "git", blocks=True),
+    "git's folder, by a file": Plant('rm -rf .git; echo "gitdir: $OUT/git" > .git', ".git"),
+    "git's common folder": Plant("echo $OUT/git > .git/commondir", ".git/commondir"),
+    "HEAD": of_git("HEAD"),
+    "the index": of_git("index"),
+    "the settings of git": of_git("config"),
+    "the objects": of_git("objects"),
+    "the packs": of_git("objects/pack"),
+    "a folder of objects": Plant("rm -rf .git/objects/0*; ln -s $OUT/git/objects/pack .git/objects/00", "objects/00"),
+    "the refs": of_git("refs"),
+    "the branches": of_git("refs/heads"),
+    "a branch": of_git("refs/heads/main"),
+    "the packed refs": of_git("packed-refs"),
+    "the hooks": of_git("hooks"),
+    "a hook": Plant("mkdir -p .git/hooks; ln -s $OUT/precious .git/hooks/pre-commit"),
+    "git's info": of_git("info"),
+    "the private rules": Plant("mkdir -p .git/info; ln -sf $OUT/precious .git/info/exclude"),
+    "the log of HEAD": of_git("logs/HEAD"),
+    "the logs": of_git("logs"),
+    "the last message": of_git("COMMIT_EDITMSG"),
+    "a lock": Plant("ln -s $OUT/git/index.lock .git/index.lock", ".git/index.lock"),
+    "a rebase": Plant("ln -s $OUT/sub .git/rebase-merge", ".git/rebase-merge"),
+    "another tree in the settings": Plant("git config core.worktree $OUT"),
+    "the whole tree": Plant('here=$(pwd); cd ..; mv "$here" "$here.old"; ln -s "$OUT" "$here"', "working tree"),
+    ".ralph": link(".ralph", ""),
+    "a prompt": link(".ralph/PROMPT_mine.md", "PROMPT_mine.md"),
+    "a new prompt": link(".ralph/PROMPT_new.md", "precious"),
+    "a folder in .ralph": link(".ralph/more", "sub"),
+    "the folder of prompts": link("tools/prompts", ""),
+    "what is above the folder of prompts": Plant("rm -rf tools; ln -s $OUT/tools tools"),
+    "ralph's settings": link(".ralph.env", "precious"),
+    "ralph's settings, to nothing": link(".ralph.env", "nothing"),
+    "the progress file": link("feature_PROGRESS.md", "feature_PROGRESS.md"),
+    "the progress file, to nothing": link("feature_PROGRESS.md", "nothing"),
+    "another plan's progress file": link("other_PROGRESS.md", "feature_PROGRESS.md"),
+    "the plan": link("feature.md", "feature.md"),
+    "the plan, to nothing": link("feature.md", "nothing"),
+    "the history": link("history.jsonl", "precious"),
+    "the history, to nothing": link("history.jsonl", "nothing"),
+    "a folder of the tree": link("src", "sub"),
+    "a file of the tree": link("src/a.py", "sub/a.py"),
+    "a new folder": link("new/er", "sub"),
+    "the rules of git": link(".gitignore", "precious"),
+    **{f"{name} of the state": Plant(f"cd $STATE; rm -rf {name}; ln -s $OUT/state {name}") for name in STATE_FOLDERS},
+    "the state": Plant("rm -rf $STATE; ln -s $OUT/state $STATE"),
+    "the journal": Plant("cd $STATE; rm -f journal.jsonl; ln -s $OUT/precious journal.jsonl"),
+    "a note": Plant("cd $STATE/running; for one in *; do ln -sf $OUT/precious $one; done"),
+}
+ONLY = ("--only", "one.txt", "--only", "src/**")
+KEPT_IN = ("--history", "history.jsonl", "--prompts", "tools/prompts")
+WAYS = {
+    "strict": ("--strict",),
+    "only": ONLY,
+    "all": ("--strict", "--on-failure", "restore", *ONLY),
+    "killed": ("--strict", "--on-failure", "restore", *ONLY),
+}
+"""The last one ends in ralph's death, and what counts is the start after it."""
+TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
+KILL = "kill -9 $(ps -o ppid= -p $PPID)"
+TASKS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n{}\n## Notes\n"
+TASK = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
+
+
+def contents(folder: Path) -> dict[str, tuple[int, str]]:
+    """All there is below it: mode, and a hash of what it holds or where it leads."""
+    found = {}
+    for top, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(top) / name
+            mode = path.lstat().st_mode
+            held = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else b""
+            held = path.read_bytes() if stat.S_ISREG(mode) else held
+            found[str(path.relative_to(folder))] = (mode, hashlib.sha256(held).hexdigest())
+    return found
+
+
+@pytest.fixture
+def out(project: Project, tmp_path: Path) -> Path:
+    """Somebody's folder beside the project, with all that ralph looks for in its own."""
+    for name in ("PROMPT_build.md", "PROMPT_task.md"):
+        copy = project.root / "tools" / "prompts" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / "prompts" / name, copy)
+    mine = {".ralph/PROMPT_mine.md": "mine\n", ".ralph.env": "# mine\n", "src/a.py": "a = 1\n", ".gitignore": "*.o\n"}
+    for name, text in mine.items():
+        (project.root / name).parent.mkdir(exist_ok=True)
+        (project.root / name).write_text(text)
+    project.git("add", "-A")
+    project.git("commit", "-qm", "all")
+    project.git("pack-refs", "--all")
+    (project.root / "history.jsonl").write_text('{"requirement_id": "old"}\n')
+    project.progress.write_text(TASKS.format(TASK))
+    (project.root / "other_PROGRESS.md").write_text(TASKS.format("- [ ] other: Another\n"))
+
+    folder = tmp_path / "out"
+    shutil.copytree(project.root / ".git", folder / "git")
+    for name in ("logs/refs/heads", "hooks", "info", "objects/pack"):
+        (folder / "git" / name).mkdir(parents=True, exist_ok=True)
+    for name in ("COMMIT_EDITMSG", "index.lock", "refs/heads/main.lock", "HEAD.lock"):
+        (folder / "git" / name).write_text("somebody's\n")
+    (folder / "git" / "refs" / "heads" / "main").write_text(project.git("rev-parse", "HEAD"))
+    shutil.copytree(project.root / "tools", folder / "tools")
+    for name in ("precious", "PROMPT_mine.md", "PROMPT_new.md", ".ralph.env", "feature.md", "one.txt", "state/file"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"# {name}, somebody's\n")
+    for name in ("sub/a.py", "sub/deep/er", "sub/autostash", "state/run/file", "state/iteration"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"# {name}, somebody's\n")
+    (folder / "feature_PROGRESS.md").write_text(TASKS.format("- [x] one: The first\n- [x] other: Another\n"))
+    return folder
+
+
+def built(project: Project, out: Path, *options: str) -> Run:
+    """A build with the names that the plants use."""
+    run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)})
+    assert "Traceback" not in run.text, run.text
+    assert run.code in (0, 1, 2, 3, 4, -9), run.text
+    return run
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("plant", PLANTS)
+def test_nothing_is_touched_outside_of_the_tree(
+    project: Project, agent: Agent, out: Path, plant: str, way: str
+) -> None:
+    does, blocks = PLANTS[plant]
+    options = WAYS[way]
+    before = contents(out)
+    deed = runs(f"{TRESPASS}; {does}; {KILL if way == 'killed' else ''}")
+    if "--strict" in options:
+        agent.story(tries(deed), tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")), repeat=True)
+    else:
+        agent.story(raw(init(), writes("src/b.py", "b = 1\n"), ticks("all"), deed, result()), step(), repeat=True)
+    run = built(project, out, *options)
+    assert contents(out) == before, run.text
+    if blocks and way != "killed":
+        assert run.code == 4, run.text
+        root = project.root.with_name("repo.old") if project.root.is_symlink() else project.root
+        said = (root / "feature_PROGRESS.md").read_text().split("RALPH_BLOCKED: ralph: ")[1]
+        assert blocks in said.split("\n")[0]
+    if way == "killed" or "$STATE" in does:
+        again = built(project, out, *options)
+        assert contents(out) == before, again.text
