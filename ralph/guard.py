@@ -82,6 +82,8 @@ class Guard:
         trespass = self._put_right(name)
         if self._rules.strict:
             self._changed = worktree.changed(self._before)
+            if within := [name for name in self._changed if self._is_repository_within(name)]:
+                self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
             self._earlier = self._uncommitted.of(task)
             self._uncommitted.add(task, self._changed)
         return trespass
@@ -263,9 +265,15 @@ class Guard:
         """Patterns are relative to the working directory, names to the top of the repository."""
         assert self._before is not None
         here = os.path.relpath(os.path.realpath(self._top), os.path.realpath(self._before.root))
+        if self._is_repository_within(name) and not name.endswith(".git"):
+            return self._allows(f"{name}/.git")  # what is allowed in it is allowed to be one
         if here == ".":
             return worktree.allowed(name, self._rules.only)
         return name.startswith(f"{here}/") and worktree.allowed(name.removeprefix(f"{here}/"), self._rules.only)
+
+    def _is_repository_within(self, name: str) -> bool:
+        assert self._before is not None
+        return worktree.is_repository_within(self._before.root / name)
 
     def _is_state_of_another(self, name: str) -> bool:
         """Whether it is another plan's progress file that git does not track, which no task is about."""

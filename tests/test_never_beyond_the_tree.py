@@ -7,12 +7,13 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from ralph_driver import CHECKOUT, Project, Run
-from stories import Agent, init, raw, result, runs, step, ticks, tries, writes
+from stories import Agent, edits, init, raw, result, runs, step, ticks, tries, writes
 
 
 class Plant(NamedTuple):
@@ -91,6 +92,8 @@ WAYS = {
 }
 """The last one ends in ralph's death, and what counts is the start after it."""
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
+LOCKED = 75
+"""While the agent of a ralph that was killed is being ended."""
 KILL = "kill -9 $(ps -o ppid= -p $PPID)"
 TASKS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n{}\n## Notes\n"
 TASK = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
@@ -147,7 +150,11 @@ def out(project: Project, tmp_path: Path) -> Path:
 
 def built(project: Project, out: Path, *options: str) -> Run:
     """A build with the names that the plants use."""
-    run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)})
+    deadline = time.monotonic() + 10
+    while True:
+        run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)}, timeout_s=60)
+        if run.code != LOCKED or time.monotonic() > deadline:
+            break
     assert "Traceback" not in run.text, run.text
     assert run.code in (0, 1, 2, 3, 4, -9), run.text
     return run
@@ -176,3 +183,72 @@ def test_nothing_is_touched_outside_of_the_tree(
     if way == "killed" or "$STATE" in does:
         again = built(project, out, *options)
         assert contents(out) == before, again.text
+
+
+def test_what_an_agent_leaves_in_the_notes_for_a_death_is_not_run(
+    project: Project, agent: Agent, out: Path, tmp_path: Path
+) -> None:
+    poison = tmp_path / "poison"
+    poison.write_bytes(f"cos\nsystem\n(S'touch {tmp_path}/was-run'\ntR.".encode())
+    spread = f"for one in $(find $STATE/before $STATE/running -type f); do cp {poison} $one.x; mv $one.x $one; done"
+    keep = "cp $STATE/running/iteration $STATE/it"
+    back = "mv $STATE/it $STATE/running/iteration"
+    agent.story(
+        tries(runs(f"{TRESPASS}; {keep}; {spread}; {back}; {KILL}")), tries(writes("one.txt", "1")), repeat=True
+    )
+    assert built(project, out, "--strict").code == -9
+    built(project, out, "--strict")
+    assert not (tmp_path / "was-run").exists()
+
+
+NESTED = "git init -q sub && echo 'fn main' > sub/main.rs && git -C sub add main.rs && git -C sub commit -qm theirs"
+
+
+class TestARepositoryWithin:
+    """What `git clone`, `cargo new` and the like leave."""
+
+    @pytest.mark.parametrize(
+        ("how", "where"),
+        [
+            (NESTED, "sub"),
+            ("git init -q sub", "sub"),
+            (f"mkdir new; cd new; {NESTED}", "new/sub"),
+            ("git init src", "src"),
+        ],
+    )
+    def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:
+        agent.story(tries(runs(how), writes("one.txt", "1"), writes("src/a.py", "a = 2\n")))
+        run = built(project, out, "--strict")
+        assert run.code == 0, run.text
+        assert "has a repository of its own: left alone" in run.text
+        assert (project.root / where / ".git" / "HEAD").is_file()
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt", "src/a.py"]
+
+    @pytest.mark.parametrize("way", [ONLY, WAYS["all"]])
+    def test_is_moved_whole_where_only_forbids_it(
+        self, project: Project, agent: Agent, out: Path, way: tuple[str, ...]
+    ) -> None:
+        deed = runs(NESTED)
+        if "--strict" in way:
+            agent.story(tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")))
+        else:
+            agent.story(raw(init(), deed, ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), result()))
+        run = built(project, out, *way)
+        assert run.code == 0, run.text
+        assert not (project.root / "sub").exists()
+        kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
+        assert [(path / "main.rs").read_text() for path in kept] == ["fn main\n"]
+
+    def test_passes_where_only_allows_it(self, project: Project, agent: Agent, out: Path) -> None:
+        agent.story(tries(runs(NESTED), writes("one.txt", "1")))
+        run = built(project, out, "--strict", *ONLY, "--only", "sub/**")
+        assert run.code == 0, run.text
+        assert (project.root / "sub" / ".git").is_dir()
+
+    def test_goes_with_a_failed_try_that_is_restored(self, project: Project, agent: Agent, out: Path) -> None:
+        agent.story(tries(runs(NESTED)), tries(writes("one.txt", "1")))
+        run = built(project, out, "--strict", "--on-failure", "restore")
+        assert run.code == 0, run.text
+        assert not (project.root / "sub").exists()
+        kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
+        assert len(kept) == 1

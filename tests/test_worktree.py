@@ -388,8 +388,8 @@ def test_another_tree_named_in_the_settings_is_not_looked_at(tree: Tree) -> None
 def test_a_submodule_of_the_agents_in_a_tracked_folder_is_seen(tree: Tree) -> None:
     snapshot = tree.take()
     tree.write("src/.git/config", "x\n")
-    assert worktree.changed(snapshot) == ("src/.git/config",)
-    worktree.put_back(snapshot, ["src/.git/config"], tree.keep)
+    assert worktree.changed(snapshot) == ("src/.git",)
+    worktree.put_back(snapshot, ["src/.git"], tree.keep)
     assert not (tree.root / "src" / ".git").exists()
 
 

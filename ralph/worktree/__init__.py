@@ -5,6 +5,7 @@ from ralph.worktree.commit import HOOKS_S, Committed, Runner, check_can_commit, 
 from ralph.worktree.configured import settings_back
 from ralph.worktree.head import Moved, forget, head_back
 from ralph.worktree.kept import keep
+from ralph.worktree.new_files import is_repository_within
 from ralph.worktree.only import allowed
 from ralph.worktree.put_back import put_back, scratch_away
 from ralph.worktree.repository import is_repository
@@ -25,6 +26,7 @@ __all__ = [
     "forget",
     "head_back",
     "is_repository",
+    "is_repository_within",
     "keep",
     "put_back",
     "scratch_away",

@@ -10,6 +10,7 @@ from ralph.process import Finished, call
 from ralph.progress import harmless_output
 from ralph.words import duration
 from ralph.worktree import index, jj, locks
+from ralph.worktree.new_files import is_repository_within
 from ralph.worktree.repository import Repository, complaint, jj_root, listed, repository
 from ralph.worktree.unfinished import BEGUN
 
@@ -55,6 +56,11 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
+def _is_within(root: Path, name: str) -> bool:
+    """Whether it is a file of a repository within this one, which git takes none of."""
+    return any(is_repository_within(root / folder) for folder in [*Path(name).parents][:-1])
+
+
 def _committed(there: Repository, names: Sequence[str], new: Sequence[str], message: str, run: Runner) -> Committed:
     before, held = index.raw(there), locks.seen(there)
     old = _head(there)
@@ -78,7 +84,9 @@ def _to_commit(there: Repository, names: set[str]) -> tuple[set[str], set[str]]:
     changed = names & _differing(there)
     rest = {name for name in names - changed if os.path.lexists(there.root / name)}
     known = os.fsdecode(there.run("ls-files", "-z")).split("\0") if rest else ()
-    unknown = {name for name in rest.difference(known) if not _is_folder(there.root / name)}
+    unknown = {
+        name for name in rest.difference(known) if not (_is_folder(there.root / name) or _is_within(there.root, name))
+    }
     return changed, unknown - _ignored(there, unknown) if unknown else set()
 
 

@@ -23,6 +23,12 @@ def nested(root: Path, files: Iterable[str]) -> frozenset[str]:
     return frozenset(folder for folder in folders if os.path.lexists(f"{root}/{folder}/.git"))
 
 
+def is_repository_within(path: Path) -> bool:
+    """Whether it is a folder with a repository of its own, or that repository."""
+    folder = path.is_dir() and not path.is_symlink()
+    return folder and (path.name == ".git" or os.path.lexists(path / ".git"))
+
+
 def new_files(snapshot: "Snapshot", entries: Index) -> Iterator[str]:
     """The files that were not there, and are not ignored by the rules of that time."""
     said = status(snapshot.repository)
@@ -55,12 +61,15 @@ def ignored_once(snapshot: "Snapshot", names: Collection[str]) -> set[str]:
 
 
 def _files_in(root: Path, name: str) -> list[str]:
-    """The file of that name; where it is a folder, all files in it, a repository's own too."""
+    """The file of that name; where it is a folder, all files in it, but a repository within as one."""
     path = root / name.rstrip("/")
-    if path.is_symlink() or not path.is_dir():
+    if path.is_symlink() or not path.is_dir() or is_repository_within(path):
         return [name.rstrip("/")]
     found = []
     for folder, inside, names in os.walk(path):
+        within = [one for one in inside if is_repository_within(Path(folder) / one)]
+        found += [os.path.relpath(os.path.join(folder, one), root) for one in within]  # noqa: PTH118
+        inside[:] = [one for one in inside if one not in within]
         links = [one for one in inside if os.path.islink(os.path.join(folder, one))]  # noqa: PTH114, PTH118 - strings
         found += [os.path.relpath(os.path.join(folder, one), root) for one in (*names, *links)]  # noqa: PTH118
     return found

@@ -8,8 +8,8 @@ from ralph.worktree import index, originals
 from ralph.worktree.disk import is_scratch, looks, parents
 from ralph.worktree.ignoring import was_known
 from ralph.worktree.locks import unlock
-from ralph.worktree.new_files import ignored_once
-from ralph.worktree.replacing import Keep, away, bring, prune
+from ralph.worktree.new_files import ignored_once, is_repository_within
+from ralph.worktree.replacing import Keep, away, bring, prune, whole_away
 from ralph.worktree.snapshot import Snapshot, changed, is_changed
 
 _AT_ONCE = 200
@@ -61,3 +61,14 @@ def _move_new_away(snapshot: Snapshot, names: Collection[str], keep: Keep) -> It
     for name in sorted(new, reverse=True):
         yield from away(root, name, keep)
         prune(root, name, known)
+    for name in names:
+        if not _was_there(snapshot, name) and is_repository_within(root / name):
+            yield whole_away(root, name, keep)
+            prune(root, name, known)
+
+
+def _was_there(snapshot: Snapshot, name: str) -> bool:
+    """Whether there was such a file, or a repository that only the index did not know."""
+    folder = name.removesuffix("/.git")
+    known = name in snapshot.index or f"{name}/" in snapshot.ignoring.names or was_known(name, snapshot.ignoring.names)
+    return known or (folder != name and folder in snapshot.nested)

@@ -59,6 +59,15 @@ def away(root: Path, name: str, keep: Keep) -> list[Path]:
     return kept
 
 
+def whole_away(root: Path, name: str, keep: Keep) -> Path:
+    """Moves a folder away as it is; where to."""
+    aside = keep(name, b"")
+    aside.unlink()
+    writable((root / name).parent)
+    shutil.move(root / name, aside)
+    return aside
+
+
 def _kept(root: Path, name: str, keep: Keep) -> list[Path]:
     path = root / name
     mode = path.lstat().st_mode
