@@ -81,7 +81,7 @@ def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _command_line(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     return str(pid)
 
 
@@ -135,6 +135,12 @@ def project(plain_project: Project, repository: Path) -> Project:
     """A git repository with a committed plan."""
     shutil.copytree(repository / ".git", plain_project.root / ".git")
     return plain_project
+
+
+@pytest.fixture
+def real_starts(plain_project: Project) -> None:
+    """Each ralph of this test is started as a person's is, not forked: for tests of how it starts and what it is."""
+    plain_project.prefix = ("env",)
 
 
 @pytest.fixture

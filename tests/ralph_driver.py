@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from forks import BEGINS_WITH, PYTHON, SERVER, Forked, can_fork
+
 T = TypeVar("T")
+Process = Forked | subprocess.Popen[bytes]
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-COMMAND = (sys.executable, "-P", "-m", "ralph")
+COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import sys, time
 from ralph.cli import main
@@ -60,7 +63,7 @@ def paced(*, speed: float = 1, **patience_s: float) -> tuple[str, ...]:
     and how long it waits for what shall end, which `patience_s` shortens (interrupt_s, terminate_s, after_result_s).
     """
     patience = " ".join(f"{name}={seconds}" for name, seconds in patience_s.items())
-    return (sys.executable, "-P", "-c", PACED, str(speed), patience)
+    return (*PYTHON, "-c", PACED, str(speed), patience)
 
 
 def eventually(condition: Callable[[], T], within_s: float = 10) -> T:
@@ -107,6 +110,29 @@ def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", pla
     return f"{head}## Status\n\n{status}\n\n## Task List\n\n{listed}\n## Notes\n{notes}"
 
 
+def launched(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    *,
+    stdin: int | None = None,
+    stdout: int,
+    stderr: int,
+    has_terminal: bool = False,
+) -> Process:
+    """A process in a session of its own: a fork where that does the same, else a start of all that `argv` names."""
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is all it is for
+        reads = nothing.fileno() if stdin is None else stdin
+        if can_fork(argv, env):
+            return SERVER.start(
+                argv, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, has_terminal=has_terminal
+            )
+        command = [*((sys.executable, "-I", "-c", TAKE_TERMINAL) if has_terminal else ()), *argv]
+        return subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """How a run of ralph ended."""
@@ -127,15 +153,7 @@ class Running:
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output: Path) -> None:
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                argv,
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            self.process = launched(argv, env, cwd, stdout=out.fileno(), stderr=err.fileno())
         self.pid = self.process.pid
 
     @property
@@ -167,10 +185,7 @@ class TtyRunning:
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, reads: bool = True) -> None:
         self.master, slave = os.openpty()
-        command = [sys.executable, "-I", "-c", TAKE_TERMINAL, *argv]
-        self.process = subprocess.Popen(
-            command, env=env, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-        )
+        self.process = launched(argv, env, cwd, stdin=slave, stdout=slave, stderr=slave, has_terminal=True)
         os.close(slave)
         self.pid = self.process.pid
         self._seen: list[bytes] = []
@@ -240,6 +255,8 @@ class Project:
     plan_file: str = "feature.md"
     ttys: list[TtyRunning] = field(default_factory=list)
     runs: int = 0
+    prefix: Sequence[str] = ()
+    """Stands before each start; ("env",) makes it a real one, where it would be a fork."""
 
     @property
     def progress(self) -> Path:
@@ -282,20 +299,13 @@ class Project:
     ) -> Running:
         """Starts `ralph ARGS`; `prefix` is a command that runs it (nohup, setpriv, sh -c '... "$@"' sh)."""
         self.runs += 1
-        argv = [*prefix, *command, *args]
+        argv = [*self.prefix, *prefix, *command, *args]
         return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
 
-    def start_into(self, output: int, *args: str) -> "subprocess.Popen[bytes]":
+    def start_into(self, output: int, *args: str) -> Process:
         """Starts `ralph ARGS` with this file descriptor as its output and its errors."""
-        return subprocess.Popen(
-            [*COMMAND, *args],
-            cwd=self.root,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        argv = [*self.prefix, *COMMAND, *args]
+        return launched(argv, self.env, self.root, stdout=output, stderr=output)
 
     def ralph(
         self,
@@ -342,7 +352,7 @@ class Project:
     ) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own; with reads=False nobody reads what it writes."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*prefix, *command, *args], env, cwd or self.root, reads=reads)
+        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, cwd or self.root, reads=reads)
         self.ttys.append(running)
         return running
 
@@ -364,8 +374,7 @@ def clean_environment(*, home: Path, state: Path, temporary: Path, programs: Pat
         "HOME": str(home),
         "XDG_STATE_HOME": str(state),
         "TMPDIR": str(temporary),
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": str(CHECKOUT),
+        **BEGINS_WITH,
         "GIT_CONFIG_NOSYSTEM": "1",
         "HTTP_PROXY": "http://127.0.0.1:9",
         "HTTPS_PROXY": "http://127.0.0.1:9",

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from leaps import leaping
-from ralph_driver import Project, alive, eventually
+from ralph_driver import Process, Project, alive, eventually
 from stories import Act, Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
 from test_hostile_surroundings import AT_ONCE_S
 from test_signals import BUILD
@@ -162,7 +161,7 @@ def test_two_ctrl_c_do_not_wait_for_a_slow_reader(project: Project, agent: Agent
     assert not alive(agent.calls[0].pid)
 
 
-def ended_by_two(run: "subprocess.Popen[bytes]") -> int:
+def ended_by_two(run: Process) -> int:
     """The exit code of a run that a person asks twice to end, and then waits for some seconds at most."""
     run.send_signal(signal.SIGINT)
     first = time.monotonic()
@@ -172,7 +171,7 @@ def ended_by_two(run: "subprocess.Popen[bytes]") -> int:
 
 
 @contextmanager
-def read_slowly(project: Project, *, chunk: int = 512) -> Iterator["subprocess.Popen[bytes]"]:
+def read_slowly(project: Project, *, chunk: int = 512) -> Iterator[Process]:
     """A build whose output goes to somebody who takes a little of it at times; with chunk=0 nothing at all."""
     ours, theirs = os.pipe()
     over = threading.Event()

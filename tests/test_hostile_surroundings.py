@@ -15,7 +15,10 @@ from ralph_driver import Project, Run, Running, alive, eventually, marked
 from stories import Agent, edits, hangs, init, marks, raw, says, starts, step, waits_for
 from test_signals import BUILD, goes_on, hammer, notify_with, start
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses bash, unshare and nsenter")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses bash, unshare and nsenter"),
+    pytest.mark.usefixtures("real_starts"),
+]
 
 AT_ONCE_S = 4
 """Less than any of the five seconds that ralph waits for something to end by itself."""
@@ -27,7 +30,7 @@ CONTAINER = ("unshare", "-pf", "--mount-proc", "--kill-child")
 def launched(project: Project, *lines: str, env: dict[str, str] | None = None) -> Running:
     """A build by a ralph to which `lines` of Python happened first."""
     source = "\n".join(("import sys, os, signal, subprocess", *lines, "from ralph.__main__ import main", "main()"))
-    argv = [sys.executable, "-P", "-c", source, *BUILD]
+    argv = [*project.prefix, sys.executable, "-P", "-c", source, *BUILD]
     return Running(argv, project.env | (env or {}), project.root, project.outputs / "launched.x")
 
 

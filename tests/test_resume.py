@@ -14,7 +14,10 @@ from offspring import Offspring
 from ralph_driver import Project, Running, alive, eventually
 from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, says, starts, step, waits_for, writes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes"),
+    pytest.mark.usefixtures("real_starts"),
+]
 
 BUILD = ("feature.md", "build", "--delay", "0")
 DONE = step(ticks="all", writes_done=True)

@@ -1,34 +1,21 @@
-"""Many starts of ralph for little time: real processes, forked by nursery.py."""
+"""Many ralphs in one folder, in one moment where that is asked for: real processes, as forks.py starts them."""
 
-import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph_driver import eventually
-
-NURSERY = Path(__file__).with_name("nursery.py")
+from forks import SERVER, Forked
+from ralph_driver import COMMAND, eventually
 
 
 class Ralphs:
     """Starts ralphs in one folder; knows how each of them has ended, and what it has said."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], outputs: Path) -> None:
-        self._outputs, self._ends = outputs, outputs / "ends"
-        self._ends.touch()
+        self._folder, self._env, self._outputs = folder, env, outputs
         self._said: dict[int, Path] = {}
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-P", str(NURSERY), str(self._ends)],
-            cwd=folder,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.parent = self._nursery.pid
+        self._started: dict[int, Forked] = {}
 
     def start(self, *args: str) -> int:
         """Starts `ralph ARGS`; its pid."""
@@ -36,20 +23,23 @@ class Ralphs:
 
     def start_many(self, count: int, *args: str) -> list[int]:
         """Starts `ralph ARGS` so many times in one moment; their pids."""
-        files = [self._outputs / f"{len(self._said) + number}.txt" for number in range(count)]
-        request = json.dumps({"argv": args, "outputs": [str(file) for file in files]})
-        assert self._nursery.stdin
-        assert self._nursery.stdout
-        self._nursery.stdin.write(request + "\n")
-        self._nursery.stdin.flush()
-        pids: list[int] = json.loads(self._nursery.stdout.readline())
-        self._said |= dict(zip(pids, files, strict=True))
+        gate, opens = os.pipe()
+        pids = [self._start(args, gate) for _ in range(count)]
+        os.close(gate)
+        os.close(opens)
         return pids
+
+    def _start(self, args: tuple[str, ...], gate: int) -> int:
+        file = self._outputs / f"{len(self._said)}.txt"
+        with file.open("wb") as output, open(os.devnull, "rb") as nothing:  # noqa: PTH123 - as in ralph_driver
+            said, none, argv = output.fileno(), nothing.fileno(), [*COMMAND, *args]
+            ralph = SERVER.start(argv, env=self._env, cwd=self._folder, stdin=none, stdout=said, stderr=said, gate=gate)
+        self._said[ralph.pid], self._started[ralph.pid] = file, ralph
+        return ralph.pid
 
     def codes(self) -> dict[int, int]:
         """The exit code of each that has ended, by its pid; negative for a death by that signal."""
-        lines = self._ends.read_text().splitlines(keepends=True)
-        return {int(pid): int(code) for pid, code in (line.split() for line in lines if line.endswith("\n"))}
+        return {pid: code for pid, ralph in self._started.items() if (code := ralph.poll()) is not None}
 
     def code(self, pid: int, within_s: float = 20) -> int:
         """The exit code of this one, once it has ended."""
@@ -60,11 +50,9 @@ class Ralphs:
         return self._said[pid].read_text("utf-8", "replace")
 
     def close(self) -> None:
-        try:
-            self._nursery.communicate(timeout=10)
-        except subprocess.TimeoutExpired:  # one of them runs on; the test has failed already
-            self._nursery.kill()
-            self._nursery.communicate()
+        """Ends what still runs, where the test has failed."""
+        for ralph in self._started.values():
+            ralph.kill()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph_driver import MARK, Project, eventually, progress_text
-from ralphs import NURSERY, Ralphs, ralphs_in
+from ralphs import Ralphs, ralphs_in
 from written_down import AGENT, IN_PLACE, TASKS, Record, without_marks
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -53,7 +53,7 @@ class Storm:
         with ralphs_in(*self._place) as ralphs:
             try:
                 self._go_on_until_done(ralphs)
-                self._calms_down(ralphs)
+                self._calms_down()
             except AssertionError as error:
                 error.add_note(f"seed {self._seed}\n{self.record.tail()}\n{ralphs.said(self._ralph)[-2000:]}")
                 raise
@@ -69,52 +69,52 @@ class Storm:
                 self._ralph = ralphs.start(*BUILD)
             elif self.killed < self._kills:
                 self._waits()
-                self._strikes(ralphs, self._chance.choice(self._victims))
+                self._strikes(self._chance.choice(self._victims))
             else:
                 ralphs.code(self._ralph, within_s=30)
 
     def _waits(self) -> None:
         time.sleep(self._chance.random() ** 2 * LONGEST_CALM_S)
 
-    def _strikes(self, ralphs: Ralphs, whom: str) -> None:
-        there = self._roles(ralphs)
+    def _strikes(self, whom: str) -> None:
+        there = self._roles()
         victims = [pid for role in VICTIMS[whom] for pid, is_it in there.items() if is_it == role]
         if not victims:
             return
         self.record.write("kill", whom)
         self.killed += sum(map(kill, [self._chance.choice(victims)] if whom == "its tool" else victims)) > 0
-        while whom == "everything" and (born := self._roles(ralphs)):
+        while whom == "everything" and (born := self._roles()):
             sum(map(kill, born))
         self.record.write("killed", "-")
         ends = whom == "everything" or (whom == "ralph" and "keeper" in there.values())
         if ends and self._chance.random() < 0.5:  # else the next start is at once, which is what ends the rest
             eventually(lambda: not any(words(Path(f"/proc/{pid}/cmdline")) for pid in there))
-            self._calms_down(ralphs)
+            self._calms_down()
 
-    def _calms_down(self, ralphs: Ralphs) -> None:
+    def _calms_down(self) -> None:
         """Nothing runs any more, and all is as it must be."""
-        eventually(lambda: not self._roles(ralphs))
+        eventually(lambda: not self._roles())
         text = self.progress.read_text()
         if text or not self._leaves_empty:
             assert without_marks(text) == self._whole
         self.record.check(text)
 
-    def _roles(self, ralphs: Ralphs) -> dict[int, str]:
-        return roles(self._mine, self._agent, self._ralph, ralphs.parent)
+    def _roles(self) -> dict[int, str]:
+        return roles(self._mine, self._agent, self._ralph)
 
 
-def roles(mark: bytes, agent: Path, ralph: int, nursery: int) -> dict[int, str]:
-    """What everything is that carries this mark in its environment, but the nursery."""
+def roles(mark: bytes, agent: Path, ralph: int) -> dict[int, str]:
+    """What everything is that carries this mark in its environment."""
     processes = Path("/proc").glob("[0-9]*")
     here = [int(folder.name) for folder in processes if mark in words(folder / "environ")]
-    return {pid: role for pid in here if pid != nursery and (role := _role(pid, agent, ralph))}
+    return {pid: role for pid in here if (role := _role(pid, agent, ralph))}
 
 
 def _role(pid: int, agent: Path, ralph: int) -> str:
     line = words(Path(f"/proc/{pid}/cmdline"))
     if pid == ralph:
         return "ralph"
-    if str(NURSERY).encode() in line:
+    if line[2:4] == [b"-m", b"ralph"]:
         return "keeper"
     return "agent" if str(agent).encode() in line else "tool" if line else ""
 

@@ -68,7 +68,7 @@ class StrictStorm:
         with ralphs_in(*self._place) as ralphs:
             try:
                 self._goes_on_until_done(ralphs)
-                eventually(lambda: not self._roles(ralphs))
+                eventually(lambda: not self._roles())
                 self._is_as_it_must_be(ralphs)
             except AssertionError as error:
                 error.add_note(f"seed {self._seed} in {self.project.root}\n{self.record.tail()}")
@@ -98,14 +98,14 @@ class StrictStorm:
     def _strikes(self, ralphs: Ralphs) -> None:
         how = self._chance.choice([*WHAT])
         number, whom = WHAT[how]
-        there = self._roles(ralphs)
+        there = self._roles()
         self.record.write("kill", how)
         self.killed += sum(kill(pid, number) for role in whom for pid, it in there.items() if it == role) > 0
         if number is not signal.SIGKILL and self._ralph in there:
             ralphs.code(self._ralph, within_s=30)
 
-    def _roles(self, ralphs: Ralphs) -> dict[int, str]:
-        return roles(self._mine, self._agent, self._ralph, ralphs.parent)
+    def _roles(self) -> dict[int, str]:
+        return roles(self._mine, self._agent, self._ralph)
 
     def _is_as_it_must_be(self, ralphs: Ralphs) -> None:
         text = self.project.progress.read_text()
