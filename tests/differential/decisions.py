@@ -1,0 +1,178 @@
+"""The differences that are meant: each a sentence, and what tells it from a fault, as narrow as can be.
+
+A `Rewriting` says how yesterday's words for one fact of one start read once the decision is taken; what still differs
+then is a fault. An `Ending` is for a start that is something else now: it and what comes after are not compared.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from facts import Facts
+from story import Story
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A story, what the older one showed of it, and which of its starts is looked at."""
+
+    story: Story
+    old: Sequence[Facts]
+    screens: Sequence[str]
+    """The older one's."""
+    number: int
+    """The start, from 0."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.story.starts[self.number].words
+
+    def says(self, variable: str) -> bool:
+        """Whether this setting stands in the words, the environment or a file of the story."""
+        option = "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
+        texts = (*self.story.files.values(), *self.story.home.values())
+        return option in self.words or variable in self.story.environment or any(variable in text for text in texts)
+
+    def iterations_before(self) -> int:
+        """Iterations of the plan before this start, as the journal counts them."""
+        lines = [json.loads(line) for facts in self.old[: self.number] for line in facts["journal"].splitlines()]
+        return sum(line.get("counted") is True and line["event"] == "iteration" for line in lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """How the older one would have said a fact."""
+
+    sentence: str
+    fact: str
+    rewrite: Callable[[Seen, str, str], str]
+    """Of what was seen, the older one's text and the newer one's: the older one's as it would be now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Whether the start differs from here on because of a decision."""
+
+    sentence: str
+    holds: Callable[[Seen, Facts], bool]
+    """Of what was seen, and the newer one's facts of this start."""
+
+
+def _without_partial_messages(_: Seen, old: str, new: str) -> str:
+    return old if "--include-partial-messages" in new else old.replace(" --include-partial-messages", "")
+
+
+def _numbered_by_plan(seen: Seen, old: str, new: str) -> str:
+    before = seen.iterations_before()
+    if old == new or not before:
+        return old
+    pattern = re.compile(r"(?<=#)\d+\b|(?<=^  Iteration )\d+\b|(?<=^body: Iteration )\d+\b", re.MULTILINE)
+    return pattern.sub(lambda number: str(int(number[0]) + before), old)
+
+
+def _journal_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
+    before = seen.iterations_before()
+    if old == new or not before:
+        return old
+
+    def numbered(line: str) -> str:
+        fact = json.loads(line)
+        if fact.get("ended") != "died":
+            fact["iteration"] += before
+        if "summary" in fact:
+            fact["summary"] = re.sub(r"^#\d+", lambda number: f"#{int(number[0][1:]) + before}", fact["summary"])
+        return json.dumps(fact, ensure_ascii=False)
+
+    return "\n".join(map(numbered, old.splitlines()))
+
+
+def _prompt_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
+    before = seen.iterations_before()
+    if old == new or not before:
+        return old
+    text = re.sub(r"(?<=  \| ITERATION )\d+", lambda number: str(int(number[0]) + before), old)
+    return (
+        re.sub(r"(?<=  \| MAX_ITERATIONS )\d+", "", text)
+        if re.search(r"\| MAX_ITERATIONS $", new, re.MULTILINE)
+        else text
+    )
+
+
+def _verified_after(_: Seen, old: str, new: str) -> str:
+    """Where only a line of verify has another place, next to the one that it had."""
+    was, now = old.splitlines(), new.splitlines()
+    for at in range(len(was) - 1):
+        one, two = json.loads(was[at])["event"], json.loads(was[at + 1])["event"]
+        if was != now and (one, two) == ("verify", "iteration") and now[at : at + 2] == [was[at + 1], was[at]]:
+            was[at : at + 2] = now[at : at + 2]
+    return "\n".join(was)
+
+
+def _said_of_dropped_settings(seen: Seen, old: str, new: str) -> str:
+    return new if (old, new) == ("nothing", "something") and seen.says("RALPH_KEEP_TRANSCRIPTS") else old
+
+
+def _plan_changed(seen: Seen, old: str, new: str) -> str:
+    """Where nothing but that line stood on standard error."""
+    complaints = seen.screens[seen.number].partition("--- stderr\n")[2].strip().splitlines()
+    only = all(line.endswith("it counts from the next start on") for line in complaints)
+    return new if (old, new) == ("something", "nothing") and only else old
+
+
+REWRITINGS = (
+    Rewriting(
+        sentence="claude is asked for no partial messages",
+        fact="agent",
+        rewrite=_without_partial_messages,
+    ),
+    Rewriting(
+        sentence="#N is the iteration of the plan in notices",
+        fact="notices",
+        rewrite=_numbered_by_plan,
+    ),
+    Rewriting(
+        sentence="#N is the iteration of the plan in the journal",
+        fact="journal",
+        rewrite=_journal_numbered_by_plan,
+    ),
+    Rewriting(
+        sentence="ITERATION of a template is that of the plan, MAX_ITERATIONS empty where it would mislead",
+        fact="agent",
+        rewrite=_prompt_numbered_by_plan,
+    ),
+    Rewriting(
+        sentence="verify's line of the journal may stand after that of its iteration",
+        fact="journal",
+        rewrite=_verified_after,
+    ),
+    Rewriting(
+        sentence="a setting that is no more is said, and no error",
+        fact="stderr",
+        rewrite=_said_of_dropped_settings,
+    ),
+    Rewriting(
+        sentence="that RALPH_X changed in the plan is not said any more",
+        fact="stderr",
+        rewrite=_plan_changed,
+    ),
+)
+
+
+def _word_too_many(seen: Seen, new: Facts) -> bool:
+    mode = [word for word in seen.words if not word.startswith("-")][1:3]
+    return len(mode) == 2 and mode[0].isdigit() and _refused(new)
+
+
+def _half_an_hour(seen: Seen, new: Facts) -> bool:
+    return "1h30" in seen.words and _refused(new)
+
+
+def _refused(new: Facts) -> bool:
+    return new["exit code"] == "2" and not new["agent"] and not new["notices"] and not new["journal"]
+
+
+ENDINGS = (
+    Ending(sentence="a word too many, as in `ralph feature.md 20 plan`, is exit 2", holds=_word_too_many),
+    Ending(sentence="`1h30` is refused: nobody means thirty seconds by it", holds=_half_an_hour),
+)

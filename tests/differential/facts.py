@@ -1,0 +1,154 @@
+"""What a person sees after a start of ralph, as texts that two starts of the same story have in common.
+
+Times, durations, hashes, pids and places are no facts; each has a word that stands for all of its kind.
+"""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, str]
+"""By what they are: exit code, closing, stderr, agent, notices, journal, files, git, kept, left running."""
+
+_STANDS_FOR = tuple(
+    (re.compile(pattern), word)
+    for pattern, word in (
+        (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "<run>"),
+        (r"\b\d{8}-\d{6}\b", "<stamp>"),
+        (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
+        (r"\b[0-2]\d:[0-5]\d\b", "<time>"),
+        (r"\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b|\b\d+h\d\dm\b", "<duration>"),
+        (r"\bpid \d+", "pid <pid>"),
+        (r"\b127\.0\.0\.1:\d{2,}", "<server>"),
+        (r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{7,40}\b", "<hash>"),
+        (r"ralph-<stamp>-<hash>|ralph-<run>[0-9a-f]*", "<session>"),
+    )
+)
+_JOURNAL = [
+    "event",
+    "mode",
+    "iteration",
+    "success",
+    "ended",
+    "counted",
+    "refused",
+    "message",
+    "summary",
+    "requirement_id",
+    "cost_usd",
+    "cost_at_least",
+    "tasks",
+    "commits",
+    "changed",
+    "outside",
+    "tampered",
+    "why",
+    "command",
+    "iterations",
+    "waits",
+    "agent",
+    "model",
+    "pays",
+]
+"""What of a line of the journal is compared."""
+_UNKNOWN = {"head", "base"}
+
+
+def plain(text: str | bytes, here: Path) -> str:
+    """The text with what differs from run to run replaced."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    text = text.replace(str(here), "<here>")
+    for pattern, word in _STANDS_FOR:
+        text = pattern.sub(word, text)
+    return text
+
+
+def closing(stdout: str, code: int) -> str:
+    """The first words of the last line, in which a run says why it ended; nothing of one that was killed."""
+    lines = stdout.strip().splitlines() if code >= 0 else []
+    return re.split(r" · |: ", lines[-1].removeprefix("ralph: "))[0] if lines else ""
+
+
+def of_agent(calls: Sequence[Any], own: str, here: Path) -> str:
+    """How the agent was called, a line each; with the whole prompt where the template is the story's `own`."""
+    lines = []
+    for call in calls:
+        lines.append(plain(" ".join(["agent", *call.argv]), here))
+        known = {name: text for name, text in call.env.items() if name.startswith(("MAX_", "CLAUDE"))}
+        lines += [f"  {name}={text}" for name, text in sorted(known.items())]
+        if own and own in call.prompt:
+            lines += [f"  | {line}" for line in plain(call.prompt, here).splitlines()]
+    return "\n".join(lines)
+
+
+def of_notices(received: Sequence[Mapping[str, Any]], here: Path) -> str:
+    """Each notice as it came, the first first."""
+    return "\n".join(plain("\n  ".join(str(one).splitlines()), here) for one in map(_notice, received))
+
+
+def _notice(body: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in body.items())
+
+
+def of_journal(lines: Sequence[Mapping[str, Any]], here: Path) -> str:
+    """The facts of each line."""
+    return "\n".join(plain(json.dumps(_fact(line), ensure_ascii=False), here) for line in lines)
+
+
+def _fact(line: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: line[name] for name in _JOURNAL if name in line}
+    if isinstance(said.get("commits"), dict):
+        said["commits"] = {name: value for name, value in said["commits"].items() if name not in _UNKNOWN}
+    return said
+
+
+def of_files(folder: Path, here: Path, *, without: Sequence[str] = (".git",)) -> str:
+    """Every file below: its name, what it is and what it holds."""
+    blocks = []
+    for path in sorted(_below(folder, without)):
+        if str(path.relative_to(folder)) in without:
+            continue
+        about = plain(str(path.relative_to(folder)), here)
+        if path.is_symlink():
+            blocks.append(f"== {about} -> {plain(str(path.readlink()), here)}")
+        elif path.is_dir():
+            blocks.append(f"== {about}/")
+        elif path.is_file():
+            mode = " executable" if os.access(path, os.X_OK) and path.stat().st_mode & 0o111 else ""
+            blocks.append(f"== {about}{mode}\n{plain(path.read_bytes(), here)}")
+        else:
+            blocks.append(f"== {about} is no file")
+    return "\n".join(blocks)
+
+
+def _below(folder: Path, without: Sequence[str]) -> list[Path]:
+    found = []
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in without]
+        links = [name for name in folders if Path(top, name).is_symlink()]
+        empty = [name for name in folders if name not in links and not os.listdir(Path(top, name))]  # noqa: PTH208
+        found += [Path(top, name) for name in (*files, *links, *empty)]
+    return found
+
+
+def of_git(root: Path, env: Mapping[str, str], here: Path) -> str:
+    """All commits with what they changed, what is not committed, and every ref."""
+    if not (root / ".git").exists():
+        return "no repository"
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=root, env=env, check=False, capture_output=True)
+        return plain(done.stdout, here) + ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
+
+    branch = git("symbolic-ref", "-q", "HEAD")
+    text = branch + git("status", "--porcelain") + git("log", "-p", "--format=commit %an%n%B", "HEAD")
+    refs = git("for-each-ref", "--format=%(refname)")
+    for ref in set(refs.splitlines()) - {branch.strip()}:
+        text += f"{ref}\n" + git("log", "-p", "-1", "--format=commit %B", ref)
+    locks = sorted(path.name for path in (root / ".git").rglob("*.lock"))
+    return text + "".join(f"lock {name}\n" for name in locks)
