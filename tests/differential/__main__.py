@@ -122,6 +122,9 @@ def main() -> int:
                 what = "DIFFERS" if last.difference else "unsteady (not at the second try)"
                 print(f"\n{what}: seed {first.story.seed}, {first.story.kind}{', taken over' * first.story.takeover}")
                 print(last.difference or first.difference, flush=True)
+            if faults and asked.first:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
             if sys.stderr.isatty() or number % 50 == 0:
                 print(f"{number} of {len(played)} stories", file=sys.stderr)
     for sentence, count in decided.most_common():
@@ -137,6 +140,7 @@ def _asked(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--stories", type=int, default=500, help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others count on (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="stories at once (%(default)s)")
+    parser.add_argument("-x", "--first", action="store_true", help="stop at the first that differs")
     parser.add_argument("--old", default=wheels.YESTERDAY, help="a revision (%(default).8s)")
     parser.add_argument("--new", default=wheels.WORKING_TREE, help="a revision, or a tree (the working tree)")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the story of this seed, and play none")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from facts import Facts
-from story import Story
+from story import LEFT_BY_CHECKS, Story
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,15 @@ class Seen:
         return self.story.starts[self.number].words
 
     def says(self, variable: str) -> bool:
-        """Whether this setting stands in the words, the environment or a file of the story."""
+        """Whether this setting, or another text, stands in the words, the environment or a file of the story."""
         option = "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
-        texts = (*self.story.files.values(), *self.story.home.values())
-        return option in self.words or variable in self.story.environment or any(variable in text for text in texts)
+        texts = (*self.words, *self.story.environment, *self.story.environment.values())
+        texts += (*self.story.files.values(), *self.story.uncommitted.values(), *self.story.home.values())
+        return option in self.words or any(variable in text for text in texts)
 
-    def iterations_before(self) -> int:
-        """Iterations of the plan before this start, as the journal counts them."""
-        lines = [json.loads(line) for facts in self.old[: self.number] for line in facts["journal"].splitlines()]
+    def iterations_before(self, number: int) -> int:
+        """Iterations of the plan before the start of that number, as the journal counts them."""
+        lines = [json.loads(line) for facts in self.old[: max(number, 0)] for line in facts["journal"].splitlines()]
         return sum(line.get("counted") is True and line["event"] == "iteration" for line in lines)
 
 
@@ -64,7 +65,7 @@ def _without_partial_messages(_: Seen, old: str, new: str) -> str:
 
 
 def _numbered_by_plan(seen: Seen, old: str, new: str) -> str:
-    before = seen.iterations_before()
+    before = seen.iterations_before(seen.number)
     if old == new or not before:
         return old
     pattern = re.compile(r"(?<=#)\d+\b|(?<=^  Iteration )\d+\b|(?<=^body: Iteration )\d+\b", re.MULTILINE)
@@ -72,14 +73,14 @@ def _numbered_by_plan(seen: Seen, old: str, new: str) -> str:
 
 
 def _journal_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
-    before = seen.iterations_before()
+    before = seen.iterations_before(seen.number)
     if old == new or not before:
         return old
 
     def numbered(line: str) -> str:
         fact = json.loads(line)
-        if fact.get("ended") != "died":
-            fact["iteration"] += before
+        died = fact.get("ended") == "died"  # in the start before
+        fact["iteration"] += seen.iterations_before(seen.number - 1) if died else before
         if "summary" in fact:
             fact["summary"] = re.sub(r"^#\d+", lambda number: f"#{int(number[0][1:]) + before}", fact["summary"])
         return json.dumps(fact, ensure_ascii=False)
@@ -88,7 +89,7 @@ def _journal_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
 
 
 def _prompt_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
-    before = seen.iterations_before()
+    before = seen.iterations_before(seen.number)
     if old == new or not before:
         return old
     text = re.sub(r"(?<=  \| ITERATION )\d+", lambda number: str(int(number[0]) + before), old)
@@ -110,7 +111,12 @@ def _verified_after(_: Seen, old: str, new: str) -> str:
 
 
 def _said_of_dropped_settings(seen: Seen, old: str, new: str) -> str:
-    return new if (old, new) == ("nothing", "something") and seen.says("RALPH_KEEP_TRANSCRIPTS") else old
+    more = (old, new) == ("nothing", "something") or (old.endswith(" lines") and new == f"{int(old[:-6]) + 1} lines")
+    return new if more and seen.says("RALPH_KEEP_TRANSCRIPTS") else old
+
+
+def _left_by_checks(seen: Seen, old: str, new: str) -> str:
+    return new if (old, new) == ("nothing", "something") and seen.says(LEFT_BY_CHECKS) else old
 
 
 def _plan_changed(seen: Seen, old: str, new: str) -> str:
@@ -152,6 +158,11 @@ REWRITINGS = (
         rewrite=_said_of_dropped_settings,
     ),
     Rewriting(
+        sentence="what verify, a criterion or a hook leaves running is ended, and that is said",
+        fact="stderr",
+        rewrite=_left_by_checks,
+    ),
+    Rewriting(
         sentence="that RALPH_X changed in the plan is not said any more",
         fact="stderr",
         rewrite=_plan_changed,
@@ -168,11 +179,16 @@ def _half_an_hour(seen: Seen, new: Facts) -> bool:
     return "1h30" in seen.words and _refused(new)
 
 
+def _dropped_option(seen: Seen, new: Facts) -> bool:
+    return "--keep-transcripts" in seen.words and _refused(new)
+
+
 def _refused(new: Facts) -> bool:
     return new["exit code"] == "2" and not new["agent"] and not new["notices"] and not new["journal"]
 
 
 ENDINGS = (
     Ending(sentence="a word too many, as in `ralph feature.md 20 plan`, is exit 2", holds=_word_too_many),
+    Ending(sentence="there is no --keep-transcripts any more", holds=_dropped_option),
     Ending(sentence="`1h30` is refused: nobody means thirty seconds by it", holds=_half_an_hour),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import strict_drawing
 from playing import OWN_TEMPLATE
 from stories import api_error, api_retry, error_result, init, prints, raw, result, runs, says, sleeps, starts, writes
-from story import Deed, Start, Story
+from story import LEFT_BY_CHECKS, Deed, Start, Story
 
 Act = dict[str, Any]
 MOST_CALLS = 6
@@ -33,7 +33,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "max-turns": ("3", "50"),
     "wait": ("true", "false"),
     "keep-transcripts": ("200MB", "1MB"),
-    "verify": ("true", "test -e src/a.txt", "! grep -q broken src/*"),
+    "verify": ("true", "test -e src/a.txt", "! grep -q broken src/*", f"{LEFT_BY_CHECKS} & true"),
 }
 _INVALID = {
     "max-iterations": ("0x", "-1", "many", "1.5"),
@@ -51,6 +51,7 @@ _INVALID = {
 }
 _FLAGS = ("wait", "auto-commit")
 """Options that are going to be flags: their values stand in files and in the environment."""
+_FOR_CLAUDE = ("max-cost", "max-iteration-cost", "max-total-cost", "max-context", "model", "effort", "max-turns")
 _UNKNOWN = (("MAX_ITERATION", "3"), ("VERIFI", "true"), ("WEBHOOK_URL", "http://127.0.0.1:9/"), ("AGENT", "helper"))
 
 _TASKS = (
@@ -60,6 +61,13 @@ _TASKS = (
     "Ünïcode — too",
     "A task: with (signs) *and* more",
 )
+_TEMPERS = {
+    "able": {"works": 55, "odd": 15, "fails": 6, "limit": 6, "trouble": 4, "hangs": 3, "held": 14, "hopeless": 2},
+    "unlucky": {"fails": 75, "works": 10, "odd": 5, "held": 10},
+    "idle": {"idle": 75, "works": 10, "held": 10, "odd": 5},
+    "boastful": {"claims": 70, "works": 15, "odd": 5, "held": 10},
+}
+"""How often an agent of each kind does what."""
 _WORDS = ("IN_PROGRESS", "RALPH_DONE", "RALPH_STOP", "RALPH_BLOCKED: which database?", "RALPH_BLOCKED")
 _BLOCKED_BY_RALPH = "RALPH_BLOCKED: ralph: 3 iterations failed in a row: it went wrong"
 
@@ -87,6 +95,8 @@ class _Drawn:
         self._at: dict[str, tuple[Deed, ...]] = {}
         self._mode = "build"
         self._hung = False
+        self._temper = chance.choices([*_TEMPERS], (60, 14, 12, 14))[0]
+        self._helper = self._may(0.1)
 
     def _may(self, share: float) -> bool:
         return self._chance.random() < share
@@ -144,13 +154,14 @@ class _Drawn:
                 place[".ralph/PROMPT_review.md"] += self._one("{{ NO_SUCH }}\n", "{% if %}\n", "{{ PLAN_FILE\n")
 
     def _draws_settings(self) -> None:
-        for name in self._chance.sample([*_SETTINGS], self._chance.randrange(6)):
+        names = [name for name in _SETTINGS if not (self._helper and name in _FOR_CLAUDE)]
+        for name in self._chance.sample(names, self._chance.randrange(6)):
             for place in self._chance.sample(_PLACES, self._one(1, 1, 1, 2)):
                 self._says(place, name, self._one(*_SETTINGS[name]))
-        if self._may(0.12):
+        if self._may(0.06):
             for name in self._chance.sample([*_INVALID], self._one(1, 1, 2)):
                 self._says(self._one(*_PLACES), name, self._one(*_INVALID[name]))
-        if self._may(0.06):
+        if self._may(0.03):
             name, text = self._one(*_UNKNOWN)
             self._says(self._one("plan", "project"), name.lower().replace("_", "-"), text)
         if self._may(0.08):
@@ -190,8 +201,9 @@ class _Drawn:
             self._files[".gitignore"] = "*_PROGRESS.md\n.ralph.env\n"
         if self._may(0.15):
             self._uncommitted["src/mine.txt"] = "what I was at\n"
-        if self._may(0.15):
-            self._environment["RALPH_AGENT"] = self._one("helper", "helper --fast", "helper", "nowhere-to-be-found")
+        if self._helper or self._may(0.04):
+            name = self._one("helper", "helper --fast") if self._helper else self._one("helper", "nowhere-to-be-found")
+            self._environment["RALPH_AGENT"] = name
         if self._may(0.6):
             self._uncommitted[self._progress] = self._progress_file()
         if self._may(0.12):
@@ -227,30 +239,41 @@ class _Drawn:
         return (*steps, raw(init(), *last, result("All of it.")))
 
     def _step(self, number: int) -> Act:
-        kind = self._chance.choices(
-            ("works", "odd", "fails", "limit", "trouble", "hangs", "held", "hopeless"), (55, 12, 10, 6, 4, 3, 12, 2)
-        )[0]
+        kinds, weights = zip(*_TEMPERS[self._temper].items(), strict=True)
         deeds = self._deeds(number)
-        if kind == "works":
-            return self._ends(number, deeds)
-        if kind == "odd":
-            return self._ends(number, [*deeds, self._odd_deed()])
-        if kind == "fails":
-            return self._fails(deeds)
-        if kind == "limit":
-            at = self._one(1, 600, None)
-            words = api_error("You've hit your session limit", "rate_limit", status=429)
-            return raw(init(), *deeds, {"act": "limited", "resets_in_s": at}, *words, exit_code=1)
-        if kind == "trouble":
-            return raw(init(), *deeds, api_retry(), *api_error("API Error: 529 Overloaded", "overloaded"), exit_code=1)
-        if kind == "hopeless":
-            error = self._one("authentication_failed", "billing_error", "invalid_request")
-            return raw(init(), *api_error("Please run /login", error, status=401), exit_code=1)
-        if kind == "hangs" and not self._hung:
-            self._hung = True
-            self._options += self._one(["--idle-timeout", "3s"], ["--iteration-timeout", "4s"], ["--max-time", "6s"])
-            return raw(init(), *deeds, sleeps(3600))
-        return self._held(number, deeds)
+        kind = self._chance.choices(kinds, weights)[0]
+        if kind == "hangs" and self._hung:
+            kind = "held"
+        made: dict[str, Callable[[], Act]] = {
+            "works": lambda: self._ends(number, deeds),
+            "odd": lambda: self._ends(number, [*deeds, self._odd_deed()]),
+            "idle": lambda: self._ends(number, [says("Hm.")]),
+            "claims": lambda: self._ends(number, [*deeds[:1], _declares("RALPH_DONE")]),
+            "fails": lambda: self._fails(deeds),
+            "limit": lambda: self._limit(deeds),
+            "trouble": lambda: self._trouble(deeds),
+            "hopeless": self._hopeless,
+            "hangs": lambda: self._hangs(deeds),
+            "held": lambda: self._held(number, deeds),
+        }
+        return made[kind]()
+
+    def _limit(self, deeds: Sequence[Act]) -> Act:
+        resets_in_s = self._one(3, 600, None)  # 3: whole seconds, and some for a slow machine
+        words = api_error("You've hit your session limit", "rate_limit", status=429)
+        return raw(init(), *deeds, {"act": "limited", "resets_in_s": resets_in_s}, *words, exit_code=1)
+
+    def _trouble(self, deeds: Sequence[Act]) -> Act:
+        return raw(init(), *deeds, api_retry(), *api_error("API Error: 529 Overloaded", "overloaded"), exit_code=1)
+
+    def _hopeless(self) -> Act:
+        error = self._one("authentication_failed", "billing_error", "invalid_request")
+        return raw(init(), *api_error("Please run /login", error, status=401), exit_code=1)
+
+    def _hangs(self, deeds: Sequence[Act]) -> Act:
+        self._hung = True
+        self._options += self._one(["--idle-timeout", "3s"], ["--iteration-timeout", "4s"], ["--max-time", "6s"])
+        return raw(init(), *deeds, sleeps(3600))
 
     def _deeds(self, number: int) -> list[Act]:
         choices: list[Callable[[], Act]] = [
@@ -264,8 +287,8 @@ class _Drawn:
         ]
         weights = (10, 6, 4, 8, 3, 3, 4)
         deeds = [one() for one in self._chance.choices(choices, weights, k=self._chance.randrange(5))]
-        if self._may(0.25):
-            deeds += [_marks_done("all")] * self._may(0.7) + [_declares("RALPH_DONE")]
+        if self._may(0.1):
+            deeds += [_marks_done("all"), _declares("RALPH_DONE")]
         return deeds
 
     def _odd_deed(self) -> Act:
@@ -336,16 +359,15 @@ class _Drawn:
         return (self._one(*deeds),)
 
     def _at_wait(self) -> tuple[Deed, ...]:
-        return (
-            self._one(
-                ["signal", "INT"],
-                ["signal", "TERM"],
-                ["signal", "KILL"],
-                ["append", "\nRALPH_STOP\n"],
-                ["replace", "IN_PROGRESS", "RALPH_DONE"],
-            ),
-            *([["pause", "3"], ["signal", "HUP"]] if self._may(0.01) else []),
+        deed: Deed = self._one(
+            ["signal", "INT"],
+            ["signal", "TERM"],
+            ["signal", "HUP"],
+            ["signal", "KILL"],
+            ["append", "\nRALPH_STOP\n"],
+            ["replace", "IN_PROGRESS", "RALPH_DONE"],
         )
+        return (deed, ["pause", "4"], ["signal", "INT"]) if deed[0] != "signal" else (deed,)
 
     # The starts.
 

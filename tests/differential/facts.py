@@ -28,32 +28,11 @@ _STANDS_FOR = tuple(
         (r"ralph-<stamp>-<hash>|ralph-<run>[0-9a-f]*", "<session>"),
     )
 )
-_JOURNAL = [
-    "event",
-    "mode",
-    "iteration",
-    "success",
-    "ended",
-    "counted",
-    "refused",
-    "message",
-    "summary",
-    "requirement_id",
-    "cost_usd",
-    "cost_at_least",
-    "tasks",
-    "commits",
-    "changed",
-    "outside",
-    "tampered",
-    "why",
-    "command",
-    "iterations",
-    "waits",
-    "agent",
-    "model",
-    "pays",
-]
+_JOURNAL = frozenset(
+    {"event", "mode", "iteration", "success", "ended", "counted", "refused", "message", "summary", "requirement_id"}
+    | {"cost_usd", "cost_at_least", "tasks", "commits", "changed", "outside", "tampered", "why", "command"}
+    | {"iterations", "waits", "agent", "model", "pays"}
+)
 """What of a line of the journal is compared."""
 _UNKNOWN = {"head", "base"}
 
@@ -72,6 +51,13 @@ def closing(stdout: str, code: int) -> str:
     """The first words of the last line, in which a run says why it ended; nothing of one that was killed."""
     lines = stdout.strip().splitlines() if code >= 0 else []
     return re.split(r" · |: ", lines[-1].removeprefix("ralph: "))[0] if lines else ""
+
+
+def of_complaints(stderr: str, code: int | None) -> str:
+    """Whether there is anything; where a start was refused, how many lines, since all problems are told at once."""
+    if code == 2:
+        return f"{len(stderr.splitlines())} lines"
+    return "something" if stderr.strip() else "nothing"
 
 
 def of_agent(calls: Sequence[Any], own: str, here: Path) -> str:
@@ -101,7 +87,7 @@ def of_journal(lines: Sequence[Mapping[str, Any]], here: Path) -> str:
 
 
 def _fact(line: Mapping[str, Any]) -> dict[str, Any]:
-    said = {name: line[name] for name in _JOURNAL if name in line}
+    said = {name: line[name] for name in sorted(_JOURNAL & line.keys())}
     if isinstance(said.get("commits"), dict):
         said["commits"] = {name: value for name, value in said["commits"].items() if name not in _UNKNOWN}
     return said

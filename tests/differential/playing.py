@@ -30,7 +30,7 @@ _START_S = 90.0
 _LOOK_S = 0.02
 _LEAVES_S = 6.0
 """Seconds that whatever a run started may take to leave once the run is over."""
-_SHORT_WAIT_S = 4.5
+_SHORT_WAIT_S = 7.0
 """A planned wait up to that long is simply waited for."""
 
 _GITCONFIG = "[user]\n\tname = A Tester\n\temail = tester@example.invalid\n[init]\n\tdefaultBranch = main\n"
@@ -136,14 +136,17 @@ class _Stage:
         left = self._left_running()
         said, complained = (path.read_text("utf-8", "replace") for path in (out, err))
         journal = self._journal()
+        told = self._notices(), str(len(self._new("beats", self._received("GET"))))
+        if code == -signal.SIGKILL:  # what was on its way may have gone out or not
+            told = [], ""
         there = {
             "exit code": str(code),
             "closing": facts.closing(said, 0 if code is None else code),
-            "stderr": "something" if complained.strip() else "nothing",
+            "stderr": facts.of_complaints(complained, code),
             "left running": "\n".join(left),
             "agent": facts.of_agent(self._new("calls", self.agent.calls), OWN_TEMPLATE, self.here),
-            "notices": facts.of_notices(self._notices(), self.here),
-            "heartbeats": str(len(self._new("beats", self._received("GET")))),
+            "notices": facts.of_notices(told[0], self.here),
+            "heartbeats": told[1],
             "journal": facts.of_journal(self._new("journal", journal), self.here),
             "progress file": _content(self._progress, self.here),
             "files": facts.of_files(self._root, self.here, without=(".git", self.story.progress)),
@@ -186,8 +189,9 @@ class _Stage:
         if what == "signal" and process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.Signals[f"SIG{words[0]}"])
-        elif what == "pause":  # between two signals there is nothing that could be polled for
-            time.sleep(float(words[0]))
+        elif what == "pause" and process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(float(words[0]))
         elif what == "let":
             self.agent.let(f"go-{words[0]}")
         elif what == "shell":

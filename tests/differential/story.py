@@ -8,6 +8,10 @@ Deed = list[str]
 """What the person at the machine does: ["signal", "INT"], ["let", name], ["append", text], ["shell", command]."""
 
 
+LEFT_BY_CHECKS = "sleep 677"
+"""What a check of a story may leave running."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """One `ralph WORDS`."""

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from stories import init, prints, raw, result, runs, says, signal, writes
-from story import Deed, Start, Story
+from story import LEFT_BY_CHECKS, Deed, Start, Story
 
 Act = dict[str, Any]
 IDS = ("one", "two", "three", "four")
@@ -125,6 +125,7 @@ class _Drawn:
                 f"File `src/{one}.txt` contains `{one}`",
                 f"Run `grep -q {one} src/{one}.txt` - exits with code 0",
                 f"Run `test -e src/{one}.txt` - exits with code 0",
+                f"Run `{LEFT_BY_CHECKS} & true` - exits with code 0",
                 "it is beautiful",
             )
         )
