@@ -8,88 +8,21 @@ and that is said. Exit code 1 when a difference is neither gone at the second tr
 """
 
 import argparse
-import difflib
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import wheels
-from decisions import ENDINGS, REWRITINGS, Seen
+from comparing import Compared, compared
 from drawing import draw
-from playing import Played, clear, contained, play
+from playing import contained
 from story import Story
-
-_SHOWN_LINES = 40
-"""Of the difference of one fact."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """What came of one story."""
-
-    story: Story
-    difference: str = ""
-    """For people; empty where there is none."""
-    decisions: tuple[str, ...] = ()
-    """Those that explain what differs."""
-    endings: tuple[str, ...] = ()
-    """How the older one's starts ended, to see what the stories reach."""
-
-
-def compared(story: Story, old: Path, new: Path, folder: Path) -> Compared:
-    """Plays it with both at once. A takeover is the old one's first start, and all others by the new one."""
-    newer = (old, new) if story.takeover else (new,)
-    places = (folder / "a", folder / "b")
-    with ThreadPoolExecutor(2) as both:
-        one, other = both.map(lambda place, ralphs: play(story, place, ralphs), places, ((old,), newer))
-    clear(folder)
-    return compare(story, one, other)
-
-
-def compare(story: Story, old: Played, new: Played) -> Compared:
-    """Looks at both start by start, until one differs."""
-    endings = tuple(f"{facts['exit code']} {facts['closing'][:24]}".strip() for facts in old.starts)
-    return replace(_difference(story, old, new), endings=endings)
-
-
-def _difference(story: Story, old: Played, new: Played) -> Compared:
-    decisions: list[str] = []
-    for number, (was, now) in enumerate(zip(old.starts, new.starts, strict=True)):
-        seen = Seen(story=story, old=old.starts, screens=old.screens, number=number)
-        meant = [ending.sentence for ending in ENDINGS if was != now and ending.holds(seen, now)]
-        if meant:
-            return Compared(story=story, decisions=(*decisions, *meant))
-        parts = []
-        for fact, text in was.items():
-            would_be = text
-            for one in REWRITINGS:
-                if (
-                    one.fact == fact
-                    and would_be != now[fact]
-                    and (said := one.rewrite(seen, would_be, now[fact])) != would_be
-                ):
-                    would_be = said
-                    decisions.append(one.sentence)
-            if would_be != now[fact]:
-                parts.append(_of_fact(fact, would_be, now[fact]))
-        if parts:
-            screens = f"--- the older one's screen\n{old.screens[number]}\n--- the newer one's\n{new.screens[number]}"
-            said = f"start {number + 1}: ralph {' '.join(story.starts[number].words)}"
-            return Compared(story=story, difference="\n".join([said, *parts, screens]), decisions=tuple(decisions))
-    return Compared(story=story, decisions=tuple(decisions))
-
-
-def _of_fact(fact: str, old: str, new: str) -> str:
-    lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), "older", "newer", lineterm="", n=2)][2:]
-    more = [f"… and {len(lines) - _SHOWN_LINES} lines more"] if len(lines) > _SHOWN_LINES else []
-    return "\n".join([f"  {fact}:", *(f"    {line}" for line in [*lines[:_SHOWN_LINES], *more])])
 
 
 def main() -> int:

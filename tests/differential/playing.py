@@ -141,7 +141,7 @@ class _Stage:
             told = [], ""
         there = {
             "exit code": str(code),
-            "closing": facts.closing(said, 0 if code is None else code),
+            "closing": facts.closing(facts.plain(said, self.here), 0 if code is None else code),
             "stderr": facts.of_complaints(complained, code),
             "left running": "\n".join(left),
             "agent": facts.of_agent(self._new("calls", self.agent.calls), OWN_TEMPLATE, self.here),
