@@ -1,5 +1,6 @@
 """Draws a story from a seed: what people, agents, files and machines do to ralph, each alone and in company."""
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +35,13 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "wait": ("true", "false"),
     "keep-transcripts": ("200MB", "1MB"),
     "verify": ("true", "test -e src/a.txt", "! grep -q broken src/*", f"{LEFT_BY_CHECKS} & true"),
+}
+_CHECKS = {
+    "green": "echo fine",
+    "red": "echo 3 failed; false",
+    "flaky": "echo once >> @HERE@/tmp/checks; test $(wc -l < @HERE@/tmp/checks) -gt 2",
+    "slow": "sleep 600",
+    "held": "test -e @HERE@/agent/mark-at-verify || { : > @HERE@/agent/mark-at-verify; sleep 600; }",
 }
 _INVALID = {
     "max-iterations": ("0x", "-1", "many", "1.5"),
@@ -158,6 +166,8 @@ class _Drawn:
         for name in self._chance.sample(names, self._chance.randrange(6)):
             for place in self._chance.sample(_PLACES, self._one(1, 1, 1, 2)):
                 self._says(place, name, self._one(*_SETTINGS[name]))
+        if self._may(0.25):
+            self._draws_checks()
         if self._may(0.06):
             for name in self._chance.sample([*_INVALID], self._one(1, 1, 2)):
                 self._says(self._one(*_PLACES), name, self._one(*_INVALID[name]))
@@ -170,6 +180,15 @@ class _Drawn:
             self._files["notes/keep"] = ""
         if self._may(0.05):
             self._files["feature.md"] += "\nDO_NOT_COMMIT\n"
+
+    def _draws_checks(self) -> None:
+        """A verify command that is red, flaky, slow, or during which somebody comes by."""
+        kind = self._chance.choices(("green", "red", "flaky", "slow", "held"), (25, 15, 35, 8, 17))[0]
+        if kind == "slow":
+            self._says("option", "verify-timeout", "2s")
+        if kind == "held":
+            self._at["verify"] = (["signal", self._one("INT", "TERM", "KILL")],)
+        self._says(self._one(*_PLACES), "verify", _CHECKS[kind])
 
     def _says(self, place: str, name: str, text: str) -> None:
         variable = "RALPH_" + name.upper().replace("-", "_")
@@ -208,6 +227,9 @@ class _Drawn:
             self._uncommitted[self._progress] = self._progress_file()
         if self._may(0.12):
             self._files["feature.md"] = self._files["feature.md"].replace("\n", "\r\n")
+        if self._may(0.06):
+            task = {"id": "json-1", "requirement": "What the plan says as JSON", "status": "pending"}
+            self._files["feature.md"] += f"\n```json\n{json.dumps({'requirements': [task]}, indent=1)}\n```\n"
         if self._may(0.04):
             self._files["feature.md"] = self._one(
                 "", "\ufeff# Plan\n\nRALPH_MAX_STALLS: 2\n", "```\nRALPH_MAX_COST: x\n"
@@ -379,7 +401,10 @@ class _Drawn:
             words = ["feature.md", *([mode] if mode != "build" or self._may(0.7) else [])]
             if words[1:] and self._may(0.1):
                 words.append(self._one("1", "2", "3"))
-            made.append(Start(words=(*words, *self._options, *self._more()), before=self._before(number)))
+            words += [*self._options, *self._more()]
+            terminal = "--" not in words and self._may(0.1)
+            words += ["--no-spinner"] * terminal
+            made.append(Start(words=tuple(words), before=self._before(number), terminal=terminal))
         if self._may(0.06):
             made.append(self._stranger())
         return tuple(made)
@@ -423,7 +448,6 @@ class _Drawn:
                 ("config", "commit", "off"),
                 ("config", "commit", "status"),
             ),
-            stranger=True,
         )
 
 

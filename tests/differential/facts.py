@@ -49,7 +49,7 @@ def plain(text: str | bytes, here: Path) -> str:
 
 def closing(stdout: str, code: int) -> str:
     """The first words of the last line, in which a run says why it ended; nothing of one that was killed."""
-    lines = stdout.strip().splitlines() if code >= 0 else []
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", stdout).strip().splitlines() if code >= 0 else []
     return re.split(r" · |: ", lines[-1].removeprefix("ralph: "))[0] if lines else ""
 
 

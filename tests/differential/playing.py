@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import facts
 from facts import Facts
@@ -122,31 +123,31 @@ class _Stage:
         out, err = self.here / "out", self.here / "err"
         words = [self._filled(word) for word in start.words]
         environment = {name: self._filled(text) for name, text in start.environment.items()}
-        with out.open("wb") as stdout, err.open("wb") as stderr:
+        with out.open("wb") as stdout, err.open("wb") as stderr, _terminal(stdout, wanted=start.terminal) as seen:
             process = subprocess.Popen(
                 [ralph, *words],
                 env=self.env | environment,
                 cwd=self._root,
                 stdin=subprocess.DEVNULL,
-                stdout=stdout,
+                stdout=seen,
                 stderr=stderr,
                 start_new_session=True,
             )
-        code = self._follow(process)
-        left = self._left_running()
+            code = self._follow(process)
+            left = self._left_running()
         said, complained = (path.read_text("utf-8", "replace") for path in (out, err))
         journal = self._journal()
-        told = self._notices(), str(len(self._new("beats", self._received("GET"))))
+        notices, beats = self._notices(), self._new("beats", self._received("GET"))
         if code == -signal.SIGKILL:  # what was on its way may have gone out or not
-            told = [], ""
+            notices, beats = [], []
         there = {
             "exit code": str(code),
             "closing": facts.closing(facts.plain(said, self.here), 0 if code is None else code),
             "stderr": facts.of_complaints(complained, code),
             "left running": "\n".join(left),
             "agent": facts.of_agent(self._new("calls", self.agent.calls), OWN_TEMPLATE, self.here),
-            "notices": facts.of_notices(told[0], self.here),
-            "heartbeats": told[1],
+            "notices": facts.of_notices(notices, self.here),
+            "heartbeats": "some" if beats else "none",
             "journal": facts.of_journal(self._new("journal", journal), self.here),
             "progress file": _content(self._progress, self.here),
             "files": facts.of_files(self._root, self.here, without=(".git", self.story.progress)),
@@ -261,6 +262,28 @@ class _Stage:
         for pid in self._running():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _terminal(output: IO[bytes], *, wanted: bool) -> Iterator[int]:
+    """What a program shall write to, so that it ends up in the file: a terminal where one is wanted."""
+    if not wanted:
+        yield output.fileno()
+        return
+    master, slave = os.openpty()
+
+    def copy() -> None:
+        with contextlib.suppress(OSError):  # so it ends where nobody has the other side any more
+            while data := os.read(master, 65536):
+                output.write(data)
+
+    reader = threading.Thread(target=copy, daemon=True)
+    reader.start()
+    yield slave
+    os.close(slave)
+    reader.join(5)
+    os.close(master)
+    output.flush()
 
 
 def _content(path: Path, here: Path) -> str:

@@ -20,8 +20,8 @@ class Start:
     environment: dict[str, str] = field(default_factory=dict)
     before: tuple[Deed, ...] = ()
     """What a person does before it."""
-    stranger: bool = False
-    """Whether it is in doubt that this is a use of ralph: nothing is expected of what comes after."""
+    terminal: bool = False
+    """Whether its standard output is a terminal, as when somebody is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,7 @@ class Story:
         lines += [f"at wait {number}: {list(deeds)}" for number, deeds in enumerate(self.at_waits, 1)]
         for start in self.starts:
             lines += [f"$ {deed}" for deed in start.before]
+            lines += ["(in a terminal)"] if start.terminal else []
             lines.append(f"$ {' '.join([*(f'{k}={v}' for k, v in start.environment.items()), 'ralph', *start.words])}")
         return _shown("\n".join(lines))
 

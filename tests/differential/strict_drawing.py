@@ -225,7 +225,7 @@ class _Drawn:
         words = (self._plan, "build", *self._options)
         starts = [Start(words=words, before=self._before(number)) for number in range(count)]
         if self._may(0.1):
-            starts.append(Start(words=self._one(("status", self._plan), (*words, "--dry-run")), stranger=True))
+            starts.append(Start(words=self._one(("status", self._plan), (*words, "--dry-run"))))
         return tuple(starts)
 
     def _before(self, number: int) -> tuple[Deed, ...]:
