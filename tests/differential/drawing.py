@@ -103,7 +103,7 @@ class _Drawn:
         self._at: dict[str, tuple[Deed, ...]] = {}
         self._mode = "build"
         self._hung = False
-        self._temper = chance.choices([*_TEMPERS], (60, 14, 12, 14))[0]
+        self._temper = chance.choices([*_TEMPERS], (50, 14, 12, 24))[0]
         self._helper = self._may(0.1)
 
     def _may(self, share: float) -> bool:
@@ -223,7 +223,7 @@ class _Drawn:
         if self._helper or self._may(0.04):
             name = self._one("helper", "helper --fast") if self._helper else self._one("helper", "nowhere-to-be-found")
             self._environment["RALPH_AGENT"] = name
-        if self._may(0.6):
+        if self._may(0.78):
             self._uncommitted[self._progress] = self._progress_file()
         if self._may(0.12):
             self._files["feature.md"] = self._files["feature.md"].replace("\n", "\r\n")
@@ -309,8 +309,8 @@ class _Drawn:
         ]
         weights = (10, 6, 4, 8, 3, 3, 4)
         deeds = [one() for one in self._chance.choices(choices, weights, k=self._chance.randrange(5))]
-        if self._may(0.1):
-            deeds += [_marks_done("all"), _declares("RALPH_DONE")]
+        if self._may(0.14):
+            deeds += [_marks_done("all")] * self._may(0.7) + [_declares("RALPH_DONE")]
         return deeds
 
     def _odd_deed(self) -> Act:
