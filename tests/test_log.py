@@ -67,7 +67,7 @@ def log(project: Project, *words: str) -> str:
 def test_the_iterations_are_listed_with_a_number_to_ask_for(night: Project) -> None:
     listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
     listed = (
-        re.sub(r"\b\d+s\b", "0s", re.sub(r"1h0\dm|59m\d+s", "1h00m", listed))
+        re.sub(r"\b\d+s\b", "0s", re.sub(r"1h0\dm|59m\d\ds", "1h00m", listed))
         .replace("\N{MINUS SIGN}", "-")
         .replace("\N{EN DASH}", "-")
     )
