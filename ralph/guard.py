@@ -4,7 +4,7 @@ import contextlib
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,16 @@ class Rules:
     """Whether anybody commits."""
     run: str
     """Its id."""
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """What the disk refuses ends the run in words; an agent may have removed ralph's copies."""
+    try:
+        yield
+    except OSError as error:
+        what = "what was done to the repository cannot be put right"
+        raise RalphError(f"{what}: {error}; look at it before the next start", 1) from error
 
 
 class Guard:
@@ -81,7 +91,8 @@ class Guard:
         self._name = name
         trespass = self._put_right(name)
         if self._rules.strict:
-            self._changed = worktree.changed(self._before)
+            with _told():
+                self._changed = worktree.changed(self._before)
             if within := [name for name in self._changed if self._is_repository_within(name)]:
                 self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
             self._earlier = self._uncommitted.of(task)
@@ -217,11 +228,8 @@ class Guard:
 
     def _put_right(self, name: str) -> Trespass:
         """Settings, HEAD and files, in this order, since each needs the one before to be seen."""
-        try:
+        with _told():
             return self._all_put_right(name)
-        except OSError as error:
-            what = "what was done to the repository cannot be put right"
-            raise RalphError(f"{what}: {error}; look at it before the next start", 1) from error
 
     def _all_put_right(self, name: str) -> Trespass:
         assert self._before is not None

@@ -18,13 +18,12 @@ class Tries:
     def __init__(self, path: Path | None, state: State) -> None:
         self.path, self._state = path, state
         self._before = b""
-        self._real = self._place = ""
+        self._real = os.path.realpath(path) if path else ""
+        self._place = os.path.realpath(path.parent) if path else ""
 
     def begin(self) -> None:
         """An iteration begins: what stands there now stays."""
         self._before = self._read()
-        if self.path is not None:
-            self._real, self._place = os.path.realpath(self.path), os.path.realpath(self.path.parent)
 
     def settle(self) -> Path | None:
         """What an iteration rewrote is put back; where it is kept as it was left, None when nothing was rewritten."""
@@ -44,15 +43,18 @@ class Tries:
         """Also a link, where it was none or led to another file: ralph would write there."""
         if self.path is None or not os.path.lexists(self.path):
             return False
-        return not self.path.is_file() or os.path.realpath(self.path) != (self._real or os.path.realpath(self.path))
+        return not self.path.is_file() or os.path.realpath(self.path) != self._real
 
     def _is_elsewhere(self) -> bool:
         """Whether its folder is another one than it was."""
-        return self.path is not None and self._place not in ("", os.path.realpath(self.path.parent))
+        return self.path is not None and self._place != os.path.realpath(self.path.parent)
 
     def add(self, record: Mapping[str, object]) -> None:
         """Appends a line. Raises OSError when it cannot be."""
         if self.path is not None:
+            if self.path.is_symlink() and self._is_something_else() and not self._is_elsewhere():
+                self.path.unlink()
+                files.replace(self.path, self._before)
             if self._is_elsewhere() or self._is_something_else():
                 raise OSError(errno.EINVAL, "is no file")
             Journal(self.path, mode=0o666, own=False).append(record)
