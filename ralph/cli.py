@@ -5,53 +5,57 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import __version__, completion, options
+from ralph import __version__, options
 from ralph.errors import RalphError
-from ralph.screen import Detail
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ralph.clock import Pace
 
-_HELP = """Works through PLAN with a coding agent: one task per iteration, a fresh agent each time, until the
-progress file says RALPH_DONE and ralph has checked it.
+_HELP = """\
+Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
 
-\b
-  ralph feature.md plan                        once: analyse, write the task list
-  ralph feature.md build --max-iterations 50   until done
-  ralph feature.md build --strict              the same, where ralph picks, checks, ticks and commits each task
-  ralph rehearse [PLAN]                        see it work, with a stand-in agent
-  ralph doctor [PLAN]                          is all there that a run needs?
-  ralph status [PLAN] | log PLAN [N] | report PLAN
-  ralph export PLAN                            a plan in JSON with today's statuses
-  ralph notify setup | test                    tell Slack, Discord, Telegram, ... how it goes
-  ralph config commit on | off | status        whether the agent commits
-MODE is build, plan, or any PROMPT_<mode>.md; a number there is MAX_ITERATIONS.
+Works through PLAN with a coding agent: one task an iteration, a fresh agent
+each time, until the progress file says RALPH_DONE and ralph has checked it.
+MODE is build, plan, or any PROMPT_<mode>.md.
 
-\b
-In the progress file, alone on a line:
-  RALPH_STOP            stop before the next iteration (exit 3)
-  RALPH_BLOCKED: why    a person is needed (exit 4)
-  RALPH_DONE            all is done (exit 0)
-Ctrl+C stops at once and leaves nothing running."""
+  ralph feature.md plan     once: analyse, write the task list
+  ralph feature.md build    until done; much used:  --max-iterations N
+                            --max-time 8h  --max-cost USD  --verify COMMAND
+                            --strict  --dry-run  -q  --verbose  -C DIR
+  ralph rehearse [PLAN]     see it work, with a stand-in agent
+  ralph doctor [PLAN]       is all there that a run needs?
+  ralph status [PLAN]       how it stands
+  ralph log PLAN [N]        what happened; -f: what happens
+  ralph report PLAN         what it came to, as one HTML file
+  ralph export PLAN         a plan in JSON with today's statuses
+  ralph notify setup|test   tell Slack, Discord, Telegram, ... how it goes
+  ralph config commit on|off|status
+  ralph help settings       all options of a run;  ralph help VERB  of a verb
 
-_EPILOG = """Each setting may also stand, under the name in brackets, in the environment, as a line
+Alone on a line of the progress file: RALPH_STOP stops before the next
+iteration, RALPH_BLOCKED: why says that a person is needed, RALPH_DONE that all
+is done. Ctrl+C stops at once and leaves nothing running.
+
+Exit codes: 0 done, 1 it does not work, 2 wrong use, 3 a limit or RALPH_STOP,
+4 a person is needed, 75 another run works here; 129, 130, 143 by signal."""
+
+_PLACES = """Each setting may also stand, under the name in brackets, in the environment, as a line
 `RALPH_NAME: value` in the plan, in ./.ralph.env, in ~/.ralph.env, or in a prompt template; the command line wins, then
-the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them.
-
-Exit codes: 0 done, 1 it does not work, 2 wrong use, 3 a limit or RALPH_STOP, 4 a person is needed, 75 another run
-works here; 129, 130, 143 by signal."""
+the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
     try:
-        wish = os.environ.get(completion.VARIABLE)
-        code = completion.complete(_run_command(), wish) if wish else run(sys.argv[1:], pace)
+        code = run(sys.argv[1:], pace)
         sys.stdout.flush()
     except BrokenPipeError:
         code = _without_reader()
@@ -97,80 +101,254 @@ def _complain(message: str, code: int) -> None:
 
 def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
     """Does what the command line says; the exit code. Raises RalphError."""
-    at = list(argv).index("--") if "--" in argv else len(argv)
-    words, rest = list(argv[:at]), list(argv[at + 1 :])
-    if words[:1] == ["-C"] and words[2:3] and words[2] in options.VERBS:  # as people write it for git
-        words = [words[2], *words[:2], *words[3:]]
-    if not words or words[0] == "help":
-        words = ["--help"]
     try:
-        if words[0] in options.VERBS:
-            from ralph.verbs import VERBS  # noqa: PLC0415 - a run need not load it
-
-            verb, name = VERBS[words[0]], f"ralph {words[0]}"
-            return int(verb.main(words[1:], prog_name=name, standalone_mode=False, obj=(rest, pace)) or 0)
-        return int(_run_command().main([*words], prog_name="ralph", standalone_mode=False, obj=(rest, pace)) or 0)
+        return int(ralph.main([*argv], prog_name="ralph", standalone_mode=False, obj=pace) or 0)
     except click.UsageError as error:
-        about = f"ralph {words[0]}" if words[0] in options.VERBS else "ralph"
+        about = error.ctx.command_path if error.ctx and error.ctx.info_name else "ralph"
         raise RalphError(f"{error.format_message()} (see {about} --help)") from error
-    except click.exceptions.Exit as done:
-        return done.exit_code
+    except (RalphError, OSError) as error:
+        try:
+            Path.cwd()
+        except OSError:
+            raise RalphError("the folder that this runs in is gone", fix="cd to where the plan is") from error
+        raise
 
 
-class _Plain(click.Command):
-    """The usage in the order in which people write it."""
+class _PlanOrVerb(click.Group):
+    """What does not begin with a verb is a run."""
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The words after `ralph` in the usage line."""
-        return [*super().collect_usage_pieces(ctx)[1:], "[OPTIONS]", "[-- ARGUMENTS FOR THE AGENT]"]
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Splits at the first `--`, before anything else is looked at; `help VERB` is `VERB --help`."""
+        at = args.index("--") if "--" in args else len(args)
+        words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
+        if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
+            words = [*words[1:2], "--help"]
+        return super().parse_args(ctx, words)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A verb with what follows it, else a run with all of it."""
+        verb = self.commands.get(args[0])
+        if verb and ctx.obj[0] and args[0] not in ("rehearse", "doctor"):
+            raise click.UsageError("What follows -- is for the agent, and there is none.")
+        return (args[0], verb, args[1:]) if verb else ("", _run, args)
 
-def _run_command() -> click.Command:
-    plan, *others = options.words()
-    plan.metavar = "PLAN"
-    params: list[click.Parameter] = [
-        plan,
-        *others,
-        *options.settings(),
-        options.folder(),
-        click.Option(["-q", "--quiet"], is_flag=True, help="print a line per iteration, wait and run, and no more"),
-        click.Option(["--verbose"], is_flag=True, help="print all that the agent says, does and is told"),
-        click.Option(["--no-spinner"], is_flag=True, help="print lines alone, without the live one at the bottom"),
-        click.Option(["--dry-run"], is_flag=True, help="print the command and the prompt, start nothing"),
-        click.Option(["--rehearsal"], is_flag=True, hidden=True),
-        click.Option(
-            ["-V", "-v", "--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_version,
-            help="the version",
-        ),
-    ]
-    return _Plain(
-        "ralph",
-        params=params,
-        callback=_start,
-        help=_HELP,
-        epilog=_EPILOG,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    )
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The first word: a verb or a plan, or an option of a run."""
+        run = _run.make_context("", [], parent=ctx, resilient_parsing=True)
+        if incomplete.startswith("-"):
+            return _run.shell_complete(run, incomplete)
+        verbs = super().shell_complete(ctx, incomplete)
+        found = options.plans(run, _run.params[0], incomplete)
+        return [*verbs, *(one for one in found if one.type == "plain" or not verbs)]
+
+    def format_help(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """On one screen."""
+        formatter.write(_HELP)
 
 
-def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo(f"ralph {__version__}")
-        context.exit()
+class _Run(click.Command):
+    """What `ralph PLAN` does."""
+
+    def format_usage(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """In the order in which people write it."""
+        formatter.write_usage("ralph", "PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]")
 
 
+def _enter(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+    """Changes to the folder before anything is looked for."""
+    if folder is not None:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise RalphError(f"-C {folder}: {error.strerror}") from error
+
+
+_FOLDER = click.option(
+    "-C",
+    "folder",
+    metavar="DIR",
+    type=options.FOLDER,
+    is_eager=True,
+    expose_value=False,
+    callback=_enter,
+    help="change to DIR first, for cron",
+)
+_VERSION = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
+_PLAN = click.argument("plan", shell_complete=options.plans)
+_MAYBE_PLAN = click.argument("plan", required=False, shell_complete=options.plans)
+_FILE = click.option("--progress-file", metavar="FILE", type=options.FILE, help="if it is not <plan>_PROGRESS.md")
+_JSON = click.option("--json", "as_json", is_flag=True, help="for a program")
+
+
+@click.group(
+    cls=_PlanOrVerb,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True},
+)
+@_FOLDER
+@_VERSION
+def ralph() -> None:
+    """All that there is."""
+
+
+@click.command(cls=_Run, params=options.of_a_run(), epilog=_PLACES)
+@_FOLDER
+@click.option("-q", "--quiet", is_flag=True, help="print a line per iteration, wait and run, and no more")
+@click.option("--verbose", is_flag=True, help="print all that the agent says, does and is told")
+@click.option("--no-spinner", is_flag=True, help="print lines alone, without the live one at the bottom")
+@click.option("--dry-run", is_flag=True, help="print the command and the prompt, start nothing")
+@click.option("--rehearsal", is_flag=True, hidden=True)
+@_VERSION
 @click.pass_obj
-def _start(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
+def _run(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
+    """Works through PLAN with a coding agent."""
+    rest, pace = around
+    asked = options.asked(said, rest)
+    if not asked.plan:
+        raise click.UsageError("Missing argument 'PLAN'.")
+    if not Path(asked.plan).is_file() and (fix := options.meant(asked)):
+        raise RalphError(f"{asked.plan}: No such file", fix=fix)
     from ralph import start  # noqa: PLC0415 - --help need not load it
 
-    rest, pace = around
-    detail = Detail.of(quiet=said["quiet"], verbose=said["verbose"])
-    how = {"dry_run": said["dry_run"], "rehearsal": said["rehearsal"], "detail": detail}
-    asked = options.asked(said, rest, spinner=not said["no_spinner"], **how)
-    if said["plan"] is None and said["requirements"] is None:
-        raise click.UsageError("Missing argument 'PLAN'.")
     return start.run(asked, pace)
+
+
+@ralph.command("status")
+@_MAYBE_PLAN
+@_FOLDER
+@_FILE
+@_JSON
+def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
+    """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
+
+    Exit codes: 0 done, 3 work remains, 4 a person is needed.
+    """
+    from ralph import status  # noqa: PLC0415 - a verb loads what it needs
+
+    return status.status(plan, progress_file=progress_file, as_json=as_json)
+
+
+@ralph.command("log")
+@_MAYBE_PLAN
+@click.argument("number", required=False, metavar="[N]")
+@click.option("--raw", "what", flag_value="raw", help="what the agent printed, as it is")
+@click.option("--prompt", "what", flag_value="prompt", help="what it was told")
+@click.option("--diff", "what", flag_value="diff", help="what it committed")
+@click.option("-f", "--follow", is_flag=True, help="show the running iteration, and those after it, as they happen")
+@click.option("--verbose", is_flag=True, help="show all that the agent said, did and was told")
+@_FOLDER
+@_FILE
+def _log(plan: str | None, number: str | None, what: str | None, progress_file: str | None, **how: bool) -> int:
+    """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
+
+    PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
+    """
+    from ralph import log, plans  # noqa: PLC0415 - a verb loads what it needs
+
+    found, number = plans.meant(plan, number, progress_file)
+    return log.log(found, number, what=what, **how)
+
+
+@ralph.command("report")
+@_PLAN
+@click.option("-o", "--output", metavar="FILE", type=options.FILE, help="where; `-` is the standard output")
+@click.option("--open", "opens", is_flag=True, help="show it in the browser")
+@_FOLDER
+@_FILE
+def _report(plan: str, output: str | None, opens: bool, progress_file: str | None) -> int:
+    """What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration."""
+    from ralph import report  # noqa: PLC0415 - a verb loads what it needs
+
+    return report.report(plan, output=output, opens=opens, progress_file=progress_file)
+
+
+@ralph.command("export")
+@_PLAN
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("requirements", "plan", "prd")),
+    help="another form than the plan's own; plan for a plan in markdown",
+)
+@click.option("-o", "--output", metavar="FILE", type=options.FILE, help="where; PLAN itself is brought up to date")
+@_FOLDER
+@_FILE
+def _export(plan: str, form: str | None, output: str | None, progress_file: str | None) -> int:
+    """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
+
+    requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
+    """
+    from ralph import export  # noqa: PLC0415 - a verb loads what it needs
+
+    return export.export(plan, form=form, output=output, progress_file=progress_file)
+
+
+@ralph.command("rehearse", params=options.of_a_run())
+@_FOLDER
+@click.pass_obj
+def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
+    """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
+
+    With PLAN: its dress rehearsal. The stand-in agent works through a throwaway copy of your repository with your
+    prompts, settings, verify command, limits and channels; then you read what would have gone wrong. Takes MODE and all
+    options of a run. Spends nothing and leaves the repository as it is.
+    """
+    from ralph.rehearsal import dress, of_sample  # noqa: PLC0415 - a verb loads what it needs
+
+    asked = options.asked(said, around[0])
+    return dress.rehearse(asked) if asked.plan else of_sample.rehearse()
+
+
+@ralph.command("doctor", params=options.of_a_run())
+@_FOLDER
+@click.option("--live", is_flag=True, help="also log in with one cheap call, and reach the channels")
+@_JSON
+@click.pass_obj
+def _doctor(around: "tuple[list[str], Pace | None]", /, *, live: bool, as_json: bool, **said: Any) -> int:
+    """Whether a run would find what it needs: each check a line, ok or what to do. Exit code 0 or 1.
+
+    With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
+    """
+    from ralph import doctor  # noqa: PLC0415 - a verb loads what it needs
+
+    return doctor.doctor(options.asked(said, around[0]), live=live, as_json=as_json)
+
+
+@ralph.command("notify")
+@click.argument("what", required=False, type=click.Choice(("setup", "test")))
+def _notify(what: str | None) -> int:
+    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
+    from ralph import channels, sources  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.channels import wizard  # noqa: PLC0415 - same
+
+    known = channels.load(channels.default_folders())
+    if what == "test":
+        return wizard.test(known, sources.channel_values())
+    if what is None:
+        click.echo(wizard.usage(known), err=True)
+        return 2
+    if not sys.stdin.isatty():
+        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
+    return wizard.setup(sources.home_file(), known)
+
+
+@ralph.command("config")
+@click.argument("what", required=False, type=options.Words(("commit",)))
+@click.argument("choice", required=False, type=options.Words(("on", "off", "status")))
+def _config(what: str | None, choice: str | None) -> int:
+    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
+    from ralph import settings, sources  # noqa: PLC0415 - a verb loads what it needs
+
+    if what != "commit" or choice not in ("on", "off", "status"):
+        raise RalphError("usage: ralph config commit on|off|status")
+    path = sources.home_file()
+    if choice != "status":
+        sources.keep(path, {"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
+        click.echo(f"auto-commit is {choice} in {path}")
+    in_files, problems = sources.in_files()
+    given = [one for one in [*sources.in_environment(), *in_files] if one.variable == "RALPH_AUTO_COMMIT"]
+    counts = settings.resolve(given, problems=problems)
+    where = counts.said.get("auto_commit", "default")
+    click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
+    return 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import __version__, files, lock, start
+from ralph import __version__, files, lock
 from ralph.checks import agent, cron, hidden, limits, login, machine, plan, project, repository, settings, tasks, told
 from ralph.checks.check import Check, of_error
 from ralph.checks.settings import Basis
@@ -22,8 +22,6 @@ Hide = Callable[[str], str]
 
 def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     """Looks at everything and says what it saw; 1 when something needs mending, else 0."""
-    if asked.folder is not None:
-        start.change_to(asked.folder)
     basis = settings.basis(asked)
     hide = hidden.hider(basis.given)
     seen = []

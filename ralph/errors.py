@@ -1,10 +1,31 @@
 """The one error that users can cause."""
 
+from collections.abc import Iterable, Sequence
+
 
 class RalphError(Exception):
-    """What is wrong, where, and the next move; `exit_code` is what the shell gets (see the README's table)."""
+    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets (see the README's table)."""
 
-    def __init__(self, message: str, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, what: str, exit_code: int = 2, *, fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
         self.exit_code = exit_code
+        self.fix = fix
+        self.problems: Sequence[RalphError] = (self,)
+        """Each thing that is wrong, where several were found at once; else this one."""
+
+    @classmethod
+    def of(cls, problems: Iterable["RalphError"], exit_code: int = 2) -> "RalphError":
+        """All of these in one, each once."""
+        each = {one.message: one for problem in problems for one in problem.problems}
+        whole = cls("\n".join(each), exit_code)
+        whole.problems = tuple(each.values())
+        return whole
+
+    @property
+    def message(self) -> str:
+        """What people read: a line for each thing that is wrong, with its remedy."""
+        return f"{self.what}; {self.fix}" if self.fix else self.what
+
+    def __str__(self) -> str:
+        return self.message

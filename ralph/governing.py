@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ralph import directives, files, git, pickles
+from ralph import files, git, pickles, sources
 from ralph.worktree.disk import Seen, looks
 from ralph.worktree.disk import read as read_file
 from ralph.worktree.replacing import away, bring
@@ -76,7 +76,7 @@ class Governing:
         seen, held = found
         if path != self._plan or stat.S_ISLNK(seen.mode) or path.suffix == ".json" or b"json" in held:
             return stat.S_IFMT(seen.mode), held
-        return stat.S_IFMT(seen.mode), [(one.variable, one.text) for one in directives.of_plan(held, path.name)]
+        return stat.S_IFMT(seen.mode), [(one.variable, one.text) for one in sources.of_plan(held, path.name)]
 
     def _is_projects(self, path: Path) -> bool:
         """Whether it is one that an iteration may have made."""

@@ -13,7 +13,7 @@ _LISTS = {"requirements", "tasks", "userStories"}
 def check(history: Path, where: str, *, plan: Path, progress_path: Path) -> None:
     """Raises RalphError where lines of it would go into something else. `where` is who named it, for the message."""
     if what := _what_else(history, plan, progress_path):
-        raise RalphError(f"{where}: {history}: {what}; name a file of its own, such as tries.jsonl")
+        raise RalphError(f"{where}: {history}: {what}", fix="name a file of its own, such as tries.jsonl")
 
 
 def _what_else(history: Path, plan: Path, progress_path: Path) -> str:

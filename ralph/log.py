@@ -104,7 +104,7 @@ def _transcript(plan: Plan, row: Record) -> Path:
     path = plan.state.folder / "transcripts" / row.transcript
     if row.transcript and path.is_file():
         return path
-    why = "it is removed by now, see --keep-transcripts" if row.transcript else "none was written"
+    why = "it is removed by now, as the newest 200 MB are kept" if row.transcript else "none was written"
     raise RalphError(f"{plan.name}: no transcript of iteration {row.number}: {why}", 1)
 
 

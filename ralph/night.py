@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import channels, files, journal, judge, loop, progress, recovery, said
+from ralph import channels, files, journal, judge, loop, progress, recovery, sources
 from ralph.agent import command as agent
 from ralph.channels import notices
 from ralph.clock import Pace
@@ -97,7 +97,7 @@ def _told(start: Start, state: State, screen: Screen) -> Told:
     def complain(line: str) -> None:
         screen.complain(f"ralph: {line}")
 
-    values = said.channel_values()
+    values = sources.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
     outbox: type[channels.Outbox] = channels.Outbox
     if start.rehearsal:
@@ -116,7 +116,7 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     for line in start.warnings():
         screen.complain(f"ralph: {line}")
-    state.rotate(start.settings.keep_transcripts)
+    state.rotate()
     state.check_room()
     _recover(start, state, screen)  # first: what stands in the way of a commit may be of the dead
     _check_repository(start)
@@ -149,7 +149,7 @@ def _with_tasks_of_plan(start: Start, imported: "Imported", file: ProgressFile, 
         screen.complain(f"ralph: {imports.taken_over(imported)}")
         return file.edit(lambda text: progress.with_tasks(text, imports.lines(imported)))
     if names := imports.missing(imported, file.text):
-        screen.complain(f"ralph: {imports.left_out(imported, names, start.progress_path)}")
+        screen.complain(f"ralph: {'; '.join(imports.left_out(imported, names, start.progress_path))}")
     return now
 
 

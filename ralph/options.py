@@ -1,133 +1,154 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import completion
+from ralph import prompt
 from ralph.errors import RalphError
-from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Setting, Source, texts_of
+from ralph.screen import Detail
+from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, Given, Setting, Source, texts_of
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ralph.start import Asked
 
 VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config")
-"""First words that are no plan. The commands are in a module of their own, which a run need not load."""
-FOLDER = ("-C", "folder")
-_VALUES = {
-    "FILE": completion.a_path("file"),
-    "DIR": completion.a_path("dir"),
-    "COMMAND": completion.a_path("file"),
-    "GLOB": completion.a_path("file"),
-    "BOOL": completion.one_of(("true", "false")),
-}
-"""What the shell offers as a value, by what kind of value it is."""
+"""First words that are no plan."""
 
 
-_SHORT_FORMS = {
-    "auto-commit": "the same as --auto-commit false",
-    "wait": "the same as --wait false",
-    "strict": "not strict, where a file or the environment says RALPH_STRICT: true",
-}
+class Words(click.Choice[str]):
+    """Offered by the shell; whether it is one of them is said later, with all else that is wrong."""
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
+        """The text as it is."""
+        return value
 
 
-def settings() -> list[click.Option]:
-    """An option for each setting, and the short forms."""
-    return [
-        *map(_option, ON_COMMAND_LINE),
-        *(click.Option([f"--no-{name}"], is_flag=True, help=meaning) for name, meaning in _SHORT_FORMS.items()),
+class _Place(click.Path):
+    """The same of a file or a folder."""
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
+        return value
+
+
+FILE, FOLDER = _Place(), _Place(file_okay=False)
+_KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
+
+
+def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """What may be a plan in this folder; where nothing is, the shell looks for a file itself, in other folders too."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only the shell asks for it
+
+    return [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)] or [
+        CompletionItem(incomplete, type="file")
     ]
 
 
-def _option(setting: Setting) -> click.Option:
-    names = [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] * bool(setting.alias))]
-    shown = f"{setting.meaning}  [{setting.variable}; default: {setting.default}]"
-    if not setting.metavar:
-        return click.Option(names, is_flag=True, help=shown)
-    return click.Option(
-        names,
-        metavar=setting.metavar,
-        multiple=setting.many,
-        help=shown,
-        shell_complete=completion.one_of(setting.words) if setting.words else _VALUES.get(setting.metavar),
-    )
+def _plans_here() -> list[str]:
+    found = (path for path in sorted(Path().glob("[!.]*")) if path.suffix in (".md", ".json"))
+    return [path.name for path in found if not path.name.endswith("_PROGRESS.md")]
 
 
-def _first_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    offer = completion.modes if context.params.get("requirements") else completion.plans
+def _modes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [mode for mode in prompt.modes(prompt.folders(None)) if mode.startswith(incomplete)]
+
+
+def _first_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[Any]":
+    offer: Callable[..., list[Any]] = _modes if context.params.get("requirements") else plans
     return offer(context, parameter, incomplete)
 
 
-def words() -> list[click.Parameter]:
-    """What stands in front of them: plan, mode and number; and the plan as an option."""
+def of_a_run() -> list[click.Parameter]:
+    """Plan, mode and number, and an option for each setting."""
     return [
         click.Argument(["plan"], required=False, shell_complete=_first_word),
-        click.Argument(["mode"], required=False, default=None, shell_complete=completion.modes),
-        click.Argument(["number"], required=False, default=None, metavar="[MAX_ITERATIONS]"),
-        click.Option(
-            ["--requirements"],
-            metavar="FILE",
-            help="the plan, in place of PLAN: MODE is the first word then",
-            shell_complete=_VALUES["FILE"],
-        ),
+        click.Argument(["mode"], required=False, shell_complete=_modes),
+        click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
+        click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
+        *map(_option, ON_COMMAND_LINE),
+        *(click.Option([_name(variable)], hidden=True) for variable in DROPPED),
     ]
 
 
-def folder() -> click.Option:
-    """The one that changes the folder first."""
+def _name(variable: str) -> str:
+    return "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
+
+
+def _option(setting: Setting) -> click.Option:
+    default = f"; default: {setting.default}" if setting.default else ""
+    shown = f"{setting.meaning}  [{setting.variable}{default}]"
+    if not setting.metavar:
+        return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     return click.Option(
-        list(FOLDER), metavar="DIR", help="change to DIR first, for cron", shell_complete=_VALUES["DIR"]
+        [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])],
+        metavar=setting.metavar,
+        multiple=setting.many,
+        help=shown,
+        type=Words(setting.words) if setting.words else _KINDS.get(setting.metavar),
     )
 
 
-def asked(said: Mapping[str, Any], rest: Sequence[str], **more: Any) -> "Asked":
-    """What these words and options ask for; `rest` is for the agent, `more` are further fields of Asked."""
+def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
+    """What these words and options ask for; `rest` is for the agent."""
     from ralph.start import Asked  # noqa: PLC0415 - --help need not load it
 
-    plan, mode, number = _taken_apart(said)
+    plan, mode, number = _words(said)
     given = [
-        Given(variable=s.variable, text=text, source=Source.COMMAND_LINE, where=f"--{s.name}")
-        for s in ON_COMMAND_LINE
-        for text in _texts(said[s.field])
+        _given(setting.variable, text, f"--{setting.name}")
+        for setting in ON_COMMAND_LINE
+        for text in _texts(said[setting.field])
+    ]
+    given += [
+        _given(one, text, _name(one)) for one in DROPPED for text in _texts(said[_name(one)[2:].replace("-", "_")])
     ]
     if number is not None:
         given.append(_given("RALPH_MAX_ITERATIONS", number, "MAX_ITERATIONS"))
-    for name in _SHORT_FORMS:
-        if said[f"no_{name.replace('-', '_')}"]:
-            given.insert(0, _given("RALPH_" + name.upper().replace("-", "_"), "false", f"--no-{name}"))
     return Asked(
         plan=plan or "",
         mode=mode or "build",
         given=given,
         agent_arguments=rest,
-        folder=said["folder"],
-        **more,
+        dry_run=said.get("dry_run", False),
+        detail=Detail.of(quiet=said.get("quiet", False), verbose=said.get("verbose", False)),
+        spinner=not said.get("no_spinner", False),
+        rehearsal=said.get("rehearsal", False),
     )
 
 
+def _given(variable: str, text: str, where: str) -> Given:
+    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
+
+
 def _texts(value: str | tuple[str, ...] | bool | None) -> Sequence[str]:
-    """What an option says: nothing, one thing or several; one that stands alone says true."""
+    """What an option says: nothing, one thing or several."""
     if isinstance(value, tuple):
         return value
-    return [] if value is None or value is False else ["true" if value is True else value]
+    return [] if value is None else [str(value).lower() if isinstance(value, bool) else value]
 
 
-def _taken_apart(said: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
+def _words(said: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
     """Plan, mode and number; with --requirements the plan may be missing, and the others stand one word earlier."""
-    plan, mode, number = said["plan"], said["mode"], said["number"]
+    words = [word for word in (said["plan"], said["mode"], said["number"]) if word is not None]
     if (file := said["requirements"]) is not None:
-        if plan is not None and not _is_same(plan, file):
-            if not re.fullmatch(r"[\w-]+", plan):  # the form of a mode
-                raise RalphError(f"{plan} and --requirements {file} are two plans; leave one of them out")
-            if number is not None:
-                raise RalphError(f"{number} is a word too many: with --requirements there are MODE and MAX_ITERATIONS")
-            mode, number = plan, mode
-        plan = file
-    if mode is not None and mode.isdigit():
-        mode, number = None, mode
+        if words and _is_same(words[0], file):
+            words = words[1:]
+        elif words and not re.fullmatch(r"[\w-]+", words[0]):  # the form of a mode
+            raise RalphError(f"{words[0]} and --requirements {file} are two plans", fix="leave one of them out")
+        words = [file, *words]
+    plan, mode, number, *more = [*words, None, None, None]
+    if mode and re.fullmatch("[0-9]+", mode):
+        mode, number, more = None, mode, [number, *more]
+    if many := next(filter(None, more), None):
+        raise RalphError(f"{many} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
+    if said_of_a_flag := {mode, number} & {"true", "false"}:
+        fix = "--wait and --auto-commit take no value: write --no-wait or --no-auto-commit for false"
+        raise RalphError(f"{said_of_a_flag.pop()} is a word too many", fix=fix)
     return plan, mode, number
 
 
@@ -138,21 +159,28 @@ def _is_same(plan: str, other: str) -> bool:
         return False
 
 
-def _given(variable: str, text: str, where: str) -> Given:
-    if not text.strip():
-        raise RalphError(f"{where}: is empty")
-    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
+def meant(asked: "Asked") -> str:
+    """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
+    import difflib  # noqa: PLC0415 - only a typing mistake needs it
+
+    modes = prompt.modes(prompt.folders(None))
+    near = "".join(difflib.get_close_matches(asked.plan, [*modes, *VERBS, *_plans_here()], n=1, cutoff=0.7))
+    plan = asked.mode if Path(asked.mode).is_file() else ""
+    words = [plan or "PLAN", near] if near in modes else [near, plan] if near in VERBS else [near, asked.mode]
+    return f"did you mean ralph {shlex.join(filter(None, words))}?" if near else ""
 
 
 def arguments(asked: "Asked") -> list[str]:
-    """The words after `ralph` that ask for the same, in the folder that it changed to."""
+    """The words after `ralph` that ask for the same."""
     given: dict[str, list[str]] = {}
     for one in asked.given:
-        texts = given.setdefault(one.variable, [])
-        if not texts or BY_VARIABLE[one.variable].many:  # else the first is the one that counts
-            texts += texts_of(one)
+        if one.variable in BY_VARIABLE:
+            texts = given.setdefault(one.variable, [])
+            if not texts or BY_VARIABLE[one.variable].many:  # else the first is the one that counts
+                texts += texts_of(one)
     said = [word for name, texts in given.items() for text in texts for word in _words_for(BY_VARIABLE[name], text)]
-    return [_as_plan(asked.plan), asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
+    plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
+    return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
 
 
 def _words_for(setting: Setting, text: str) -> Sequence[str]:
@@ -163,11 +191,4 @@ def _words_for(setting: Setting, text: str) -> Sequence[str]:
 
 def shown(asked: "Asked", hide: Callable[[str], str]) -> str:
     """The command line that asks for the same, for people; `hide` makes of a text one without secrets."""
-    import shlex  # noqa: PLC0415 - no run needs it
-
     return hide(shlex.join(["ralph", *map(hide, arguments(asked))]))  # in words, as quotes within quotes confuse it
-
-
-def _as_plan(name: str) -> str:
-    """The name as a word that is neither a verb nor an option."""
-    return f"./{name}" if name in (*VERBS, "help") or name.startswith("-") else name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import directives, imports, lock, progress, said
+from ralph import imports, lock, progress, sources
 from ralph.errors import RalphError
 from ralph.lock import Holder
 from ralph.progress import Progress
@@ -72,7 +72,7 @@ def find(word: str, progress_file: str | None = None) -> Plan:
     progress_path = _progress_path(path, progress_file) or (here if here.is_file() or not beside.is_file() else beside)
     if not path.is_file() and not progress_path.is_file():
         raise RalphError(
-            f"{word}: there is no such plan here, and no {progress_path}; ralph status lists what there is"
+            f"{word}: there is no such plan here, and no {progress_path}", fix="ralph status lists what there is"
         )
     if not path.is_file() and path.name == name and (named := _named_in(progress_path)):
         path = named
@@ -141,9 +141,9 @@ def settings(plan: Path, names: Sequence[str], given: Sequence[Given] = ()) -> S
     """What counts for this plan, of these variables alone; what is wrong with the others does no harm here."""
     of_plan: list[Given] = []
     with contextlib.suppress(OSError):
-        of_plan = directives.of_plan(plan.read_bytes(), plan.name)
-    in_files, _ = said.in_files()
-    everywhere = [*given, *of_plan, *said.in_environment(), *in_files]
+        of_plan = sources.of_plan(plan.read_bytes(), plan.name)
+    in_files, _ = sources.in_files()
+    everywhere = [*given, *of_plan, *sources.in_environment(), *in_files]
     return resolve([one for one in everywhere if one.variable in names])
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import directives, files
+from ralph import files
 from ralph.errors import RalphError
 
 if TYPE_CHECKING:
@@ -32,8 +32,11 @@ OF_A_TASK: Mapping[str, Value] = {
 VARIABLES = (*_ALWAYS, *OF_A_TASK)
 ORIGINAL = _ALWAYS[:4]
 """What templates of ralph.sh may write as `${NAME}`."""
+LEADING_COMMENT = re.compile(r"\A\ufeff?\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
+"""Of a template; it may hold settings, and is not for the agent."""
 _SHELL_STYLE = re.compile(r"\$\{(\w+)\}")
-_JINJA_USE = re.compile(r"\{[{%][^}]*\b(?:" + "|".join(VARIABLES) + r")\b")
+_AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
+"""For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""
 
 
 def folders(prompts: Path | None) -> tuple[Path, ...]:
@@ -53,7 +56,8 @@ def find(mode: str, places: Sequence[Path]) -> Path:
         for place in places:
             if _is_there(path := place / f"PROMPT_{mode}.md"):
                 return path
-    raise RalphError(f'"{mode}" is no mode; there are {", ".join(modes(places))} (a mode is a PROMPT_<mode>.md)')
+    there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
+    raise RalphError(f'"{mode}" is no mode', fix=there)
 
 
 def _is_there(path: Path) -> bool:
@@ -76,14 +80,10 @@ class Prompt:
 
     def __init__(self, path: Path, text: str, places: Sequence[Path]) -> None:
         self.path = path
-        comment = text[: len(text) - len(directives.without_comment(text))]
-        self._text = "\n" * comment.count("\n") + directives.without_comment(text)  # keeps the line numbers
-        self._is_original = bool(self._named()) and not _JINJA_USE.search(self._text)
+        rest = LEADING_COMMENT.sub("", text, count=1)
+        self._text = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
         self._check_shell_style()
-        self._template = None if self._is_original else self._compile(places)
-
-    def _named(self) -> set[str]:
-        return {name for name in _SHELL_STYLE.findall(self._text) if name in ORIGINAL}
+        self._template = self._compile(places)
 
     def _check_shell_style(self) -> None:
         import difflib  # noqa: PLC0415 - a start on a finished plan renders nothing
@@ -91,7 +91,8 @@ class Prompt:
         for found in _SHELL_STYLE.finditer(self._text):
             if found[1] not in ORIGINAL and (near := difflib.get_close_matches(found[1], ORIGINAL, n=1, cutoff=0.8)):
                 line = self._text.count("\n", 0, found.start()) + 1
-                raise RalphError(f"{self.path}:{line}: ${{{found[1]}}} is unknown; did you mean ${{{near[0]}}}?")
+                what = f"{self.path}:{line}: ${{{found[1]}}} is unknown"
+                raise RalphError(what, fix=f"did you mean ${{{near[0]}}}?")
 
     def _compile(self, places: Sequence[Path]) -> "jinja2.Template":
         import jinja2  # noqa: PLC0415 - 33 ms
@@ -108,48 +109,36 @@ class Prompt:
             loader=jinja2.FileSystemLoader([str(place) for place in places]),
         )
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", self._text)
+        fix = _AS_TEXT if source != self._text else ""
         try:
             code = environment.compile(source, filename=str(self.path))
             tree = environment.parse(source, filename=str(self.path))
             unknown = jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)
             for name in tree.find_all(jinja2.nodes.Name):
                 if name.name in unknown:
-                    raise RalphError(f"{self.path}:{name.lineno}: {_no_variable(name.name)}")
+                    there = f"{name.name} is no variable; there are {', '.join(VARIABLES)}"
+                    raise RalphError(f"{self.path}:{name.lineno}: {there}", fix=fix)
         except jinja2.TemplateSyntaxError as error:
-            raise RalphError(f"{error.filename or self.path}:{error.lineno}: {error.message}") from error
+            raise RalphError(f"{error.filename or self.path}:{error.lineno}: {error.message}", fix=fix) from error
         return jinja2.Template.from_code(environment, code, environment.globals)
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
         values = {**OF_A_TASK, **values}
-        if self._template is None:
-            text = _SHELL_STYLE.sub(lambda found: _shown(values, found[1]) or found[0], self._text)
-        else:
-            text = self._rendered(self._template, values)
+        text = self._rendered(values)
         text = text.lstrip("\n")
         if not text.strip():
-            raise RalphError(f"{self.path}: renders to nothing; write what the agent shall do")
+            raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text
 
-    def _rendered(self, template: "jinja2.Template", values: Mapping[str, Value]) -> str:
+    def _rendered(self, values: Mapping[str, Value]) -> str:
         import jinja2  # noqa: PLC0415 - loaded already
 
         try:
-            return template.render(values)
+            return self._template.render(values)
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
-
-
-def _shown(values: Mapping[str, Value], name: str) -> str | None:
-    if name not in ORIGINAL:
-        return None
-    value = values[name]
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _no_variable(name: str) -> str:
-    return f"{name} is no variable; there are {', '.join(VARIABLES)}"
 
 
 def _line_in(error: BaseException, path: Path) -> int | str:

@@ -1,110 +1,96 @@
-"""The one table of settings, and what a start makes of all the places that may set them."""
+"""The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
+# ruff: noqa: RUF009 - a row is a field(), as a dataclass wants it
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Flag, auto
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal
 
 from ralph import values
 from ralph.errors import RalphError
+from ralph.values import unless
 
 
-class Source(Flag):
-    """The places a setting may come from, the strongest first."""
+class Source(IntEnum):
+    """Where something may be said about a setting, the strongest first."""
 
-    COMMAND_LINE = auto()
-    ENVIRONMENT = auto()
-    PLAN = auto()
-    PROJECT_FILE = auto()
+    COMMAND_LINE = 1
+    DO_NOT_COMMIT = 2
+    """That word in a plan: it forbids, whatever the environment says."""
+    ENVIRONMENT = 3
+    PLAN = 4
+    PROJECT_FILE = 5
     """`./.ralph.env`"""
-    HOME_FILE = auto()
+    HOME_FILE = 6
     """`~/.ralph.env`"""
-    TEMPLATE = auto()
+    TEMPLATE = 7
 
-    PRIVATE = COMMAND_LINE | ENVIRONMENT | HOME_FILE
-    """The others are files of the project, which the agent can write."""
-    BEFORE_TEMPLATE = PRIVATE | PLAN | PROJECT_FILE
-    ANYWHERE = BEFORE_TEMPLATE | TEMPLATE
+
+ANYWHERE = frozenset(Source)
+PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
+"""The others are files of the project, which the agent can write."""
+_BEFORE_TEMPLATE = ANYWHERE - {Source.TEMPLATE}
+_OF_TEMPLATES = frozenset({Source.TEMPLATE})
+_BELONGS = {
+    PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
+    _BEFORE_TEMPLATE: "comes too late in a template",
+    _OF_TEMPLATES: "belongs in a prompt template",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row of the table: `--name`, `RALPH_NAME` and the `Settings` field of that name are one thing."""
+    """A row of the table."""
 
-    name: str
+    field: str
+    """Its name in `Settings`."""
     metavar: str
     """Empty where its option stands alone: `--name` means true then, and `--no-name` false."""
-    meaning: str
-    default: str
-    """As it is shown to people."""
     parse: Callable[[str], object]
     """From text to value; raises ValueError with what is allowed."""
-    value: object = None
-    sources: Source = Source.ANYWHERE
+    default: str
+    """As people write it; empty where nothing is the default."""
+    meaning: str
     alias: str = ""
     """Another name of its option."""
     words: tuple[str, ...] = ()
     """All that it can be, where that is one of a few words."""
     many: bool = False
     """What one place says of it several times adds up; but for the command line, a text may hold several values."""
+    sources: frozenset[Source] = ANYWHERE
+
+    @property
+    def name(self) -> str:
+        """Its option is this with `--`."""
+        return self.field.replace("_", "-")
 
     @property
     def variable(self) -> str:
         """Its name in the environment, in env files, plans and templates."""
-        return "RALPH_" + self.name.upper().replace("-", "_")
-
-    @property
-    def field(self) -> str:
-        """Its name in `Settings`."""
-        return self.name.replace("-", "_")
+        return f"RALPH_{self.field.upper()}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What one start works with. None means no limit, or the agent's own choice."""
+def _row(metavar: str, parse: Callable[[str], object], default: str, meaning: str, **more: Any) -> Any:
+    """A field of `Settings` that can be set, with what stands in its row of the table."""
+    value = () if more.get("many") else parse(default) if default else None
+    row = {"metavar": metavar, "parse": parse, "default": default, "meaning": meaning, **more}
+    return field(default=value, metadata=row)
 
-    max_iterations: int | None = None
-    max_time: float | None = None
-    """Seconds, as all times here."""
-    max_cost: float | None = None
-    """US dollars, as all costs here."""
-    max_iteration_cost: float | None = None
-    max_total_cost: float | None = None
-    max_failures: int | None = 3
-    max_stalls: int | None = 5
-    delay: float = 2.0
-    idle_timeout: float | None = 1800.0
-    iteration_timeout: float | None = None
-    max_context: float | None = None
-    """A part of 1."""
-    wait: bool = True
-    verify: str | None = None
-    verify_timeout: float | None = 1800.0
-    strict: bool = False
-    max_tries: int | None = 3
-    on_failure: Literal["keep", "restore"] = "keep"
-    on_tamper: Literal["undo", "abort"] = "undo"
-    criteria: Literal["lenient", "strict"] = "lenient"
-    base_url: str | None = None
-    only: tuple[str, ...] = ()
-    """Patterns; without one an iteration may change any file."""
-    history: Path | None = None
-    keep_transcripts: int = 200_000_000
-    """Bytes."""
-    heartbeat_url: str | None = None
-    notify_frequency: int | None = 5
-    auto_commit: bool = True
-    agent: tuple[str, ...] = ("claude",)
-    model: str | None = None
-    effort: str | None = None
-    """`none` turns thinking off."""
-    max_turns: int | None = None
-    prompts: Path | None = None
-    progress_file: Path | None = None
-    once: bool = False
-    said: Mapping[str, str] = field(default_factory=dict)
-    """Where each field that somebody set was set."""
+
+def _flag(default: str, meaning: str, **more: Any) -> Any:
+    return _row("", values.truth, default, meaning, **more)
+
+
+def _choice(metavar: str, words: tuple[str, ...], meaning: str) -> Any:
+    """One of these words; the first is the default."""
+    return _row(metavar, values.one_of(*words), words[0], meaning, words=words)
+
+
+_COUNT, _LIMIT = unless("off", values.count), unless("unlimited", values.count)
+_TIME, _MAX_TIME = unless("off", values.bound), unless("unlimited", values.bound)
+_USD, _PERCENT = unless("unlimited", values.usd), unless("off", values.percent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,344 +103,174 @@ class Given:
     where: str
 
 
-TABLE = (
-    Setting(
-        name="max-iterations",
-        metavar="N",
-        default="unlimited",
-        parse=values.whole("unlimited"),
-        meaning="iterations of this start",
-    ),
-    Setting(
-        name="max-time",
-        alias="duration",
-        metavar="TIME",
-        default="unlimited",
-        parse=values.at_most("unlimited"),
-        meaning="time that this start may take, such as 90m, 4h or 1h30m; a running iteration is ended then",
-    ),
-    Setting(
-        name="max-cost",
-        metavar="USD",
-        default="unlimited",
-        parse=values.usd,
-        meaning="US dollars that this start may cost",
-    ),
-    Setting(
-        name="max-iteration-cost",
-        metavar="USD",
-        default="unlimited",
-        parse=values.usd,
-        meaning="US dollars that one iteration may cost",
-    ),
-    Setting(
-        name="max-total-cost",
-        metavar="USD",
-        default="unlimited",
-        parse=values.usd,
-        meaning="US dollars that the plan may cost in all; a line Spent: in the progress file keeps the sum",
-    ),
-    Setting(
-        name="max-failures",
-        metavar="N",
-        default="3",
-        value=3,
-        parse=values.whole("off"),
-        meaning="failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never",
-    ),
-    Setting(
-        name="max-stalls",
-        metavar="N",
-        default="5",
-        value=5,
-        parse=values.whole("off"),
-        meaning="iterations in a row that change nothing before ralph gives up; off = never",
-    ),
-    Setting(
-        name="delay", metavar="TIME", default="2s", value=2.0, parse=values.duration, meaning="pause between iterations"
-    ),
-    Setting(
-        name="idle-timeout",
-        metavar="TIME",
-        default="30m",
-        value=1800.0,
-        parse=values.at_most("off"),
-        meaning="silence after which the agent is taken for hung and ended; off = never",
-    ),
-    Setting(
-        name="iteration-timeout",
-        metavar="TIME",
-        default="off",
-        parse=values.at_most("off"),
-        meaning="time that one iteration may take before the agent is ended",
-    ),
-    Setting(
-        name="max-context",
-        metavar="PERCENT",
-        default="off",
-        parse=values.part,
-        meaning="part of the model's context, such as 60%, after which the next iteration starts fresh",
-    ),
-    Setting(
-        name="wait",
-        metavar="BOOL",
-        default="true",
-        value=True,
-        parse=values.truth,
-        meaning="whether to wait for the end of a reached usage limit, or stop with exit 3",
-    ),
-    Setting(
-        name="verify",
-        metavar="COMMAND",
-        default="none",
-        parse=values.some,
-        meaning="shell command that must pass before RALPH_DONE counts; with --strict, before each task does",
-    ),
-    Setting(
-        name="verify-timeout",
-        metavar="TIME",
-        default="30m",
-        value=1800.0,
-        parse=values.at_most("off"),
-        meaning="time that the verify command may take; off = any",
-    ),
-    Setting(
-        name="strict",
-        metavar="",
-        default="false",
-        value=False,
-        parse=values.truth,
-        meaning="ralph picks each task, checks it, ticks it and commits it; the agent only proposes",
-    ),
-    Setting(
-        name="max-tries",
-        metavar="N",
-        default="3",
-        value=3,
-        parse=values.whole("off"),
-        meaning="failed tries of a task before it is marked [!]; off = never (with --strict)",
-    ),
-    Setting(
-        name="on-failure",
-        metavar="WHAT",
-        default="keep",
-        value="keep",
-        words=("keep", "restore"),
-        parse=values.one_of("keep", "restore"),
-        meaning="a failed try's changes: keep them for the next one, or restore the last good commit (with --strict)",
-    ),
-    Setting(
-        name="on-tamper",
-        metavar="WHAT",
-        default="undo",
-        value="undo",
-        words=("undo", "abort"),
-        parse=values.one_of("undo", "abort"),
-        meaning="what the agent changed in the tasks or the status: undo it, or abort the run too (with --strict)",
-    ),
-    Setting(
-        name="criteria",
-        metavar="HOW",
-        default="lenient",
-        value="lenient",
-        words=("lenient", "strict"),
-        parse=values.one_of("lenient", "strict"),
-        meaning="strict refuses, at the start, tasks whose verify: lines no machine can check (with --strict)",
-    ),
-    Setting(
-        name="base-url",
-        metavar="URL",
-        default="none",
-        parse=values.address,
-        meaning="where `GET /path returns 200` is asked (with --strict)",
-    ),
-    Setting(
-        name="only",
-        metavar="GLOB",
-        default="none",
-        parse=values.pattern,
-        many=True,
-        meaning="files that an iteration may change, such as 'tests/**'; all others are put back; may be repeated",
-    ),
-    Setting(
-        name="history",
-        metavar="FILE",
-        default="none",
-        parse=values.path,
-        sources=Source.BEFORE_TEMPLATE,
-        meaning="a JSONL file to which each try is appended, and which the agent reads: timestamp, requirement_id, "
-        "success, message",
-    ),
-    Setting(
-        name="notify-frequency",
-        metavar="N",
-        default="5",
-        value=5,
-        parse=values.whole("off"),
-        meaning="a progress notice after iteration 1 and every N; off = none in between",
-    ),
-    Setting(
-        name="heartbeat-url",
-        metavar="URL",
-        default="none",
-        parse=values.address,
-        sources=Source.PRIVATE,
-        meaning="address that is fetched after every iteration, and every 5 minutes of waiting",
-    ),
-    Setting(
-        name="keep-transcripts",
-        metavar="SIZE",
-        default="200MB",
-        value=200_000_000,
-        parse=values.size,
-        meaning="how much of this plan's finished transcripts is kept, the newest",
-    ),
-    Setting(
-        name="auto-commit",
-        metavar="BOOL",
-        default="true",
-        value=True,
-        parse=values.truth,
-        meaning="whether the agent commits after each task; with --strict ralph does",
-    ),
-    Setting(
-        name="agent",
-        metavar="COMMAND",
-        default="claude",
-        value=("claude",),
-        parse=values.words,
-        sources=Source.PRIVATE,
-        meaning="the agent: claude, or any command that reads a prompt on standard input",
-    ),
-    Setting(
-        name="model", metavar="NAME", default="the agent's own", parse=values.some, meaning="the model claude uses"
-    ),
-    Setting(
-        name="effort",
-        alias="reasoning",
-        metavar="LEVEL",
-        default="the agent's own",
-        words=values.EFFORTS,
-        parse=values.effort,
-        meaning="how hard claude thinks: none (not at all), low, medium (or med), high, xhigh, max",
-    ),
-    Setting(
-        name="max-turns",
-        metavar="N",
-        default="the agent's own",
-        parse=values.whole(),
-        meaning="turns of claude in one iteration",
-    ),
-    Setting(
-        name="prompts",
-        metavar="DIR",
-        default="none",
-        parse=values.path,
-        sources=Source.BEFORE_TEMPLATE,
-        meaning="a folder of PROMPT_<mode>.md files, looked in before ./.ralph, ~/.ralph and the built-in ones",
-    ),
-    Setting(
-        name="progress-file",
-        metavar="FILE",
-        default="<plan>_PROGRESS.md",
-        parse=values.path,
-        sources=Source.BEFORE_TEMPLATE,
-        meaning="the file that holds the state",
-    ),
-    Setting(
-        name="once",
-        metavar="BOOL",
-        default="false",
-        value=False,
-        parse=values.truth,
-        sources=Source.TEMPLATE,
-        meaning="the mode is one iteration that changes nothing but the progress file",
-    ),
-)
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice."""
+
+    max_iterations: int | None = _row("N", _LIMIT, "unlimited", "iterations of this start")
+    max_time: float | None = _row(
+        "TIME", _MAX_TIME, "unlimited", "time of this start; a running iteration is ended then", alias="duration"
+    )
+    max_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of this start")
+    max_iteration_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of one iteration")
+    max_total_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of the plan for ever, on its line Spent:")
+    max_failures: int | None = _row(
+        "N",
+        _COUNT,
+        "3",
+        "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never",
+    )
+    max_stalls: int | None = _row(
+        "N", _COUNT, "5", "iterations in a row that change nothing before ralph gives up; off = never"
+    )
+    delay: float = _row("TIME", values.duration, "2s", "pause between iterations")
+    idle_timeout: float | None = _row("TIME", _TIME, "30m", "silence after which the agent is taken for hung and ended")
+    iteration_timeout: float | None = _row("TIME", _TIME, "off", "time that one iteration may take")
+    max_context: float | None = _row(
+        "PERCENT", _PERCENT, "off", "part of the model's context after which the next iteration starts fresh"
+    )
+    wait: bool = _flag("true", "wait for the end of a reached usage limit, or stop with exit 3")
+    verify: str | None = _row(
+        "COMMAND",
+        values.some,
+        "",
+        "shell command that must pass before RALPH_DONE counts; strict: before each task does",
+    )
+    verify_timeout: float | None = _row("TIME", _TIME, "30m", "time that the verify command may take")
+    strict: bool = _flag("false", "ralph picks each task, checks it, ticks it and commits it; the agent only proposes")
+    max_tries: int | None = _row(
+        "N", _COUNT, "3", "failed tries of a task before it is marked [!]; off = never (with --strict)"
+    )
+    on_failure: Literal["keep", "restore"] = _choice(
+        "WHAT",
+        ("keep", "restore"),
+        "a failed try's changes: kept for the next, or the last good commit (with --strict)",
+    )
+    on_tamper: Literal["undo", "abort"] = _choice(
+        "WHAT", ("undo", "abort"), "what the agent changed in the tasks: undone, or the run ends too (with --strict)"
+    )
+    criteria: Literal["lenient", "strict"] = _choice(
+        "HOW", ("lenient", "strict"), "strict refuses tasks whose verify: lines no machine can check (with --strict)"
+    )
+    base_url: str | None = _row("URL", values.address, "", "where `GET /path returns 200` is asked (with --strict)")
+    only: tuple[str, ...] = _row(
+        "GLOB", values.pattern, "", "files that an iteration may change, such as 'tests/**'; may be repeated", many=True
+    )
+    history: Path | None = _row(
+        "FILE", values.path, "", "a JSONL file to which each try is appended", sources=_BEFORE_TEMPLATE
+    )
+    notify_frequency: int | None = _row("N", _COUNT, "5", "a progress notice after iteration 1 and every N; off = none")
+    heartbeat_url: str | None = _row(
+        "URL", values.address, "", "fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE
+    )
+    auto_commit: bool = _flag("true", "commit after each task; with --strict ralph does, else the agent")
+    agent: tuple[str, ...] = _row(
+        "COMMAND",
+        values.words,
+        "claude",
+        "claude, or any command that reads a prompt on standard input",
+        sources=PRIVATE,
+    )
+    model: str | None = _row("NAME", values.some, "", "the model claude uses")
+    effort: str | None = _row(
+        "LEVEL", values.effort, "", "how hard claude thinks; none = not at all", alias="reasoning", words=values.EFFORTS
+    )
+    max_turns: int | None = _row("N", values.count, "", "turns of claude in one iteration")
+    prompts: Path | None = _row(
+        "DIR", values.path, "", "a folder of PROMPT_<mode>.md files, looked in first", sources=_BEFORE_TEMPLATE
+    )
+    progress_file: Path | None = _row(
+        "FILE", values.path, "", "the file that holds the state, if not <plan>_PROGRESS.md", sources=_BEFORE_TEMPLATE
+    )
+    once: bool = _flag("false", "one iteration that changes nothing but the progress file", sources=_OF_TEMPLATES)
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Where each field that somebody set was set."""
+    dropped: Sequence[str] = ()
+    """A word about each setting that somebody made and that does nothing any more."""
+
+
+TABLE = tuple(Setting(field=one.name, **one.metadata) for one in dataclasses.fields(Settings) if one.metadata)
 BY_VARIABLE = {setting.variable: setting for setting in TABLE}
-ALIASES = {"RALPH_" + setting.alias.upper(): setting for setting in TABLE if setting.alias}
+ALIASES = {f"RALPH_{setting.alias.upper()}": setting for setting in TABLE if setting.alias}
 """Names that no variable has, though an option has."""
 ON_COMMAND_LINE = tuple(setting for setting in TABLE if Source.COMMAND_LINE in setting.sources)
+DROPPED = {"RALPH_KEEP_TRANSCRIPTS": "the newest 200 MB of transcripts are kept"}
+"""Settings of earlier versions, and what holds now; a cron job that says them goes on."""
 
 
-def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Sequence[str] = ()) -> Settings:
-    """The settings of this start; the strongest source of each wins, whatever the order of `given`.
+def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Iterable[RalphError] = ()) -> Settings:
+    """The settings of this start: of each the strongest source wins, and within one the first that is given.
 
-    Raises RalphError that lists every problem in one go: unknown names, malformed values, and places that may not set
-    what they set. `also_known` are the names that channels read, `problems` what was found wrong before.
+    Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
+    set, and `problems`, found before. `also_known` are the names that channels read.
     """
-    problems = list(problems)
-    found: dict[str, Any] = {}
-    first: dict[str, Given] = {}
-    for one in sorted(given, key=lambda one: one.source.value):
+    problems, dropped = list(problems), list[str]()
+    found, first = dict[str, Any](), dict[str, Given]()
+    for one in sorted(given, key=lambda one: one.source):
         setting = BY_VARIABLE.get(one.variable)
-        if setting is None:
-            problems += _unknown(one, also_known)
-        elif one.source not in setting.sources:
-            problems.append(f"{one.where}: {one.variable} {_elsewhere(setting)}")
+        if one.variable in DROPPED:
+            dropped.append(f"{one.where}: {one.variable} does nothing any more: {DROPPED[one.variable]}")
+        elif setting is None or one.source not in setting.sources:
+            problems += _misplaced(one, setting, also_known)
         elif one.text.strip() or one.source is Source.COMMAND_LINE:
             try:
                 value = _value(setting, one)
             except ValueError as error:
-                problems.append(_malformed(one, str(error)))
+                problems.append(_malformed(one, setting, str(error)))
                 continue
-            if (strongest := first.setdefault(setting.field, one)) is one:
+            if first.setdefault(setting.field, one) is one:
                 found[setting.field] = value
-            elif setting.many and strongest.source is one.source:
+            elif setting.many and first[setting.field].source is one.source:
                 found[setting.field] += value
-    settings = Settings(**found, said={name: one.where for name, one in first.items()})
+    settings = Settings(**found, said={name: one.where for name, one in first.items()}, dropped=tuple(dropped))
     problems += _conflicts(settings)
     if problems:
-        raise RalphError("\n".join(dict.fromkeys(problems)))
+        raise RalphError.of(problems)
     return settings
 
 
-def texts_of(one: Given) -> list[str]:
+def texts_of(one: Given) -> Sequence[str]:
     """Each value that this text holds: one, or where a setting has many, as many as it has words.
 
     On the command line every option holds one, as it stands. Raises ValueError for an open quote.
     """
     text = one.text.strip()
-    return values.split(text) if BY_VARIABLE[one.variable].many and one.source is not Source.COMMAND_LINE else [text]
+    several = BY_VARIABLE[one.variable].many and one.source is not Source.COMMAND_LINE
+    return values.words(text) if several else (text,)
 
 
-def _value(setting: Setting, one: Given) -> object:
-    meant = tuple(setting.parse(text) for text in texts_of(one))
+def _value(setting: Setting, one: Given) -> Any:
+    meant = tuple(map(setting.parse, texts_of(one)))
     return meant if setting.many else meant[0]
 
 
-def _conflicts(settings: Settings) -> list[str]:
-    """What is well said each by itself, and makes no sense together."""
-    if not settings.strict or settings.on_failure != "restore" or settings.auto_commit:
-        return []
-    restore, forbids = settings.said["on_failure"], settings.said["auto_commit"]
-    return [f"{restore}: restore goes back to a good commit, and {forbids} forbids commits; leave one of them out"]
-
-
-def _malformed(one: Given, allowed: str) -> str:
-    joint = " " if allowed.startswith("is ") else ": "
+def _malformed(one: Given, setting: Setting, allowed: str) -> RalphError:
     where = f"{one.where}: {one.variable}"
     if one.source is Source.COMMAND_LINE:
-        alias = BY_VARIABLE[one.variable].alias
-        where = one.where + (f" (or --{alias})" if alias else "")
-    return f'{where}: "{one.text.strip()}"{joint}{allowed}'
+        where = one.where + (f" (or --{setting.alias})" if setting.alias else "")
+    return RalphError(f'{where}: "{one.text.strip()}"{" " if allowed.startswith("is ") else ": "}{allowed}')
 
 
-def _unknown(one: Given, also_known: Sequence[str]) -> list[str]:
+def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -> list[RalphError]:
+    """What is wrong with its name, or with where it stands: nothing, or one thing."""
+    if setting:
+        return [RalphError(f"{one.where}: {one.variable} {_BELONGS[setting.sources]}")]
     if one.variable in also_known:
-        if one.source in Source.PRIVATE:
-            return []
-        return [f"{one.where}: {one.variable} belongs in ~/.ralph.env, where the agent does not write"]
+        wrong = f"{one.where}: {one.variable} belongs in ~/.ralph.env, where the agent does not write"
+        return [] if one.source in PRIVATE else [RalphError(wrong)]
     if one.source is Source.ENVIRONMENT and one.variable not in ALIASES:
         return []
     import difflib  # noqa: PLC0415 - only a typing mistake needs it
 
     near = difflib.get_close_matches(one.variable, [*BY_VARIABLE, *ALIASES, *also_known], n=1)
-    meant = (ALIASES[name].variable if name in ALIASES else name for name in near)
-    return [f"{one.where}: {one.variable} is no setting" + "".join(f"; did you mean {name}?" for name in meant)]
+    meant = "".join(f"did you mean {ALIASES[name].variable if name in ALIASES else name}?" for name in near)
+    return [RalphError(f"{one.where}: {one.variable} is no setting", fix=meant)]
 
 
-def _elsewhere(setting: Setting) -> str:
-    if setting.sources == Source.PRIVATE:
-        return "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write"
-    return "belongs in a prompt template" if setting.sources == Source.TEMPLATE else "comes too late in a template"
+def _conflicts(settings: Settings) -> list[RalphError]:
+    """What is well said each by itself, and makes no sense together."""
+    if not settings.strict or settings.on_failure != "restore" or settings.auto_commit:
+        return []
+    restore, forbids = settings.said["on_failure"], settings.said["auto_commit"]
+    what = f"{restore}: restore goes back to a good commit, and {forbids} forbids commits"
+    return [RalphError(what, fix="leave one of them out")]

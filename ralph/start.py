@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import directives, envfile, imports, lock, said
+from ralph import imports, lock, sources
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
@@ -32,7 +32,6 @@ class Asked:
     mode: str
     given: Sequence[Given]
     agent_arguments: Sequence[str]
-    folder: str | None
     dry_run: bool = False
     detail: Detail = Detail.NORMAL
     spinner: bool = True
@@ -116,16 +115,13 @@ class Start:
 
     def warnings(self) -> list[str]:
         """What deserves a word before the first iteration."""
-        path = said.home_file()
-        if path.exists() and envfile.open_to_others(path):
-            return [f"{path} can be read by others and may hold secrets: chmod 600 {path}"]
-        return []
+        path = sources.home_file()
+        secrets = f"{path} can be read by others and may hold secrets: chmod 600 {path}"
+        return [*self.settings.dropped, *([secrets] if sources.open_to_others(path) else [])]
 
 
 def run(asked: Asked, pace: "Pace | None" = None) -> int:
     """Does what was asked; the exit code. Another pace is for who has less time."""
-    if asked.folder is not None:
-        change_to(asked.folder)
     start = find(asked)
     if asked.dry_run:
         return _show(start)
@@ -142,19 +138,11 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     else:
         code = early.stop.reason.code
         if attended():
-            print(f"ralph: {plain(str(early))}")
+            print(f"ralph: {plain(f'{early.what}; {early.fix}')}")
             if start.imported and (names := imports.missing(start.imported, file.text)):
-                print(f"ralph: {plain(imports.left_out(start.imported, names, start.progress_path))}")
+                print(f"ralph: {plain('; '.join(imports.left_out(start.imported, names, start.progress_path)))}")
     held.release()
     return code
-
-
-def change_to(folder: str) -> None:
-    """Works there from now on. Raises RalphError when that cannot be."""
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise RalphError(f"-C {folder}: {error.strerror}") from error
 
 
 def find(asked: Asked) -> Start:
@@ -163,8 +151,8 @@ def find(asked: Asked) -> Start:
     _check_plan(plan)
     text = plan.read_bytes()
     name = imports.name_of(plan)
-    of_plan = directives.of_plan(text, plan.name)
-    settings, template, template_text = said.everywhere(asked.given, of_plan, asked.mode)
+    of_plan = sources.of_plan(text, plan.name)
+    settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
     if settings.history:
         from ralph import history_file  # noqa: PLC0415 - few keep one
@@ -191,12 +179,12 @@ def _check_plan(plan: Path) -> None:
     try:
         kind = plan.stat()
         if not stat.S_ISREG(kind.st_mode):
-            raise RalphError(f"{plan}: is no file; a plan is a text that says what to build")
+            raise RalphError(f"{plan}: is no file", fix="a plan is a text that says what to build")
         if kind.st_size == 0:
-            raise RalphError(f"{plan}: is empty; write what shall be built")
+            raise RalphError(f"{plan}: is empty", fix="write what shall be built")
         plan.open("rb").close()
     except OSError as error:
-        raise RalphError(f"{plan}: {error.strerror}; name the plan first, or with --requirements") from error
+        raise RalphError(f"{plan}: {error.strerror}", fix="name the plan first") from error
 
 
 def _show(start: Start) -> int:
@@ -252,47 +240,42 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Ear
 
         strict.check(strict.tidied(text), start.progress_path.name, start.settings)
         stop = strict.stuck(text, start.progress_path.name)
-    return None if stop is None else Early(start, now, stop)
+    return None if stop is None else _early(start, now, stop)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Early:
-    """A stop before the first iteration, in words."""
+    """A stop before the first iteration, and in words what there is to do."""
 
-    start: Start
-    now: Progress
     stop: Stop
+    what: str
+    fix: str
 
-    def __str__(self) -> str:
-        path = self.start.progress_path
-        if self.stop.reason is Reason.DONE:
-            left = f" ({len(self.now.open)} of {len(self.now.tasks)} tasks unticked)" if self.now.open else ""
-            return f"{self.start.name} is done{left}; take RALPH_DONE out of {path} to go on"
-        if self.stop.reason is Reason.BLOCKED:
-            return f"{self.start.name} is blocked: {self.stop.why}; mend it, then take RALPH_BLOCKED out of {path}"
-        if self.stop.reason is Reason.STUCK:
-            move = f"mend it, then change [!] to [ ] in {path}" if " is blocked" in self.stop.why else f"edit {path}"
-            return f"{self.start.name} is stuck: {self.stop.why}; {move}"
-        if self.stop.reason is Reason.LIMIT:
-            return f"{self.start.name} goes no further: {self.stop.why}; allow it more to go on"
-        return f"{self.start.name} is stopped; take RALPH_STOP out of {path} to go on"
+
+def _early(start: Start, now: Progress, stop: Stop) -> Early:
+    name, path, why = start.name, start.progress_path, stop.why
+    left = f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if now.open else ""
+    marked = f"mend it, then change [!] to [ ] in {path}" if " is blocked" in why else f"edit {path}"
+    what, fix = {
+        Reason.DONE: (f"is done{left}", f"take RALPH_DONE out of {path} to go on"),
+        Reason.BLOCKED: (f"is blocked: {why}", f"mend it, then take RALPH_BLOCKED out of {path}"),
+        Reason.STUCK: (f"is stuck: {why}", marked),
+        Reason.LIMIT: (f"goes no further: {why}", "allow it more to go on"),
+    }.get(stop.reason, ("is stopped", f"take RALPH_STOP out of {path} to go on"))
+    return Early(stop=stop, what=f"{name} {what}", fix=fix)
 
 
 def check_folder(start: Start) -> None:
     """Raises RalphError where the progress file lies elsewhere: cron in the wrong folder would start all over."""
     beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
     if start.settings.progress_file is None and beside.exists() and beside.parent != Path.cwd().resolve():
-        raise RalphError(
-            f"{start.progress_path} is not in {Path.cwd()}, but there is one beside the plan; "
-            f"start ralph with -C {shlex.quote(str(beside.parent))}"
-        )
+        what = f"{start.progress_path} is not in {Path.cwd()}, but there is one beside the plan"
+        raise RalphError(what, fix=f"start ralph with -C {shlex.quote(str(beside.parent))}")
 
 
 def check_same_plan(start: Start, now: Progress) -> None:
     """Raises RalphError where it belongs to another plan: two of one name would share their progress."""
     if now.plan is None or not (other := Path(now.plan)).exists() or other.samefile(start.plan):
         return
-    raise RalphError(
-        f"{start.progress_path} belongs to another plan, {other}; "
-        f"rename one of them, or give this one its own with --progress-file"
-    )
+    what = f"{start.progress_path} belongs to another plan, {other}"
+    raise RalphError(what, fix="rename one of them, or give this one its own with --progress-file")

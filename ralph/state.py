@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ralph.process import Files
 
 _FREE_BYTES = 1_000_000
+TRANSCRIPTS_BYTES = 200_000_000
+"""So much of a plan's finished transcripts is kept, the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +182,11 @@ class State:
             return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
         return ""
 
-    def rotate(self, most_bytes: int) -> None:
+    def rotate(self) -> None:
         """Removes the oldest transcripts beyond the bound; none of them is being written now."""
         folder = self._sub("transcripts")
         with contextlib.suppress(OSError):
-            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - most_bytes
+            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - TRANSCRIPTS_BYTES
             for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if excess > 0 else ():
                 if excess <= 0:
                     return

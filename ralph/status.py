@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import directives, imports, journal, lock, plans, said
+from ralph import imports, journal, lock, plans, sources
 from ralph.channels.notices import next_move, tasks
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
@@ -126,7 +126,7 @@ def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Li
         return Limits()
     verified = any(record.event == "verify" and record.run == last[-1].run for record in last)
     with contextlib.suppress(RalphError, OSError):
-        settings = said.everywhere([], directives.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
+        settings = sources.everywhere([], sources.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
         return Limits(verify=verified or settings.verify is not None, max_total_cost_usd=settings.max_total_cost)
     return Limits(verify=verified)  # the command line of the last run may have asked for it
 

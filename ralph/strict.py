@@ -46,7 +46,7 @@ def check(text: bytes, name: str, settings: Settings) -> None:
             elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
                 wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
     if wrong:
-        raise RalphError("\n".join(f"{name}: {line}" for line in wrong))
+        raise RalphError.of([RalphError(f"{name}: {line}") for line in wrong])
 
 
 def planned(before: bytes, text: bytes) -> bytes:

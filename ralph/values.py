@@ -4,86 +4,63 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def whole(none: str | None = None) -> Callable[[str], int | None]:
-    """Reads a whole number from 1; `none` is the word for no number."""
+def unless(word: str, read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same, where this word means None: no limit."""
 
-    def parse(text: str) -> int | None:
-        if none and text.lower() == none:
-            return None
-        if re.fullmatch(r"\d{1,9}", text) and int(text) > 0:
-            return int(text)
-        raise ValueError("write a whole number from 1" + (f", or {none}" if none else ""))
-
-    return parse
-
-
-def duration(text: str) -> float:
-    """Seconds, of a text such as 2s, 90m, 4h or 1h30m."""
-    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s?)?", text, re.ASCII)
-    if not text or found is None:
-        raise ValueError("is no duration; write 2s, 90m, 4h or 1h30m")
-    hours, minutes, seconds = found.groups(default="0")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-
-
-def at_most(none: str) -> Callable[[str], float | None]:
-    """A duration that bounds something."""
-
-    def parse(text: str) -> float | None:
-        if text.lower() == none:
-            return None
+    def parse(text: str) -> T | None:
         try:
-            seconds = duration(text)
+            return None if text.lower() == word else read(text)
         except ValueError as error:
-            raise ValueError(f"{error}, or {none}") from None
-        if not seconds:
-            raise ValueError(f"leaves no time; write 90m, 4h or 1h30m, or {none}")
-        return seconds
+            raise ValueError(f"{error}, or {word}") from None
 
     return parse
 
 
-def usd(text: str) -> float | None:
-    """US dollars, or None for no limit."""
-    if text.lower() == "unlimited":
-        return None
-    if re.fullmatch(r"\$?\d{1,7}(\.\d{1,4})?", text) and (cost := float(text.removeprefix("$"))) > 0:
-        return cost
-    raise ValueError("write US dollars such as 5 or 2.50, or unlimited")
+def matching(form: str, meaning: Callable[[re.Match[str]], T], allowed: str) -> Callable[[str], T]:
+    """What a text of this form means; one that means nothing, not even zero, is refused too."""
+
+    def parse(text: str) -> T:
+        found = re.fullmatch(form, text, re.ASCII)
+        if not text or found is None or (value := meaning(found)) is None:
+            raise ValueError(allowed)
+        return value
+
+    return parse
 
 
-def part(text: str) -> float | None:
-    """A part of 1, of a text such as 60%; None for off."""
-    if text.lower() == "off":
-        return None
-    if re.fullmatch(r"\d{1,2}%", text) and (percent := int(text[:-1])) > 0:
-        return percent / 100
-    raise ValueError("write a part of the context such as 60%, or off")
+def _seconds(found: re.Match[str]) -> float:
+    hours, minutes, seconds, bare = found.groups(default="0")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds) + float(bare)
 
 
-def size(text: str) -> int:
-    """Bytes, of a text such as 200MB."""
-    found = re.fullmatch(r"(\d{1,6})\s*([kMG]B)", text)
-    if found is None:
-        raise ValueError("write a size such as 200MB or 2GB")
-    return int(found[1]) * {"kB": 10**3, "MB": 10**6, "GB": 10**9}[found[2]]
+_DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
+"""A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
+_PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
+count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "write a whole number from 1")
+duration = matching(_DURATION, _seconds, "is no duration; write 2s, 90m, 4h or 1h30m")
+usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda it: float(it[1]) or None, "write US dollars such as 5 or 2.50")
+percent = matching(r"(\d{1,2})%", lambda it: int(it[1]) / 100 or None, "write a part of the context such as 60%")
+address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "is no web address; write https://…")
+pattern = matching(_PATTERN, lambda it: it[1], "is no pattern of files in the project; write one such as 'tests/**'")
 
 
-def address(text: str) -> str:
-    """A web address."""
-    if not re.fullmatch(r"https?://[^\s/]+\S*", text):
-        raise ValueError("is no web address; write https://…")
-    return text
+def bound(text: str) -> float:
+    """A duration that bounds something."""
+    if seconds := duration(text):
+        return seconds
+    raise ValueError("leaves no time; write 90m, 4h or 1h30m")
 
 
 def truth(text: str) -> bool:
     """True or false, in any of the usual words."""
-    if text.lower() in ("true", "yes", "on", "1"):
-        return True
-    if text.lower() in ("false", "no", "off", "0"):
-        return False
+    for value, said in ((True, ("true", "yes", "on", "1")), (False, ("false", "no", "off", "0"))):
+        if text.lower() in said:
+            return value
     raise ValueError("write true or false")
 
 
@@ -94,49 +71,28 @@ def some(text: str) -> str:
     return text
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+def one_of(*choices: str) -> Callable[[str], str]:
     """Reads one of these words."""
-
-    def parse(text: str) -> str:
-        if text.lower() in words:
-            return text.lower()
-        raise ValueError(f"write {', '.join(words[:-1])} or {words[-1]}")
-
-    return parse
-
-
-def effort(text: str) -> str:
-    """How hard claude thinks."""
-    # The real agent takes any other word without complaint and ignores it.
-    if text.lower() in ("med", *EFFORTS):
-        return "medium" if text.lower() == "med" else text.lower()
-    raise ValueError("write none, low, medium (or med), high, xhigh or max")
+    allowed = f"write {', '.join(choices[:-1])} or {choices[-1]}"
+    return matching(f"(?i:{'|'.join(choices)})", lambda found: found[0].lower(), allowed)
 
 
 EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
 
 
-def pattern(text: str) -> str:
-    """A pattern of files within the project."""
-    if text.startswith("/") or ".." in some(text).split("/"):
-        raise ValueError("is no pattern of files in the project; write one such as 'tests/**'")
-    return text.removeprefix("./")
-
-
-def split(text: str) -> list[str]:
-    """Words, as a shell parts them."""
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ValueError(f"cannot be split into words: {error}") from error
+def effort(text: str) -> str:
+    """How hard claude thinks; the real one takes any other word without complaint, and ignores it."""
+    if (word := text.lower()) in ("med", *EFFORTS):
+        return "medium" if word == "med" else word
+    raise ValueError("write none, low, medium (or med), high, xhigh or max")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A command."""
-    words = tuple(split(text))
-    if not words:
-        raise ValueError("write a command, such as claude")
-    return words
+    """The words, as a shell parts them."""
+    try:
+        return tuple(shlex.split(some(text)))
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from error
 
 
 def path(text: str) -> Path:

@@ -24,7 +24,7 @@ from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
 from ralph.screen.view import View, ending
 from ralph.start import Start
-from ralph.state import State
+from ralph.state import TRANSCRIPTS_BYTES, State
 from ralph.tries import Tries
 from ralph.verdict import Reason, Stop
 from ralph.verify import CommandRun, run_command, shell, verification
@@ -246,9 +246,9 @@ class RealWorld:
     def _rotate(self) -> None:
         """Now and then: looking through the transcripts takes longer the more there are."""
         self._unrotated += self._files.size() if self._files else 0
-        if self._unrotated > self._settings.keep_transcripts // 10:
+        if self._unrotated > TRANSCRIPTS_BYTES // 10:
             self._unrotated = 0
-            self._state.rotate(self._settings.keep_transcripts)
+            self._state.rotate()
 
     def _remove_orphaned_locks(self, of: str) -> None:
         for lock in self._changes.remove_orphaned_locks():

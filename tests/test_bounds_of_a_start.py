@@ -182,7 +182,6 @@ def test_what_is_no_bound_is_refused_with_what_is_allowed(project: Project, agen
         "--max-time": ("0", "90m, 4h or 1h30m"),
         "--max-iterations": ("0", "unlimited"),
         "--max-context": ("200%", "such as 60%"),
-        "--wait": ("maybe", "true or false"),
     }
     run = project.build(*(word for name, (value, _) in malformed.items() for word in (name, value)))
     assert (run.code, agent.calls) == (2, []), run.text

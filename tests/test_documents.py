@@ -15,9 +15,9 @@ import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
 from ralph import options, strict, tasks
+from ralph.cli import ralph
 from ralph.lock import LOCKED
-from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Setting, Settings, Source
-from ralph.verbs import VERBS
+from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, PRIVATE, TABLE, Setting, Settings
 from ralph.verdict import Reason
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -37,13 +37,29 @@ OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--user"}
 SIGNALS = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
 
 
+VERBS = ralph.commands
+
+
+def help_of(verb: click.Command) -> str:
+    return " ".join(verb.get_help(click.Context(verb)).split())
+
+
 def ids(settings: Iterable[Setting]) -> list[str]:
     return [setting.name for setting in settings]
 
 
 @pytest.fixture(scope="module")
 def help_text() -> str:
-    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    return helped("--help")
+
+
+@pytest.fixture(scope="module")
+def settings_text() -> str:
+    return helped("help", "settings")
+
+
+def helped(*args: str) -> str:
+    done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     return " ".join(done.stdout.split())
 
 
@@ -57,26 +73,25 @@ def table_rows(heading: str) -> list[list[str]]:
 class TestEverySettingOfTheCommandLine:
     pytestmark = pytest.mark.parametrize("setting", ON_COMMAND_LINE, ids=ids(ON_COMMAND_LINE))
 
-    def test_is_in_the_help_with_its_default(self, setting: Setting, help_text: str) -> None:
+    def test_is_in_the_help_with_its_default(self, setting: Setting, settings_text: str) -> None:
         names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
-        words = (names, setting.metavar, setting.meaning, f"[{setting.variable}; default: {setting.default}]")
-        assert " ".join(filter(None, words)) in help_text, "an option that stands alone has no metavar"
+        names += "" if setting.metavar else f" / --no-{setting.name}"
+        default = f"; default: {setting.default}" if setting.default else ""
+        words = (names, setting.metavar, setting.meaning, f"[{setting.variable}{default}]")
+        assert " ".join(filter(None, words)) in settings_text, "an option that stands alone has no metavar"
 
     def test_is_in_the_readme_with_its_default(self, setting: Setting) -> None:
         row = next((row for row in table_rows("Settings") if f"`{setting.variable}`" in row), None)
         assert row, f"README.md: no row for {setting.variable} under Settings"
-        option = f"--{setting.name} {setting.metavar}".strip()
-        assert row[0] == f"`{option}`", f"README.md: the option of {setting.variable}"
-        assert row[2].strip("`") == setting.default, f"README.md: the default of {setting.variable}"
+        option = f"`--{setting.name} {setting.metavar}`" if setting.metavar else f"`--{setting.name}`"
+        assert row[0].split(", ")[0] == option, f"README.md: the option of {setting.variable}"
+        assert setting.metavar or row[0].endswith(f", `--no-{setting.name}`")
+        none = ("none", "the agent's own", "<plan>_PROGRESS.md")
+        assert row[2].strip("`") in ([setting.default] if setting.default else none), f"README.md: {setting.variable}"
 
     def test_is_in_the_example_with_its_default(self, setting: Setting) -> None:
         assert setting.variable in example(), f".env.example: {setting.variable} is missing"
-        shown = "" if setting.value is None and setting.default not in ("unlimited", "off") else setting.default
-        assert example()[setting.variable] == shown, f".env.example: the default of {setting.variable}"
-
-    def test_parses_its_own_default(self, setting: Setting) -> None:
-        if setting.value is not None or setting.default in ("unlimited", "off"):
-            assert setting.parse(setting.default) == setting.value
+        assert example()[setting.variable] == setting.default, f".env.example: the default of {setting.variable}"
 
 
 def example() -> Mapping[str, str]:
@@ -106,24 +121,26 @@ def test_every_setting_of_a_channel_has_words_for_the_wizard(channel: str) -> No
 )
 def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> None:
     text = (CHECKOUT / document).read_text(encoding="utf-8")
-    known = {*BY_VARIABLE, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
+    known = {*BY_VARIABLE, *DROPPED, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
     assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
 
 
-def test_every_option_in_the_readme_is_in_the_help(help_text: str) -> None:
+HIDDEN = {"--requirements"}
+
+
+def test_every_option_in_the_readme_is_in_the_help(settings_text: str) -> None:
     """Those of the examples too."""
-    helps = [help_text]
-    helps += [" ".join(verb.get_help(click.Context(verb)).split()) for verb in VERBS.values()]
+    helps = [settings_text, *map(help_of, VERBS.values())]
     own = re.sub(r"^.*(?:tmux|systemctl|pip|crontab|pytest).*$", "", README, flags=re.MULTILINE)
-    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS - HIDDEN
     assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
 
 
-def test_what_others_call_otherwise_leads_to_options_that_are_there(help_text: str) -> None:
+def test_what_others_call_otherwise_leads_to_options_that_are_there(settings_text: str) -> None:
     """The right column of the tables is about ralph."""
-    helps = [help_text, *(" ".join(verb.get_help(click.Context(verb)).split()) for verb in VERBS.values())]
+    helps = [settings_text, *map(help_of, VERBS.values())]
     rows = re.findall(r"^\|(.*)\|(.*)\|$", COMING_FROM, re.MULTILINE)
-    named = {option for _, ours in rows for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)}
+    named = {option for _, ours in rows for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)} - HIDDEN
     assert len(rows) > 80
     assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
     assert "(docs/coming-from.md)" in README
@@ -149,6 +166,14 @@ def test_the_verbs_are_those_that_no_plan_may_be_called() -> None:
     assert tuple(VERBS) == options.VERBS
 
 
+@pytest.mark.parametrize("args", [(), ("--help",), ("-h",), ("help",)])
+def test_the_help_fits_on_one_screen(args: tuple[str, ...]) -> None:
+    done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_is_in_the_help_and_in_the_readme(verb: str, help_text: str) -> None:
     assert re.search(rf"\b{verb}\b", help_text)
@@ -161,7 +186,7 @@ def test_the_example_sets_nothing() -> None:
 
 
 def test_the_files_of_projects_are_said_to_set_no_secrets() -> None:
-    private = [setting.variable for setting in TABLE if setting.sources == Source.PRIVATE]
+    private = [setting.variable for setting in TABLE if setting.sources == PRIVATE]
     assert all(f"`{name}`" in README for name in private)
 
 
@@ -323,10 +348,10 @@ def sources() -> dict[str, ast.Module]:
         pytest.param("subprocess", ("process/",), id="programs are started in one place"),
         pytest.param("signal", ("process/",), id="signals are handled in one place"),
         pytest.param("requests", ("channels/http.py",), id="HTTP is spoken in one place"),
-        pytest.param("dotenv", ("envfile.py",), id="env files are read in one place"),
+        pytest.param("dotenv", ("sources.py",), id="env files are read in one place"),
         pytest.param(
             "click",
-            ("cli.py", "options.py", "verbs.py", "completion.py", "channels/wizard.py", "report/__init__.py"),
+            ("cli.py", "options.py", "channels/wizard.py", "report/__init__.py"),
             id="people are asked, command lines read and browsers opened in a few",
         ),
     ],

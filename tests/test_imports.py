@@ -306,7 +306,7 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
         assert imports.missing(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode()) == missing
 
     def test_is_said_with_what_to_do(self) -> None:
-        assert imports.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md")) == (
+        assert "; ".join(imports.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md"))) == (
             "2 tasks of r.json are not in the Task List, and not built: 2, c; "
             "to have them built, write them there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
         )
@@ -314,7 +314,7 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
     def test_is_not_said_of_thousands(self) -> None:
         text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(3000)]})
         names = imports.missing(imported(text), b"")
-        said = imports.left_out(imported(text), names, Path("r_PROGRESS.md"))
+        said = "; ".join(imports.left_out(imported(text), names, Path("r_PROGRESS.md")))
         assert (len(names), len(said) < 300, "0, 1, 2, 3, 4, …;" in said) == (3000, True, True)
 
 

@@ -193,7 +193,7 @@ def test_a_transcript_that_was_rotated_away_is_missed_by_name(night: Project) ->
             file.unlink()
     run = night.ralph("log", "feature", "2")
     assert run.code == 1
-    assert "no transcript of iteration 2: it is removed by now, see --keep-transcripts" in run.stderr
+    assert "no transcript of iteration 2: it is removed by now, as the newest 200 MB are kept" in run.stderr
 
 
 def test_a_journal_cannot_make_git_write(night: Project) -> None:

@@ -163,6 +163,7 @@ def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
         pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),
         pytest.param("{# RALPH_MODLE: opus #}\nHello.\n", 1, "RALPH_MODLE", id="a mistyped setting"),
         pytest.param("Hello.\n{{ PLAN_NAME | uper }}\n", 2, "uper", id="a mistyped filter"),
+        pytest.param("${PLAN_FILE}\nps '{{.Names}}'\n", 2, "{% raw %}", id="braces of another kind"),
     ],
 )
 def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(

@@ -1,6 +1,7 @@
 """What a run leaves behind and tells (design sections 9 and 10): journal, transcripts, the last notice, heartbeats."""
 
 import json
+import os
 import re
 import signal
 from itertools import pairwise
@@ -195,8 +196,11 @@ def test_the_oldest_transcripts_go_first_and_what_was_kept_stays(project: Projec
     (folder,) = project.state_folders
     (folder / "kept").mkdir()
     (folder / "kept" / "mine").write_text("x" * 9000)
-    project.build("1", "--keep-transcripts", "6kB")
-    names = sorted(Path(name).name for name in project.transcripts() if name.endswith(".jsonl"))
+    for number, name in enumerate(sorted((folder / "transcripts").glob("*.jsonl"))):
+        os.truncate(name, 150_000_000)
+        os.utime(name, (number, number))
+    project.build("1")
+    names = sorted(name.name for name in (folder / "transcripts").glob("*.jsonl"))
     first, last = project.journal()[0]["run"], project.journal()[-1]["run"]
     assert names == sorted([f"{first}.0002.jsonl", f"{last}.0003.jsonl"])
     assert (folder / "kept" / "mine").exists()

@@ -8,7 +8,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, fails, step
 
-from ralph.directives import of_plan
+from ralph.sources import of_plan
 
 TEMPLATE = "Work on ${PLAN_FILE}, state in ${PROGRESS_FILE}. Commit: ${AUTO_COMMIT}.\n"
 
@@ -155,7 +155,7 @@ def test_the_agent_is_told_what_the_plan_says(project: Project, plan: str, commi
 
 @pytest.mark.parametrize(
     "args",
-    [("--no-auto-commit",), ("--auto-commit", "false"), ("--auto-commit=false",)],
+    [("--no-auto-commit",), ("--auto-commit", "--no-auto-commit")],
 )
 def test_the_command_line_can_say_so_too(project: Project, args: tuple[str, ...]) -> None:
     template(project, TEMPLATE)

@@ -33,9 +33,8 @@ def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = No
         asked = [settings.said[name] for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
         if asked:
             where = ", ".join(asked)
-            raise RalphError(
-                f"{where}: only claude understands this, and the agent is {settings.agent[0]}; leave it out"
-            )
+            what = f"{where}: only claude understands this, and the agent is {settings.agent[0]}"
+            raise RalphError(what, fix="leave it out")
         return [*settings.agent, *extra]
     flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
     for flag, value in (
@@ -61,9 +60,9 @@ def check_there(command: Sequence[str]) -> None:
         )
         raise RalphError(f"the agent {command[0]} {what}, or name another with --agent", 1)
     raise RalphError(
-        f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}; "
-        f"install it, or give its full path with --agent (cron has a short PATH)",
+        f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}",
         1,
+        fix="install it, or give its full path with --agent (cron has a short PATH)",
     )
 
 

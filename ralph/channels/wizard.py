@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from ralph import envfile
+from ralph import sources
 from ralph.channels import Channel, Notice, configured, deliver, settings_names
 from ralph.errors import RalphError
+from ralph.settings import Source
 
 _REMOVE = "-"
 
@@ -50,10 +51,10 @@ def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
 
 def setup(env_path: Path, channels: Sequence[Channel]) -> int:
     """Asks for the settings of the chosen channels, writes them in one go, offers a test; the exit code."""
-    entries, problems = envfile.read(env_path)
+    kept, problems = sources.in_file(env_path, Source.HOME_FILE)
     if problems:
-        raise RalphError("\n".join([*problems, "Mend that first; nothing was changed."]), 1)
-    before = {entry.name: entry.value for entry in entries}
+        raise RalphError.of([*problems, RalphError("Mend that first; nothing was changed.")], 1)
+    before = {one.variable: one.text for one in reversed(kept)}
     after = dict(before)
     chosen = _choose(channels, before)
     if chosen:
@@ -62,7 +63,7 @@ def setup(env_path: Path, channels: Sequence[Channel]) -> int:
         _ask_for(channel, after)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     if names:
-        envfile.update(env_path, {name: after.get(name) for name in names})
+        sources.keep(env_path, {name: after.get(name) for name in names})
     click.echo(f"\nWritten to {env_path}, which only you can read." if names else "\nNothing changed.")
     in_effect = after | {name: os.environ[name] for name in settings_names(chosen) if name in os.environ}
     ready = configured(chosen, in_effect)
@@ -123,10 +124,9 @@ def _ask(channel: Channel, name: str, values: dict[str, str]) -> None:
 def _storable(answer: str) -> str:
     """The answer as an env file can hold it; else click asks again."""
     try:
-        envfile.quoted(answer.strip())
+        return sources.can_be_kept(answer.strip())
     except RalphError as error:
         raise click.UsageError(error.message) from error
-    return answer.strip()
 
 
 def _explained(channel: Channel, name: str) -> str:

@@ -25,9 +25,5 @@ class Check:
 
 
 def of_error(name: str, error: RalphError) -> list[Check]:
-    """A check for each thing that is wrong; what follows the first `; ` of a message is what to do."""
-    found = []
-    for line in error.message.splitlines():
-        said, _, remedy = line.partition("; ")
-        found.append(Check(name=name, ok=False, said=said, remedy=remedy))
-    return found
+    """A check for each thing that is wrong."""
+    return [Check(name=name, ok=False, said=one.what, remedy=one.fix) for one in error.problems]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import options, said
+from ralph import options, sources
 from ralph.checks import agent
 from ralph.checks.check import Check
 from ralph.checks.limits import first_word
@@ -27,7 +27,7 @@ def cron(settings: Settings, asked: Asked, hide: Callable[[str], str]) -> Check:
     lost = [*(name for name in programs if not shutil.which(name, path=_PATH)), *names, *sandbox]
     if not lost:
         return Check(name="cron", ok=True, said=f"what a run needs is there too, on the PATH {_PATH}")
-    given = [*asked.given, *(one for one in said.in_environment() if one.variable in names)]
+    given = [*asked.given, *(one for one in sources.in_environment() if one.variable in names)]
     command = options.shown(replace(asked, given=given, plan=asked.plan or "PLAN"), hide)
     line = _line(*(f"{name}=1" for name in sandbox), _path(programs), command)
     what = f"cron, whose PATH is {_PATH}, has no {' and no '.join(lost)}"

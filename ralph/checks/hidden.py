@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from ralph import channels, said
+from ralph import channels, sources
 from ralph.errors import RalphError
 from ralph.settings import Given
 
@@ -37,7 +37,7 @@ def _of_channels() -> Iterator[str]:
         known = channels.load(folders)
     except (RalphError, OSError):  # a file of the person's own is not right; some check says so
         known = channels.load(folders[:1])
-    values = said.channel_values()
+    values = sources.channel_values()
     yield from (values.get(name, "").strip() for channel in known for name in channel.secret)
 
 

@@ -58,12 +58,10 @@ def _judged(done: Finished, pays: str) -> Check:
     if turn.outcome is Outcome.OK:
         return Check(name="login", ok=True, said=f"claude answered, for ${turn.cost_usd or 0:.4f}; {pays}")
     passes = turn.outcome in (Outcome.TROUBLE, Outcome.LIMIT)
-    why, remedy = turn.why, "a run waits, or tries again later" if passes else "start claude here, and see"
-    if turn.outcome is Outcome.HOPELESS:
-        why, _, remedy = why.removesuffix(")").rpartition(" (")
-    if "log in" in remedy:
+    remedy = "a run waits, or tries again later" if passes else "start claude here, and see"
+    if "log in" in turn.why:
         remedy += _FOR_CRON
-    return Check(name="login", ok=False, said=f"{why} ({pays})", remedy=remedy, obstacle=not passes)
+    return Check(name="login", ok=False, said=f"{turn.why} ({pays})", remedy=remedy, obstacle=not passes)
 
 
 def _turn(done: Finished) -> Turn:

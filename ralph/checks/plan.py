@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import directives, lock, progress, prompt
+from ralph import lock, progress, prompt, sources
 from ralph.channels.notices import oddities, tasks
 from ralph.checks.check import Check, of_error
 from ralph.checks.machine import writable
@@ -37,7 +37,7 @@ def prompts(settings: Settings, start: Start | None) -> list[Check]:
         try:
             template = prompt.find(mode, places)
             text = prompt.load(template)
-            resolve(directives.of_template(text, template))
+            resolve(sources.of_template(text, template))
             prompt.Prompt(template, text, places).render(values)
             good.append(f"{mode} ({template})")
         except RalphError as error:
@@ -88,9 +88,10 @@ def _end_of(start: Start, now: Progress, text: bytes) -> list[Check]:
 
 
 def _said(early: Early) -> Check:
-    said, _, remedy = str(early).rpartition("; ")
     done = early.stop.reason is Reason.DONE
-    return Check(name="progress", ok=False, said=f"{said}: a start ends at once", remedy=remedy, obstacle=not done)
+    return Check(
+        name="progress", ok=False, said=f"{early.what}: a start ends at once", remedy=early.fix, obstacle=not done
+    )
 
 
 def _oddities(path: Path, now: Progress) -> list[Check]:

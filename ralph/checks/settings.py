@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import directives, imports, plans, said, start
+from ralph import imports, plans, sources, start
 from ralph.agent import command as agent
 from ralph.checks.check import Check, of_error
 from ralph.errors import RalphError
@@ -30,7 +30,7 @@ class Basis:
 def basis(asked: Asked) -> Basis:
     """What there is to go by."""
     asked = _by_name(asked)
-    given = [*asked.given, *_of_plan(Path(asked.plan)), *said.in_environment(), *said.in_files()[0]]
+    given = [*asked.given, *_of_plan(Path(asked.plan)), *sources.in_environment(), *sources.in_files()[0]]
     if wrong := [*_wrong_tasks(Path(asked.plan))]:
         wrong += _wrong_settings(asked)
         return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=wrong)
@@ -40,8 +40,8 @@ def basis(asked: Asked) -> Basis:
             settings, template, text = found.settings, found.template, found.template_text
         else:
             found = None
-            settings, template, text = said.everywhere(asked.given, (), asked.mode)
-        given += directives.of_template(text, template)
+            settings, template, text = sources.everywhere(asked.given, (), asked.mode)
+        given += sources.of_template(text, template)
         agent.argv(settings, asked.agent_arguments)
     except RalphError as error:
         return Basis(asked=asked, start=None, settings=_right(given), given=given, problems=of_error("settings", error))
@@ -64,7 +64,7 @@ def _wrong_tasks(plan: Path) -> list[Check]:
 def _wrong_settings(asked: Asked) -> list[Check]:
     """The same of the settings."""
     try:
-        said.everywhere(asked.given, _of_plan(Path(asked.plan)), asked.mode)
+        sources.everywhere(asked.given, _of_plan(Path(asked.plan)), asked.mode)
     except RalphError as error:
         return of_error("settings", error)
     return []
@@ -72,7 +72,7 @@ def _wrong_settings(asked: Asked) -> list[Check]:
 
 def _of_plan(plan: Path) -> Sequence[Given]:
     with contextlib.suppress(OSError):
-        return directives.of_plan(plan.read_bytes(), plan.name) if plan.is_file() else ()
+        return sources.of_plan(plan.read_bytes(), plan.name) if plan.is_file() else ()
     return ()
 
 
@@ -97,8 +97,9 @@ def said_settings(basis: Basis) -> list[Check]:
     """Everything that is wrong with them; else a line for each that somebody set, and where."""
     if basis.problems:
         return list(basis.problems)
-    found = [_line(setting, basis) for setting in TABLE if setting.field in basis.settings.said]
-    return found or [Check(name="settings", ok=True, said="nobody set any; see ralph --help for what holds")]
+    found = [Check(name="settings", ok=False, said=one, obstacle=False) for one in basis.settings.dropped]
+    found += [_line(setting, basis) for setting in TABLE if setting.field in basis.settings.said]
+    return found or [Check(name="settings", ok=True, said="nobody set any; see ralph help settings for what holds")]
 
 
 def _line(setting: Setting, basis: Basis) -> Check:

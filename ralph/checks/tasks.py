@@ -32,5 +32,5 @@ def _of_strict(start: Start, text: bytes) -> list[Check]:
 def _left_out(start: Start, text: bytes) -> list[Check]:
     if not start.imported or not (names := imports.missing(start.imported, text)):
         return []
-    said, _, remedy = imports.left_out(start.imported, names, start.progress_path).partition("; ")
+    said, remedy = imports.left_out(start.imported, names, start.progress_path)
     return [Check(name="tasks", ok=False, said=said, remedy=remedy, obstacle=False)]

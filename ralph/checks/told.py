@@ -5,21 +5,21 @@ import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ralph import channels, envfile, said
+from ralph import channels, sources
 from ralph.channels import Channel, Notice
 from ralph.channels.dialects import filled
 from ralph.checks.check import Check
-from ralph.settings import Settings
+from ralph.settings import Settings, Source
 
 _SET_UP = "ralph notify setup"
 
 
 def env_file() -> Check:
     """Whether only its owner can read the person's env file."""
-    path = said.home_file()
+    path = sources.home_file()
     if not path.exists():
         return Check(name="env file", ok=True, said=f"there is no {path}")
-    if not envfile.open_to_others(path):
+    if not sources.open_to_others(path):
         return Check(name="env file", ok=True, said=f"{path} is yours alone")
     what = f"{path} can be read by others and may hold secrets"
     return Check(name="env file", ok=False, said=what, remedy=f"chmod 600 {path}", obstacle=False)
@@ -27,7 +27,7 @@ def env_file() -> Check:
 
 def told(*, live: bool) -> list[Check]:
     """The channels that are set up, or nearly; with `live` each gets a notice."""
-    known, values = channels.load(channels.default_folders()), said.channel_values()
+    known, values = channels.load(channels.default_folders()), sources.channel_values()
     ready = channels.configured(known, values)
     look = _tried if live else _named
     with ThreadPoolExecutor() as pool:  # one that is dead takes its time
@@ -69,12 +69,12 @@ def _half(channel: Channel, values: Mapping[str, str]) -> Check:
 
 def _only_here(name: str, variables: Sequence[str]) -> list[Check]:
     """What the environment says of them and no file does."""
-    kept = {entry.name for entry in envfile.read(said.home_file())[0]}
+    kept = {one.variable for one in sources.in_file(sources.home_file(), Source.HOME_FILE)[0]}
     lost = [variable for variable in variables if os.environ.get(variable) and variable not in kept]
     if not lost:
         return []
     what = f"{' and '.join(lost)}: only in this environment, which cron does not have"
-    return [Check(name=name, ok=False, said=what, remedy=f"write that into {said.home_file()}", obstacle=False)]
+    return [Check(name=name, ok=False, said=what, remedy=f"write that into {sources.home_file()}", obstacle=False)]
 
 
 def _notice() -> Notice:

@@ -60,7 +60,7 @@ def taken_over(imported: "Imported") -> str:
     return saying.taken_over(imported)
 
 
-def left_out(imported: "Imported", names: Sequence[str], progress_path: Path) -> str:
+def left_out(imported: "Imported", names: Sequence[str], progress_path: Path) -> tuple[str, str]:
     """What a start says of tasks that are `missing` in its progress file."""
     from ralph.imports import saying  # noqa: PLC0415 - as above
 

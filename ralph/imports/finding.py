@@ -40,7 +40,7 @@ class _Block:
 def of_json(name: str, data: bytes) -> Imported:
     """The task list that the file is."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise RalphError(f"{name}: is not UTF-8; save it as UTF-8")
+        raise RalphError(f"{name}: is not UTF-8", fix="save it as UTF-8")
     text = data.decode(errors="surrogateescape")
     try:
         root = jsontext.read(text)
@@ -57,12 +57,15 @@ def of_markdown(name: str, data: bytes) -> Imported | None:
     found = [block for block in found if block.named] or found
     if len(found) > 1:
         lines = ", ".join(str(block.line - 1) for block in found)
-        raise RalphError(f"{name}: holds {len(found)} task lists in JSON, at lines {lines}; leave one; {_NO_EXAMPLE}")
+        what = f"{name}: holds {len(found)} task lists in JSON, at lines {lines}"
+        raise RalphError(what, fix=f"leave one; {_NO_EXAMPLE}")
     for block in found:
         try:
             return _in_block(block, name)
         except RalphError as error:
-            raise RalphError("\n".join(f"{line}; {_NO_EXAMPLE}" for line in error.message.splitlines())) from error
+            fixes = [f"{one.fix}; {_NO_EXAMPLE}" if one.fix else _NO_EXAMPLE for one in error.problems]
+            told = [RalphError(one.what, fix=fix) for one, fix in zip(error.problems, fixes, strict=True)]
+            raise RalphError.of(told) from error
     return None
 
 
@@ -82,9 +85,8 @@ def _imported(block: _Block, root: Node, name: str) -> Imported:
     tasks, problems = checking.check(kind, list_name, items, root)
     if problems:
         lines = (block.line + block.text.count("\n", 0, one.at) for one in problems)
-        raise RalphError(
-            "\n".join(f"{name}:{at}: {one.path}: {one.what}" for at, one in zip(lines, problems, strict=True))
-        )
+        told = zip(lines, problems, strict=True)
+        raise RalphError.of([RalphError(f"{name}:{at}: {one.path}: {one.what}") for at, one in told])
     return Imported(
         kind=kind,
         tasks=tasks,
@@ -101,10 +103,10 @@ def _the_list(root: Node, place: str) -> tuple[str, Array]:
     """The one list of tasks, and its name. Raises RalphError where there is none, or more than one."""
     found = _list_in(root)
     if found is None:
-        raise RalphError(f"{place}: holds no task list; {_FORMS}")
+        raise RalphError(f"{place}: holds no task list", fix=_FORMS)
     if len(both := _lists_in(root)) > 1:
         names = ", ".join(name for name, _ in both)
-        raise RalphError(f"{place}: holds {len(both)} task lists: {names}; leave one")
+        raise RalphError(f"{place}: holds {len(both)} task lists: {names}", fix="leave one")
     name, items = found
     if not isinstance(items, Array):
         raise RalphError(f"{place}: {name}: must be a list, not {jsontext.kind(items)}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import lock, start
+from ralph import lock
 from ralph.errors import RalphError
 from ralph.process import MARK, Keeper, Patience, call, end_strays, signals
 from ralph.rehearsal import closing, script, stage, untouched
@@ -36,8 +36,6 @@ def rehearse(asked: Asked) -> int:
     that is done already only deserve a look.
     Raises RalphError where a start would, before anything is copied, and when there is no room for a copy.
     """
-    if asked.folder is not None:
-        start.change_to(asked.folder)
     play = script.read(asked)
     top = _top(Path.cwd().resolve())
     if holder := lock.holder(lock.working_tree(Path.cwd())):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import channels, checks, files, journal, progress, said
+from ralph import channels, checks, files, journal, progress, sources
 from ralph.agent import command as agent
 from ralph.checks import Check, hidden
 from ralph.checks.agent import rights
@@ -180,4 +180,4 @@ class Performance:
 
 
 def _channels() -> tuple[channels.Channel, ...]:
-    return channels.configured(channels.load(channels.default_folders()), said.channel_values())
+    return channels.configured(channels.load(channels.default_folders()), sources.channel_values())

@@ -1,0 +1,87 @@
+"""Words on the command line: what is one too many, mistyped or in the wrong place; help; settings that are no more."""
+
+import shlex
+from collections.abc import Sequence
+
+import pytest
+from ralph_driver import Project
+from stories import Agent, step
+
+GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
+
+
+@pytest.mark.parametrize(
+    ("words", "telling"),
+    [
+        pytest.param("feature.md 20 plan", "plan is a word too many", id="a mode after the number"),
+        pytest.param("feature.md 7 99", "99 is a word too many", id="a second number"),
+        pytest.param("--requirements feature.md 5 build", "build is a word too many", id="with the plan as an option"),
+        pytest.param("feature.md build 5 6", "unexpected extra argument (6)", id="a fourth word"),
+        pytest.param("feature.md --wait false", "--no-wait", id="a value of an option that has none any more"),
+        pytest.param("feature.md build --auto-commit false", "--no-auto-commit", id="the same after a mode"),
+        pytest.param("build feature.md", "did you mean ralph feature.md build?", id="the mode first"),
+        pytest.param("plan", "did you mean ralph PLAN plan?", id="a mode alone"),
+        pytest.param("stauts", "did you mean ralph status?", id="a mistyped verb"),
+        pytest.param("stauts feature.md", "did you mean ralph status feature.md?", id="a mistyped verb with a plan"),
+        pytest.param("featur.md plan", "did you mean ralph feature.md plan?", id="a mistyped plan"),
+        pytest.param("nothing-like-it.md", "name the plan first", id="nothing like it"),
+        pytest.param("status -- --model x", "What follows -- is for the agent", id="words for no agent"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_with_what_can(project: Project, agent: Agent, words: str, telling: str) -> None:
+    run = project.ralph(*words.split())
+    assert (run.code, agent.calls, run.stderr.count("\n")) == (2, [], 1), run.text
+    assert telling in run.stderr
+
+
+def test_help_is_there_for_each_verb_and_for_all_settings(project: Project) -> None:
+    assert project.ralph("help", "status").stdout == project.ralph("status", "--help").stdout
+    settings = project.ralph("help", "settings").stdout
+    assert settings == project.ralph("feature.md", "--help").stdout
+    assert "--on-tamper" in settings
+    assert "--requirements" not in settings
+    assert "--keep-transcripts" not in settings
+
+
+@pytest.mark.parametrize("words", ["status", "doctor", "feature.md build", "log feature.md"])
+def test_a_folder_that_is_gone_is_a_line(project: Project, words: str) -> None:
+    run = project.ralph(*words.split(), prefix=GONE)
+    said = "ralph: the folder that this runs in is gone; cd to where the plan is\n"
+    assert (run.code, run.stderr) == (2, said), run.text
+
+
+def test_from_a_folder_that_is_gone_one_can_look_elsewhere(project: Project) -> None:
+    project.has_tasks("one")
+    assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "commits"),
+    [
+        pytest.param((), "true", id="the environment"),
+        pytest.param(("--auto-commit",), "true", id="the command line"),
+    ],
+)
+def test_who_decides_about_commits(project: Project, args: Sequence[str], commits: str) -> None:
+    """Stronger than DO_NOT_COMMIT in the plan is the command line alone."""
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_build.md").write_text("Commit: {{ AUTO_COMMIT }}.\n")
+    env = {"RALPH_AUTO_COMMIT": "true"}
+    assert f"Commit: {commits}." in project.ralph("feature.md", "--dry-run", *args, env=env).stdout
+    (project.root / "feature.md").write_text("# X\n\nRALPH_AUTO_COMMIT: true\nDO_NOT_COMMIT\n")
+    counts = commits if args else "false"
+    assert f"Commit: {counts}." in project.ralph("feature.md", "--dry-run", *args, env=env).stdout
+
+
+def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project, agent: Agent) -> None:
+    name = "RALPH_KEEP_TRANSCRIPTS"
+    (project.root / "feature.md").write_text(f"# X\n\n{name}: 1GB\n")
+    (project.root / ".ralph.env").write_text(f"{name}=1GB\n")
+    agent.story(step())
+    run = project.build("1", "--keep-transcripts", "1GB", env={name: "nonsense"})
+    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    for where in ("--keep-transcripts", "environment", "feature.md:3", ".ralph.env:1"):
+        said = f"ralph: {where}: {name} does nothing any more: the newest 200 MB of transcripts are kept\n"
+        assert run.stderr.count(said) == 1
+    run = project.ralph("doctor", *shlex.split("feature.md --keep-transcripts 1GB"))
+    assert f"--keep-transcripts: {name} does nothing any more" in run.stdout
