@@ -171,7 +171,7 @@ def table() -> Iterator[ParameterSet]:
         yield pytest.param(plant, way, marks=marks, id=f"{plant}-{way}")
 
 
-@pytest.mark.parametrize(("plant", "way"), table())
+@pytest.mark.parametrize(("plant", "way"), list(table()))
 def test_nothing_is_touched_outside_of_the_tree(
     project: Project, agent: Agent, out: Path, plant: str, way: str
 ) -> None:
