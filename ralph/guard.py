@@ -233,6 +233,7 @@ class Guard:
 
     def _all_put_right(self, name: str) -> Trespass:
         assert self._before is not None
+        self._state.store(self._rules.run)  # a real folder again, should somebody have made a link of it
         index = self._before.repository.index
         tampered = [f"{what} was changed" for what in worktree.settings_back(self._before, self._state.keep)]
         for what in tampered:

@@ -167,7 +167,7 @@ def table() -> Iterator[ParameterSet]:
     for plant, way in itertools.product(PLANTS, WAYS):
         # the state of a plan is found by where its progress file really is, so that the next start knows of no death
         unknown = pytest.mark.xfail(reason="a start takes a progress file that is a link for a person's", strict=True)
-        marks = [unknown] if (plant, way) == ("the progress file", "killed") else []
+        marks = [unknown] if way == "killed" and plant.startswith("the progress file") else []
         yield pytest.param(plant, way, marks=marks, id=f"{plant}-{way}")
 
 
