@@ -11,16 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph.channels.notices import Run, summary
 from ralph.judge import Iteration, Judgement, Verification
 from ralph.message import said_of_work
-from ralph.process import Files
 from ralph.progress import Progress
 from ralph.state import Death, State
 from ralph.verdict import Reason, Stop
 from ralph.waiting import Wait
+
+if TYPE_CHECKING:
+    from ralph.process import Files
 
 T = TypeVar("T")
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -307,7 +309,7 @@ def _stamp(at: float) -> str:
 
 
 def of_iteration(
-    by: Identity, iteration: Iteration, judged: Judgement, *, waited_s: float, files: Files | None
+    by: Identity, iteration: Iteration, judged: Judgement, *, waited_s: float, files: "Files | None"
 ) -> Line:
     """An iteration: `ended` says how, `counted` is false for one that was due again, and `message` says why or what.
 
@@ -391,7 +393,7 @@ def of_wait(by: Identity, wait: Wait) -> Line:
     )
 
 
-def of_verification(by: Identity, command: str, verified: Verification, files: Files) -> Line:
+def of_verification(by: Identity, command: str, verified: Verification, files: "Files") -> Line:
     """A run of the verify command."""
     took_s = round(verified.took_s, 3)
     good = not verified.failed

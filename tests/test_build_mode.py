@@ -1,5 +1,6 @@
 """Building (design sections 4 and 5): iterations until done, or until there is a reason to stop."""
 
+import json
 import re
 
 import pytest
@@ -230,3 +231,18 @@ def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: 
 def test_of_several_results_the_last_cost_counts(project: Project, agent: Agent) -> None:
     agent.story(raw(init(), result(cost_usd=0.02), init(), result(cost_usd=0.05)))
     assert summaries(project.build("1").text)[0].endswith("$0.05")
+
+
+def test_numbering_goes_on_from_the_journal_of_an_older_ralph(project: Project, agent: Agent) -> None:
+    """It numbered each start for itself, and every line carried the sums so far."""
+    agent.story(step(), repeat=True)
+    for _ in range(2):
+        project.build("1")
+    (folder,) = project.state_folders
+    (folder / "running" / "iterations").unlink()
+    old = [line | {"iteration": 1, "sums": {"iterations": 1}} for line in project.journal()]
+    text = "".join(json.dumps(line) + "\n" for line in old)
+    (folder / "journal.jsonl").write_text(text.replace("#2 ·", "#1 ·"))
+    assert [line[:2] for line in summaries(project.build("1").text)] == ["#3"]
+    listed = re.findall(r"#\d", project.ralph("log").stdout)
+    assert listed == ["#1", "#2", "#3"]
