@@ -103,7 +103,7 @@ class Given:
     where: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice."""
 

@@ -55,10 +55,9 @@ def check_there(command: Sequence[str]) -> None:
         return
     if "/" in command[0]:
         path = Path(command[0])
-        what = (
-            "is not executable; chmod +x it" if path.is_file() else "is a folder" if path.is_dir() else "is not there"
-        )
-        raise RalphError(f"the agent {command[0]} {what}, or name another with --agent", 1)
+        what = "is not executable" if path.is_file() else "is a folder" if path.is_dir() else "is not there"
+        fix = ("chmod +x it, or " if path.is_file() else "") + "name another with --agent"
+        raise RalphError(f"the agent {command[0]} {what}", 1, fix=fix)
     raise RalphError(
         f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}",
         1,

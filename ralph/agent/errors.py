@@ -5,6 +5,7 @@ messages. The patterns are strings: the first error compiles them, and an iterat
 """
 
 import re
+from typing import NamedTuple
 
 from ralph.agent.turn import Outcome
 
@@ -65,23 +66,36 @@ _REFUSALS = (
 """What the real agent writes to standard error when it refuses to start at all."""
 
 
-def meaning(said: str, kind: str = "", status: object = None) -> tuple[Outcome, str] | None:
-    """What an error means, and how that is said; None when it is nothing known, and a failure of the iteration.
+class Meaning(NamedTuple):
+    """What came of a turn, why, and what a person can do about it."""
+
+    outcome: Outcome
+    what: str
+    fix: str = ""
+
+    @property
+    def why(self) -> str:
+        """Both in words."""
+        return f"{self.what} ({self.fix})" if self.fix else self.what
+
+
+def meaning(said: str, kind: str = "", status: object = None) -> Meaning | None:
+    """What an error means; None when it is nothing known, and a failure of the iteration.
 
     `kind` and the HTTP `status` are those that the agent's stream names beside the words, where there is one.
     """
     for kinds, codes, remedy in _HOPELESS:
         if kind in kinds or status in codes:
-            return Outcome.HOPELESS, f"{said} ({remedy})"
+            return Meaning(Outcome.HOPELESS, said, remedy)
     text = said.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
     if _matches(_PERSON, text):
-        return Outcome.HOPELESS, f"{said} (no waiting mends this: add credit, or ask who pays)"
+        return Meaning(Outcome.HOPELESS, said, "no waiting mends this: add credit, or ask who pays")
     if _matches(_PASSING, text):
-        return Outcome.TROUBLE, said
+        return Meaning(Outcome.TROUBLE, said)
     if status == 429 or kind == "rate_limit" or (len(text.splitlines()) == 1 and _matches(_LIMIT, text)):
-        return Outcome.LIMIT, said
+        return Meaning(Outcome.LIMIT, said)
     if kind in ("server_error", "overloaded") or (isinstance(status, int) and status >= 500):
-        return Outcome.TROUBLE, said
+        return Meaning(Outcome.TROUBLE, said)
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ralph.agent.errors import meaning, refusal
+from ralph.agent.errors import Meaning, meaning, refusal
 from ralph.agent.turn import Outcome, Tokens, Turn
 from ralph.process import Ended, How
 
@@ -106,10 +106,11 @@ class Stream:
     def turn(self, ended: Ended, took_s: float, now: float) -> Turn:
         """What it all came to; `now` is the time since 1970."""
         self.finish()
-        outcome, why = self._judged(ended)
+        meant = self._judged(ended)
         return Turn(
-            outcome=outcome,
-            why=_encodable(why),
+            outcome=meant.outcome,
+            why=_encodable(meant.why),
+            fix=meant.fix,
             said=_encodable(self._said()),
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._reported),
@@ -117,7 +118,7 @@ class Stream:
             model=self._model,
             pays=self._pays,
             context=self.context,
-            resets_at=self._resets_at(now) if outcome is Outcome.LIMIT else None,
+            resets_at=self._resets_at(now) if meant.outcome is Outcome.LIMIT else None,
             left_over=ended.left_over,
             took_s=took_s,
         )
@@ -215,44 +216,44 @@ class Stream:
         known = isinstance(stated, int | float) and now < stated < now + _RESET_AT_MOST_S
         return int(stated) if stated and known else None
 
-    def _judged(self, ended: Ended) -> tuple[Outcome, str]:
+    def _judged(self, ended: Ended) -> Meaning:
         if ended.survivors:
-            return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
+            return Meaning(Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}")
         if ended.how in _ENDED_BY_RALPH:
-            return _ENDED_BY_RALPH[ended.how]
+            return Meaning(*_ENDED_BY_RALPH[ended.how])
         if self._result is not None and self._result.get("is_error"):
             return self._result_error(self._result)
         if ended.shrunk:
-            return Outcome.FAILED, "the record of what the agent said was cut short while it ran"
+            return Meaning(Outcome.FAILED, "the record of what the agent said was cut short while it ran")
         if self._result is not None and (ended.code == 0 or ended.how is How.ENDED_AFTER_RESULT):
-            return Outcome.OK, ""
+            return Meaning(Outcome.OK, "")
         if ended.code == 0 and not self._started:
-            return Outcome.OK, ""
+            return Meaning(Outcome.OK, "")
         return self._without_result(ended.code, ended.complaints.decode(errors="replace"))
 
-    def _result_error(self, result: Event) -> tuple[Outcome, str]:
+    def _result_error(self, result: Event) -> Meaning:
         """An error the agent reported itself; `subtype` may well say success."""
         errors, subtype = result.get("errors") or (), str(result.get("subtype"))
         said = str(result.get("result") or "; ".join(map(str, errors)) or subtype)
         if subtype in _BOUNDS:
-            return _BOUNDS[subtype], said
-        return meaning(said, self._error, result.get("api_error_status")) or (Outcome.FAILED, said)
+            return Meaning(_BOUNDS[subtype], said)
+        return meaning(said, self._error, result.get("api_error_status")) or Meaning(Outcome.FAILED, said)
 
-    def _without_result(self, code: int, errors: str) -> tuple[Outcome, str]:
+    def _without_result(self, code: int, errors: str) -> Meaning:
         last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text
         died = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
         said = f"the agent {died}" + (f": {last[:300]}" if last else "")
         if self._result is not None:
-            return Outcome.FAILED, said + " after its result"
+            return Meaning(Outcome.FAILED, said + " after its result")
         if self._started:
-            return Outcome.FAILED, said + ("" if last else " without a result")
+            return Meaning(Outcome.FAILED, said + ("" if last else " without a result"))
         if self._texts <= _REFUSAL_LINES and (remedy := refusal(errors)):
-            return Outcome.HOPELESS, f"{said} ({remedy})"
+            return Meaning(Outcome.HOPELESS, said, remedy)
         if code in (126, 127) and not self._last_text:
-            return Outcome.HOPELESS, f"{said} (the agent's command cannot be started; see --agent)"
+            return Meaning(Outcome.HOPELESS, said, "the agent's command cannot be started; see --agent")
         # Without a stream an error is all that the real one prints.
         known = meaning(last) if self._texts <= 1 else None
-        return known or (Outcome.FAILED, said)
+        return known or Meaning(Outcome.FAILED, said)
 
 
 _ENDED_BY_RALPH = {

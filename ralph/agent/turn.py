@@ -42,6 +42,8 @@ class Turn:
     outcome: Outcome
     why: str = ""
     """What went wrong, for a person, with the remedy where there is one."""
+    fix: str = ""
+    """That remedy alone."""
     said: str = ""
     """The agent's last words."""
     cost_usd: float | None = None

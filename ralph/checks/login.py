@@ -58,10 +58,11 @@ def _judged(done: Finished, pays: str) -> Check:
     if turn.outcome is Outcome.OK:
         return Check(name="login", ok=True, said=f"claude answered, for ${turn.cost_usd or 0:.4f}; {pays}")
     passes = turn.outcome in (Outcome.TROUBLE, Outcome.LIMIT)
-    remedy = "a run waits, or tries again later" if passes else "start claude here, and see"
-    if "log in" in turn.why:
+    why = turn.said or turn.why if turn.fix else turn.why
+    remedy = turn.fix or ("a run waits, or tries again later" if passes else "start claude here, and see")
+    if "log in" in remedy:
         remedy += _FOR_CRON
-    return Check(name="login", ok=False, said=f"{turn.why} ({pays})", remedy=remedy, obstacle=not passes)
+    return Check(name="login", ok=False, said=f"{why} ({pays})", remedy=remedy, obstacle=not passes)
 
 
 def _turn(done: Finished) -> Turn:
