@@ -361,6 +361,7 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agen
     (folder / "journal.jsonl").mkdir()
     run = project.ralph("status")
     assert [line.split()[:2] for line in run.stdout.splitlines()] == [["feature", "unreadable"], ["other", "done"]]
+    assert "no progress file" not in run.stdout
     for words in (["status", "feature"], ["log", "feature"], ["report", "feature"]):
         run = project.ralph(*words)
         assert (run.code, "Traceback" in run.stderr) == (1, False), run.stderr
