@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.judge import Verification
-from ralph.process import How, Job, Keeper, SoFar, follow, signals
+from ralph.process import How, Job, Keeper, follow, signals
 from ralph.words import duration
 
 _TAIL_BYTES = 20_000
@@ -48,13 +48,13 @@ def run_command(
     output = job.files.output
     before, began = output.stat().st_size if output.exists() else 0, time.monotonic()
 
-    def beyond(so_far: SoFar) -> How | None:
+    def beyond(_silent_s: float, took_s: float, printed: int) -> How | None:
         if signals.interrupted():
             ending()
             return How.INTERRUPTED
-        if timeout_s is not None and so_far.took_s > timeout_s:
+        if timeout_s is not None and took_s > timeout_s:
             return How.TOO_SLOW
-        return How.TOO_LONG if so_far.printed > _OUTPUT_BYTES else None
+        return How.TOO_LONG if printed > _OUTPUT_BYTES else None
 
     ended = follow(job, keeper, lambda _output, _complaints: None, beyond)
     if ended.unstarted:

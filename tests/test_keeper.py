@@ -118,7 +118,7 @@ keeper = Keeper("a-run", Patience(interrupt_s=0.2, terminate_s=0.2), folder / "k
 files = Files(prompt=Path(os.devnull), output=Path("/proc/self/clear_refs"), errors=folder / "err")
 job = Job(argv=["sh", "-c", f"echo $$ > {folder}/pid; exec sleep 600"], env=dict(os.environ), files=files)
 try:
-    follow(job, keeper, lambda *_: None, lambda _: None)
+    follow(job, keeper, lambda *_: None, lambda *_: None)
 except RalphError as error:
     print(error.message, error.exit_code)
 keeper.dismiss()

@@ -221,7 +221,7 @@ def test_the_keeper_ends_everything_when_ralph_is_killed(project: Project, agent
 
 
 def test_the_keeper_holds_the_lock_until_the_agent_is_gone(project: Project, agent: Agent) -> None:
-    run = start(project, agent, ignores("INT", "TERM", "HUP"), command=paced(interrupt_s=0.5, terminate_s=1))
+    run = start(project, agent, ignores("INT", "TERM", "HUP"), command=paced(interrupt_s=0.5, terminate_s=3))
     run.signal(signal.SIGKILL)
     run.wait()
     assert project.build().code == LOCKED

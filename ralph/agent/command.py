@@ -15,7 +15,7 @@ from pathlib import Path
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
-from ralph.process import MARK, How, Job, Keeper, SoFar, follow, signals
+from ralph.process import MARK, How, Job, Keeper, follow, signals
 from ralph.settings import Settings
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
@@ -124,15 +124,15 @@ class Bounds:
     out_of_time: Callable[[], bool]
     """Whether the time of the whole run is over."""
 
-    def crossed(self, so_far: SoFar) -> How | None:
+    def crossed(self, silent_s: float, took_s: float, printed: int) -> How | None:
         """How a turn that is so far has to end now."""
         if self.out_of_time():
             return How.OUT_OF_TIME
-        if self.whole_s is not None and so_far.took_s > self.whole_s:
+        if self.whole_s is not None and took_s > self.whole_s:
             return How.TOO_SLOW
-        if self.silence_s is not None and so_far.silent_s > self.silence_s:
+        if self.silence_s is not None and silent_s > self.silence_s:
             return How.SILENT
-        return How.TOO_LONG if so_far.printed > self.output_bytes else None
+        return How.TOO_LONG if printed > self.output_bytes else None
 
 
 def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
@@ -159,18 +159,18 @@ def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
         else:
             quiet()
 
-    def beyond(so_far: SoFar) -> How | None:
+    def beyond(silent_s: float, took_s: float, printed: int) -> How | None:
         nonlocal result_at
         how = None
         if signals.interrupted():
             ending()
             how = How.INTERRUPTED
         elif stream.has_result():
-            result_at = so_far.took_s if result_at is None else result_at
-            how = How.ENDED_AFTER_RESULT if so_far.took_s - result_at > keeper.patience.after_result_s else None
+            result_at = took_s if result_at is None else result_at
+            how = How.ENDED_AFTER_RESULT if took_s - result_at > keeper.patience.after_result_s else None
         else:
             result_at = None
-            how = bounds.crossed(so_far) or (How.ENOUGH if stream.has_enough() else None)
+            how = bounds.crossed(silent_s, took_s, printed) or (How.ENOUGH if stream.has_enough() else None)
         if how:
             stream.over()
         return how

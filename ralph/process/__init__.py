@@ -2,7 +2,7 @@
 
 from ralph.process import signals
 from ralph.process.ending import Patience, end_strays
-from ralph.process.follow import Ended, How, SoFar, follow
+from ralph.process.follow import Ended, How, follow
 from ralph.process.keeper import Files, Job, Keeper, Left
 from ralph.process.programs import Finished, call, end_own, foreground
 from ralph.process.table import MARK, somebody_runs
@@ -17,7 +17,6 @@ __all__ = [
     "Keeper",
     "Left",
     "Patience",
-    "SoFar",
     "call",
     "end_own",
     "end_strays",

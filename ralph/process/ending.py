@@ -28,16 +28,13 @@ class Patience:
 class Tree:
     """The processes that `roots` finds among all, all below them, and those seen there before whose parents are gone.
 
-    Nothing gets time to end by itself once `is_urgent`; `is_over` is for who knows better than two looks can tell.
+    `is_over` is for who knows better than two looks can tell.
     """
 
     def __init__(
-        self,
-        roots: Callable[[dict[int, Process]], Collection[int]],
-        is_urgent: Callable[[], bool],
-        is_over: Callable[[], bool] | None = None,
+        self, roots: Callable[[dict[int, Process]], Collection[int]], is_over: Callable[[], bool] | None = None
     ) -> None:
-        self._roots, self._is_urgent = roots, is_urgent
+        self._roots = roots
         self._is_over = is_over or self._seems_over
         self._seen: dict[int, Process] = {}
 
@@ -56,8 +53,8 @@ class Tree:
     def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
         names = {} if self._is_over() else {pid: table.command(pid) for pid in self.look() if pid != but}
-        if not self.until(self._signalled(signal.SIGTERM, _ASK_AGAIN_S), patience.terminate_s):
-            self.until(self._signalled(signal.SIGKILL, 0.0), patience.kill_s, also_urgent=True)
+        if not until(self._signalled(signal.SIGTERM, _ASK_AGAIN_S), patience.terminate_s):
+            until(self._signalled(signal.SIGKILL, 0.0), patience.kill_s, whatever=True)
         left = {} if self._is_over() else self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(table.command, left))
 
@@ -76,20 +73,20 @@ class Tree:
 
         return nobody_left
 
-    def until(self, over: Callable[[], bool], within_s: float, *, also_urgent: bool = False) -> bool:
-        """Whether it was over in time, and before it became urgent."""
-        deadline = time.monotonic() + within_s
-        while not over():
-            if time.monotonic() > deadline or (self._is_urgent() and not also_urgent):
-                return False
-            signals.wait(0.02)
-        return True
+
+def until(over: Callable[[], bool], within_s: float, *, whatever: bool = False) -> bool:
+    """Whether it was over in time, and, but for `whatever`, before somebody lost patience."""
+    deadline = time.monotonic() + within_s
+    while not over():
+        if time.monotonic() > deadline or (signals.impatient() and not whatever):
+            return False
+        signals.wait(0.02)
+    return True
 
 
 def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
     """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines."""
-    strays = Tree(lambda processes: table.marked(mark, processes), signals.impatient)
-    return strays.end(patience)[0]
+    return Tree(lambda processes: table.marked(mark, processes)).end(patience)[0]
 
 
 def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:

@@ -31,14 +31,8 @@ class How(Enum):
     TOO_LONG = "printed too much"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoFar:
-    """What a program has done until now; seconds in which the machine was awake."""
-
-    silent_s: float
-    took_s: float
-    printed: int
-    """Bytes."""
+Beyond = Callable[[float, float, int], How | None]
+"""How a program has to end now, by its seconds of silence and of life, a suspended machine's not counted, and bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +96,7 @@ class _Tail:
             raise RalphError(f"{self._path}: cannot be read: {error.strerror}", 1) from error
 
 
-def follow(
-    job: Job, keeper: Keeper, hear: Callable[[bytes, bytes], None], beyond: Callable[[SoFar], How | None]
-) -> Ended:
+def follow(job: Job, keeper: Keeper, hear: Callable[[bytes, bytes], None], beyond: Beyond) -> Ended:
     """Runs it to its end, or until `beyond` says how it has to end now, and ends everything that it started.
 
     `hear` gets its output and its complaints as they come, and nothing at all when it is quiet. They go to files, never
@@ -126,14 +118,7 @@ def follow(
             hear(data, b"")
         for data in errors.rest():
             hear(b"", data)
-        return Ended(
-            code=left.code,
-            how=how,
-            shrunk=output.shrunk,
-            left_over=left.left_over,
-            survivors=left.survivors,
-            complaints=errors.last(20_000),
-        )
+        return Ended(how=how, shrunk=output.shrunk, complaints=errors.last(20_000), **left._asdict())
 
 
 def _watch(
@@ -141,7 +126,7 @@ def _watch(
     output: _Tail,
     errors: _Tail,
     hear: Callable[[bytes, bytes], None],
-    beyond: Callable[[SoFar], How | None],
+    beyond: Beyond,
 ) -> How:
     began = heard_at = time.monotonic()
     while not keeper.has_left():
@@ -150,9 +135,8 @@ def _watch(
         now = time.monotonic()
         heard_at = now if data or complaints else heard_at
         hear(data, complaints)
-        so_far = SoFar(silent_s=now - heard_at, took_s=now - began, printed=output.size() + errors.size())
-        if how := beyond(so_far):
+        if how := beyond(now - heard_at, now - began, output.size() + errors.size()):
             return how
         if not (data or complaints):
-            signals.wait(_GLANCE_S if so_far.silent_s < _ATTENTIVE_S else _LAZY_GLANCE_S, keeper)
+            signals.wait(_GLANCE_S if now - heard_at < _ATTENTIVE_S else _LAZY_GLANCE_S, keeper)
     return How.INTERRUPTED if signals.interrupted() else How.LEFT

@@ -17,15 +17,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ralph.errors import RalphError
 from ralph.process import signals, table
-from ralph.process.ending import Patience, Tree, end_strays, send_to
+from ralph.process.ending import Patience, Tree, end_strays, send_to, until
 
 _LOOK_S = 2.0
 """Seconds between looks where orphans do not become the keeper's: there, having seen them in time is all there is."""
-_Say = Enum("_Say", "END HURRY GOODBYE")
+_Say = Enum("_Say", "END GOODBYE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +52,12 @@ class Job:
     """Where; None is ralph's own when its keeper began."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What became of a job; `code` is negative for the signal that killed it, the others are command lines."""
+class Left(NamedTuple):
+    """What became of a job: its exit code, and command lines of what it left running and of what still runs."""
 
     code: int
     left_over: tuple[str, ...]
-    """What it had left running, now ended."""
     survivors: tuple[str, ...]
-    """What could not be ended."""
 
 
 class Keeper:
@@ -112,13 +109,12 @@ class Keeper:
 
     def end(self) -> Left:
         """What became of the job, when it and all that it started are gone. Raises RalphError without a keeper."""
-        left, asked = None, _Say.END
+        left = None
         try:
-            self._link.send(asked)
+            self._link.send(_Say.END)
             while not isinstance(left, Left):
-                if signals.impatient() and asked is not _Say.HURRY:
-                    asked = _Say.HURRY
-                    self._link.send(asked)
+                if signals.impatient():
+                    os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
                 signals.wait(1.0, self._link)
                 left = self._link.receive() if self._link.has_news() else None
         except EOFError:
@@ -200,10 +196,9 @@ class _Keeping:
     def __init__(self, link: _Link, patience: Patience) -> None:
         self._link, self._patience = link, patience
         self._child: subprocess.Popen[bytes] | None = None
-        self._hurried = False
         self._inherits = _inherits_orphans()
         childless = self._is_childless if self._inherits else None
-        self._tree = Tree(lambda processes: table.below({os.getpid()}, processes), self._is_urgent, childless)
+        self._tree = Tree(lambda processes: table.below({os.getpid()}, processes), childless)
 
     def keep(self, at_death: Callable[[], None], after_death: Callable[[], None]) -> None:
         """Does what ralph says until it says goodbye, or is dead."""
@@ -220,8 +215,7 @@ class _Keeping:
             after_death()
 
     def _begin(self, job: Job) -> OSError | None:
-        self._child, self._hurried = None, False
-        files = job.files
+        self._child, files = None, job.files
         try:
             with files.prompt.open("rb") as given, files.output.open("ab") as out, files.errors.open("ab") as err:
                 self._child = subprocess.Popen(
@@ -265,7 +259,7 @@ class _Keeping:
         for kill, part in ((os.kill, 0.4), (os.killpg, 0.6)):
             if self._runs():
                 send_to(kill, pid, signal.SIGINT)
-                self._tree.until(lambda: not self._runs(), part * self._patience.interrupt_s)
+                until(lambda: not self._runs(), part * self._patience.interrupt_s)
         left_over, survivors = self._tree.end(self._patience, but=pid)
         code = None if self._runs() or not self._child else self._child.returncode
         return Left(code=-signal.SIGKILL if code is None else code, left_over=left_over, survivors=survivors)
@@ -277,11 +271,6 @@ class _Keeping:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             return False
         return True
-
-    def _is_urgent(self) -> bool:
-        with contextlib.suppress(EOFError):  # a dead ralph is in no hurry
-            self._hurried |= self._link.has_news() and self._link.receive() is _Say.HURRY
-        return self._hurried
 
 
 def _inherits_orphans() -> bool:
