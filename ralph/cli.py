@@ -205,7 +205,7 @@ def _run(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Works through PLAN with a coding agent."""
     rest, pace = around
     asked = options.asked(said, rest)
-    if not asked.plan:
+    if said["plan"] is None and said["requirements"] is None:
         raise click.UsageError("Missing argument 'PLAN'.")
     if not Path(asked.plan).is_file() and (fix := options.meant(asked)):
         raise RalphError(f"{asked.plan}: No such file", fix=fix)

@@ -72,7 +72,7 @@ def of_a_run() -> list[click.Parameter]:
         click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
         click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
         *map(_option, ON_COMMAND_LINE),
-        *(click.Option([_name(variable)], hidden=True) for variable in DROPPED),
+        *(click.Option([variable, _name(variable)], hidden=True) for variable in DROPPED),
     ]
 
 
@@ -104,9 +104,7 @@ def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
         for setting in ON_COMMAND_LINE
         for text in _texts(said[setting.field])
     ]
-    given += [
-        _given(one, text, _name(one)) for one in DROPPED for text in _texts(said[_name(one)[2:].replace("-", "_")])
-    ]
+    given += [_given(name, text, _name(name)) for name in DROPPED for text in _texts(said[name])]
     if number is not None:
         given.append(_given("RALPH_MAX_ITERATIONS", number, "MAX_ITERATIONS"))
     return Asked(
