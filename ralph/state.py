@@ -43,10 +43,17 @@ class State:
 
     @functools.cached_property
     def folder(self) -> Path:
-        """Its path."""
-        path = os.fsencode(os.path.realpath(self._progress_path))
+        """Its path, by where the progress file is: a link that an agent makes of it leads to no other state.
+
+        Of a link of a person's, ralph before 2026-11-22 had the state of what it leads to; that is taken over.
+        """
+        here = Path(os.path.realpath(self._progress_path.parent)) / self._progress_path.name
+        mine, target = self._folder_of(here), self._folder_of(Path(os.path.realpath(here)))
+        return target if target.is_dir() and not mine.is_dir() else mine
+
+    def _folder_of(self, path: Path) -> Path:
         plain = re.sub(r"[^\w.-]+", "_", self._name.encode("ascii", "replace").decode())[:40]
-        return files.state_home() / f"{plain}-{binascii.crc32(path):08x}"
+        return files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(path)):08x}"
 
     def _sub(self, name: str) -> Path:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
@@ -115,6 +122,7 @@ class State:
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
         self.now_says(before)
+        self.note("home", os.path.realpath(self._progress_path))
         self.note("iteration", f"{run} {iteration} {record.name} {mode}")
 
     def now_says(self, text: bytes) -> None:
@@ -129,6 +137,10 @@ class State:
         with contextlib.suppress(OSError):
             return (self.folder / "running" / "progress").read_bytes() if self.died() else b""
         return b""
+
+    def home_before_death(self) -> str | None:
+        """Where the progress file really was before the iteration in which ralph died; None after a good end."""
+        return self.noted("home") or None if self.died() else None
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""

@@ -97,7 +97,7 @@ WAYS = {
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
 LOCKED = 75
 """While the agent of a ralph that was killed is being ended."""
-KILL = "kill -9 $(ps -o ppid= -p $PPID)"
+KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 TASKS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n{}\n## Notes\n"
 TASK = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
 
@@ -165,10 +165,7 @@ def built(project: Project, out: Path, *options: str) -> Run:
 
 def table() -> Iterator[ParameterSet]:
     for plant, way in itertools.product(PLANTS, WAYS):
-        # the state of a plan is found by where its progress file really is, so that the next start knows of no death
-        unknown = pytest.mark.xfail(reason="a start takes a progress file that is a link for a person's", strict=True)
-        marks = [unknown] if way == "killed" and plant.startswith("the progress file") else []
-        yield pytest.param(plant, way, marks=marks, id=f"{plant}-{way}")
+        yield pytest.param(plant, way, id=f"{plant}-{way}")
 
 
 @pytest.mark.parametrize(("plant", "way"), list(table()))

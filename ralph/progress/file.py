@@ -31,8 +31,8 @@ class ProgressFile:
         self._mode: int | None = None
         self._parsed = progress.parse(self._last)
         self._created: bytes | None = None
-        self._home: str | None = None
-        """Where it really is."""
+        self._home = state.home_before_death()
+        """Where it really is, once that is known."""
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
