@@ -233,8 +233,9 @@ class Stream:
 
     def _result_error(self, result: Event) -> Meaning:
         """An error the agent reported itself; `subtype` may well say success."""
-        errors, subtype = result.get("errors") or (), str(result.get("subtype"))
-        said = str(result.get("result") or "; ".join(map(str, errors)) or subtype)
+        errors, subtype = result.get("errors"), str(result.get("subtype"))
+        joined = "; ".join(map(str, errors)) if isinstance(errors, list) else errors
+        said = str(result.get("result") or joined or subtype)
         if subtype in _BOUNDS:
             return Meaning(_BOUNDS[subtype], said)
         return meaning(said, self._error, result.get("api_error_status")) or Meaning(Outcome.FAILED, said)
