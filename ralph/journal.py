@@ -273,7 +273,11 @@ def _get(found: Mapping[str, object], name: str, default: T, *, needed: bool = F
         return default
     if isinstance(default, float) and type(value) is int:
         value = float(value)
-    if type(value) is not type(default) or (isinstance(value, int | float) and not abs(value) < _LARGEST):
+    if (
+        type(value) is not type(default)
+        or (needed and not value)
+        or (isinstance(value, int | float) and not abs(value) < _LARGEST)
+    ):
         raise ValueError(name)
     return value
 
