@@ -62,7 +62,7 @@ def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int |
         line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM))
         if fence := _fence(line):
             fences.append(fence)
-        elif begins.match(line.body):
+        elif not pattern or begins.match(line.body):
             lines.append(line)
     spans, unclosed = _closed(fences)
     if not spans:
