@@ -101,7 +101,7 @@ def test_what_the_verify_command_leaves_running_is_ended_and_said(
     waits = f"until [ -e {tmp_path}/offspring/server ]; do sleep 0.02; done"
     run = project.build("1", "--verify", f"{offspring.daemon('server')}; {waits}; exit {code}")
     assert (run.code, offspring.alive()) == (3 if code else 0, []), run.text
-    assert "ralph: ended what the verify command left running: sleep 600" in run.stderr
+    assert "ralph: ended what the verify command left running: " in run.stderr
     assert "left behind" not in run.stderr
 
 

@@ -31,4 +31,4 @@ def test_what_a_check_and_a_hook_leave_running_is_ended_and_said(
     assert (run.code, offspring.alive()) == (0, []), run.text
     assert all(offspring.pid(name) for name in ("of-check", "of-hook")), "otherwise this test proves nothing"
     for what in ("the check", "the commit"):
-        assert f"ralph: ended what {what} left running: sleep 600" in run.stderr, run.text
+        assert f"ralph: ended what {what} left running: " in run.stderr, run.text
