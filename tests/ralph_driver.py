@@ -1,6 +1,7 @@
 """Runs ralph as people, cron and terminals do: real processes in a throwaway project."""
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -87,6 +88,18 @@ def alive(pid: int | None) -> bool:
         os.kill(pid, 0)
         return not Path("/proc/self").exists()
     return False
+
+
+def is_free(tree: Path) -> bool:
+    """Whether nobody has the lock on it, what outlives a killed ralph included."""
+    descriptor = os.open(tree, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def marked(mark: str) -> list[int]:
@@ -316,8 +329,11 @@ class Project:
         timeout_s: float = 20,
         command: Sequence[str] = COMMAND,
     ) -> Run:
-        """Runs `ralph ARGS` to its end, without a terminal."""
-        return self.start(*args, env=env, cwd=cwd, prefix=prefix, command=command).wait(timeout_s)
+        """Runs `ralph ARGS` to its end, without a terminal; to the end of all it ran where its agent killed it."""
+        run = self.start(*args, env=env, cwd=cwd, prefix=prefix, command=command).wait(timeout_s)
+        if run.code == -signal.SIGKILL:  # a start that is a fork is there before the lock is free
+            eventually(lambda: is_free(self.root), timeout_s)
+        return run
 
     def build(
         self,

@@ -1,7 +1,5 @@
 """What shells, containers, kernels and people do to a run: nothing of it is lost, left behind or ended by mistake."""
 
-import fcntl
-import os
 import shlex
 import signal
 import subprocess
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, Running, alive, eventually, marked
+from ralph_driver import Project, Run, Running, alive, eventually, is_free, marked
 from stories import Agent, edits, hangs, init, marks, raw, says, starts, step, waits_for
 from test_signals import BUILD, goes_on, hammer, notify_with, start
 
@@ -173,18 +171,6 @@ def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
     assert run.wait().code == 0
     assert "\nRALPH_DONE\n" in project.progress_text
     assert "## Verification" not in project.progress_text
-
-
-def is_free(tree: Path) -> bool:
-    """Whether nobody has the lock, a keeper included."""
-    descriptor = os.open(tree, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def test_a_persons_done_after_a_run_is_believed_in_silence(project: Project, agent: Agent) -> None:
