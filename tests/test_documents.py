@@ -117,7 +117,8 @@ def test_every_setting_of_a_channel_has_words_for_the_wizard(channel: str) -> No
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md", "docs/coming-from.md"]
+    "document",
+    ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md", "docs/coming-from.md", "docs/limits.md"],
 )
 def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> None:
     text = (CHECKOUT / document).read_text(encoding="utf-8")
