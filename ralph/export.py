@@ -1,33 +1,19 @@
 """`ralph export`: the task list of a plan as a file for other programs, with today's statuses."""
 
+import json
 import os
+import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ralph import files, imports, plans, progress, tasks
+from ralph import files, plans, progress, taskjson, tasks
 from ralph.errors import RalphError
-from ralph.imports.converting import convert
-from ralph.imports.model import Imported, Kind
-from ralph.imports.overlay import overlay
 from ralph.plans import Plan
 from ralph.screen.text import plain
+from ralph.taskjson import Imported, ImportedTask, Object
 from ralph.tasks import Task
-
-_STDOUT = "-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """A plan as it was read, once."""
-
-    plan: Plan
-    text: bytes
-    """Empty when the plan itself is gone."""
-    gone: bool
-    imported: Imported | None
-    today: Sequence[Task]
 
 
 def export(word: str, *, form: str | None, output: str | None, progress_file: str | None) -> int:
@@ -35,17 +21,49 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
 
     Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
     """
-    known = _known(plans.find(word, progress_file))
-    made = _made(known, form).encode(errors="surrogateescape")
-    if output is None or output == _STDOUT:
-        _print(made)
+    plan = plans.find(word, progress_file)
+    data = _bytes(plan.path)
+    imported = taskjson.of_plan(plan.path, data) if data else None
+    today = _today(plan, imported)
+    if data is None and form is None:
+        what = "bring it back, or name a form with --format"
+        raise RalphError(f"{plan.path} is gone, and with it what only it says; {what}")
+    if data is None:
+        _say(f"{plan.path} is gone: this is made of the Task List alone")
+    if imported and form in (None, imported.form):
+        made, unsaid = updated(imported, today)
+        if unsaid:
+            names = ", ".join(unsaid)
+            _say(f"{names}: blocked, for which {plan.path.name} has no word; stands there as not passing")
+    else:
+        made = json.dumps(converted(today, form or "plan", plan.name), indent=2, ensure_ascii=False) + "\n"
+    encoded = made.encode(errors="surrogateescape")
+    if output in (None, "-"):
+        _print(encoded)
         return 0
-    path = Path(output)
+    path = Path(output or "")
+    if _is_same(path, plan.progress_path):
+        raise RalphError(f"{path}: is the progress file, which is the state", fix="name another file")
     try:
-        _write(known, path, made, form)
+        if data is None or not _is_same(path, plan.path):
+            files.replace(path, encoded)
+        else:
+            _bring_up_to_date(path, data, imported, form, encoded)
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}") from error
     return 0
+
+
+def _bring_up_to_date(path: Path, data: bytes, imported: Imported | None, form: str | None, made: bytes) -> None:
+    """Puts it into the plan, in the place of what was read."""
+    if imported is None:
+        raise RalphError(f"{path}: is the plan, and holds no tasks in JSON", fix="name another file")
+    if form not in (None, imported.form):
+        what = f"is the plan, and has another form than {form}"
+        raise RalphError(f"{path}: {what}", fix="name another file, or leave --format out")
+    new = data[: imported.start] + made + data[imported.end :]
+    if new != data and not files.replace_unchanged(path, data, new):
+        raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
 
 
 def _print(made: bytes) -> None:
@@ -60,21 +78,6 @@ def _print(made: bytes) -> None:
         raise RalphError(f"standard output: cannot be written: {error.strerror}", 1) from error
 
 
-def _known(plan: Plan) -> _Known:
-    text = _bytes(plan.path)
-    imported = imports.of_plan(plan.path, text) if text else None
-    listed = _bytes(plan.progress_path)
-    if listed is not None:
-        _check_same_plan(plan, listed)
-        return _Known(plan=plan, text=text or b"", gone=text is None, imported=imported, today=_today(plan, listed))
-    if imported is None:
-        raise RalphError(f"{plan.name}: no tasks: there is no {plan.progress_path}, and the plan holds none in JSON")
-    _say(f"there is no {plan.progress_path} yet: the statuses are those of {plan.path.name}")
-    return _Known(
-        plan=plan, text=text or b"", gone=text is None, imported=imported, today=tasks.read(_as_list(imported))
-    )
-
-
 def _bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
@@ -84,75 +87,26 @@ def _bytes(path: Path) -> bytes | None:
         raise RalphError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _as_list(imported: Imported) -> bytes:
-    return b"\n".join([b"# Tasks", b"", *imports.lines(imported), b""])
-
-
-def _check_same_plan(plan: Plan, listed: bytes) -> None:
+def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
+    """The tasks of the Task List, each with an id of its own; before the first run, those of the plan."""
+    listed = _bytes(plan.progress_path)
+    if listed is None and imported is None:
+        raise RalphError(f"{plan.name}: no tasks: there is no {plan.progress_path}, and the plan holds none in JSON")
+    if listed is None and imported:
+        _say(f"there is no {plan.progress_path} yet: the statuses are those of {plan.path.name}")
+        return taskjson.as_list(imported.tasks)
+    assert listed is not None
     other = progress.parse(listed).plan
     if other is not None and plan.path.exists() and Path(other).exists() and not plan.path.samefile(other):
-        raise RalphError(f"{plan.progress_path} belongs to another plan, {other}; name the right one: --progress-file")
-
-
-def _today(plan: Plan, listed: bytes) -> Sequence[Task]:
-    """The tasks of the Task List, each with an id of its own."""
+        raise RalphError(
+            f"{plan.progress_path} belongs to another plan, {other}", fix="name the right one: --progress-file"
+        )
     today = tasks.read(tasks.with_ids(listed))
     if odd := tasks.problems(today):
-        raise RalphError("\n".join(f"{plan.progress_path}: {one}" for one in odd))
+        raise RalphError.of(RalphError(f"{plan.progress_path}: {one}") for one in odd)
+    if not today and imported is None:
+        raise RalphError(f"{plan.progress_path}: there is no task in its list")
     return today
-
-
-def _made(known: _Known, form: str | None) -> str:
-    """The JSON: the original with today's statuses, or another form of it."""
-    imported, name = known.imported, known.plan.name
-    if imported is None and not known.today:
-        raise RalphError(f"{known.plan.progress_path}: there is no task in its list")
-    if known.gone:
-        _say_what_is_lost(known, form)
-    if imported is None or not _is_its_form(imported.kind, form):
-        return convert(imported, known.today, Kind(form or "plan"), name)
-    made = overlay(imported, known.today)
-    if made.unsaid:
-        names = ", ".join(made.unsaid)
-        _say(f"{names}: blocked, for which {known.plan.path.name} has no word; stands there as not passing")
-    if made.new_word:
-        names = ", ".join(made.new_word)
-        _say(f'{names}: stands there as "blocked", which other programs that read a requirements.json may not know')
-    return made.text
-
-
-def _say_what_is_lost(known: _Known, form: str | None) -> None:
-    """Raises RalphError where nobody asked for a form: the plan that is gone may have had another, and more in it."""
-    what = f"{known.plan.path} is gone"
-    if form is None:
-        raise RalphError(f"{what}, and with it what only it says; bring it back, or name a form with --format")
-    _say(f"{what}: this is made of the Task List alone")
-
-
-def _is_its_form(kind: Kind, form: str | None) -> bool:
-    return form is None or form == kind.value or (form == "prd" and kind is Kind.STORIES)
-
-
-def _write(known: _Known, path: Path, made: bytes, form: str | None) -> None:
-    """Puts it there: in a plan in the place of what was read, elsewhere as a file. Never over the tasks themselves."""
-    if _is_same(path, known.plan.progress_path):
-        raise RalphError(f"{path}: is the progress file, which is the state; name another file")
-    if not _is_same(path, known.plan.path):
-        files.replace(path, made)
-        return
-    imported = known.imported
-    if imported is None:
-        if known.gone:
-            files.replace(path, made)
-            return
-        raise RalphError(f"{path}: is the plan, and holds no tasks in JSON; name another file")
-    if not _is_its_form(imported.kind, form):
-        raise RalphError(
-            f"{path}: is the plan, and has another form than {form}; name another file, or leave --format out"
-        )
-    new = known.text[: imported.start] + made + known.text[imported.end :]
-    if new != known.text and not files.replace_unchanged(path, known.text, new):
-        raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands; run it again")
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -164,3 +118,120 @@ def _is_same(path: Path, other: Path) -> bool:
 
 def _say(what: str) -> None:
     print(f"ralph: {plain(what)}", file=sys.stderr)
+
+
+def updated(imported: Imported, today: Sequence[Task]) -> tuple[str, list[str]]:
+    """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in their list.
+
+    And the ids of blocked tasks for which the file has no word.
+    """
+    now = taskjson.matched(imported, today)
+    known = {task.id for task in now.values()}
+    here = [(one, now[one.id]) for one in taskjson.flat(imported.tasks) if one.id in now]
+    words = {one.mark: one.node["status"] for one, _ in reversed(here) if _mark(one) and not _in_progress(one)}
+    edits: list[tuple[int, int, str]] = []
+    for siblings, listed in ((imported.tasks, today), *((one.subtasks, task.subtasks) for one, task in here)):
+        new = [_object(task, imported.form) for task in listed if task.id not in known]
+        if new and siblings:
+            edits.append(_appended(imported.text, siblings, new))
+    for one, task in here:
+        values = _changes(one, task, imported.form, words)
+        if task.subtasks and not one.subtasks:
+            values["subtasks"] = [_object(part, imported.form) for part in task.subtasks]
+        edits += [_member(imported.text, one.node, name, value) for name, value in values.items()]
+    text = imported.text
+    for start, end, said in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        text = text[:start] + said + text[end:]
+    return text, [task.id for one, task in here if _state(task) == "!" and not _by_status(one, imported.form)]
+
+
+def _state(task: Task) -> str:
+    """Its mark; a task is also done when all its subtasks are."""
+    return "x" if task.done else task.mark
+
+
+def _mark(one: ImportedTask) -> str | None:
+    return taskjson.mark_of(one.node.get("status"))
+
+
+def _in_progress(one: ImportedTask) -> bool:
+    return re.sub(r"[\s-]", "_", str(one.node.get("status")).casefold()) == "in_progress"
+
+
+def _by_status(one: ImportedTask, form: str) -> bool:
+    """Whether `status` is what says how it stands; somebody else's word stays, and then `passes` does."""
+    if "status" in one.node:
+        return one.node["status"] is None or _mark(one) is not None
+    return form != "prd" and "passes" not in one.node
+
+
+def _changes(one: ImportedTask, now: Task, form: str, words: Mapping[str, str]) -> dict[str, Any]:
+    """The members of the file's task that have to say something else, with what."""
+    state, says_itself = _state(now), {"passes", "status"} & one.node.keys()  # else it stands as its subtasks do
+    changed = state != ("x" if one.done and not says_itself else one.mark)
+    if (state, one.mark) == ("~", " "):  # only a plan has a word for it
+        changed = form == "plan" and not _in_progress(one)
+    values: dict[str, Any] = {}
+    if changed and ("passes" in one.node or not _by_status(one, form)):
+        values["passes"] = state == "x"
+    if changed and _by_status(one, form):
+        values["status"] = words.get(state) or _word(state, form)
+    was, why = (each.blocked if each.mark == "!" else "" for each in (one, now))
+    if "blockers" in one.node and was != why:
+        values["blockers"] = [why] if why else []
+    if "retry_count" in one.node and now.tries:
+        values["retry_count"] = now.tries
+    return values
+
+
+def _word(state: str, form: str) -> str:
+    """What a form calls a status."""
+    done = "complete" if form == "plan" else "done"
+    return {" ": "pending", "~": "in_progress" if form == "plan" else "pending", "x": done, "!": "blocked"}[state]
+
+
+def _member(text: str, node: Object, name: str, value: Any) -> tuple[int, int, str]:
+    """The edit that gives a member this value; a new one comes last."""
+    said = json.dumps(value, ensure_ascii=False)
+    if name in node:
+        return (*node.spans[name], said)
+    end = max(end for _, end in node.spans.values())
+    lead = re.match(r"\s*", text[node.start + 1 :])
+    return end, end, f",{lead[0] if lead and lead[0] else ' '}{json.dumps(name)}: {said}"
+
+
+def _appended(text: str, siblings: Sequence[ImportedTask], new: Sequence[dict[str, Any]]) -> tuple[int, int, str]:
+    """The edit that puts tasks at the end of a list; where the others have no ids, they get none."""
+    last = siblings[-1].node
+    lead = text[len(text[: last.start].rstrip()) : last.start] or " "
+    leave_out = () if last.first("id") else ("id", "dependencies")
+    kept = ({name: value for name, value in one.items() if name not in leave_out} for one in new)
+    return last.end, last.end, "".join(f",{lead}{json.dumps(one, ensure_ascii=False)}" for one in kept)
+
+
+def converted(today: Sequence[Task], form: str, name: str) -> dict[str, Any]:
+    """The Task List in one of the forms; `name` is the plan's."""
+    head = {"project": name, "description": name} if form == "prd" else {}
+    return {**head, "requirements" if form == "requirements" else "tasks": [_object(task, form) for task in today]}
+
+
+def _object(task: Task, form: str) -> dict[str, Any]:
+    state, criteria = _state(task), "acceptanceCriteria" if form == "prd" else "verification_criteria"
+    said: dict[str, Any] = {"id": task.id}
+    if form == "prd":
+        said |= {"title": taskjson.cut(task.text, 100), "description": task.text, "passes": state == "x"}
+    else:
+        said |= {"requirement" if form == "requirements" else "description": task.text, "status": _word(state, form)}
+    if form == "prd" and state == "!":
+        said["status"] = "blocked"
+    if task.priority is not None:
+        said["priority"] = task.priority
+    if task.after:
+        said["dependencies"] = list(task.after)
+    if task.criteria or form != "requirements":
+        said[criteria] = list(task.criteria)
+    if task.blocked and state == "!":
+        said["blockers"] = [task.blocked]
+    if task.subtasks:
+        said["subtasks"] = [_object(part, form) for part in task.subtasks]
+    return said

@@ -140,6 +140,11 @@ def home() -> Path:
     return Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
+def plan_name(plan: Path) -> str:
+    """The name of which its progress file's is made: without .md or .json."""
+    return plan.name.removesuffix(".md") if plan.name.endswith(".md") else plan.name.removesuffix(".json")
+
+
 def state_home() -> Path:
     """`$XDG_STATE_HOME/ralph`, by default `~/.local/state/ralph`."""
     base = os.environ.get("XDG_STATE_HOME", "")

@@ -27,7 +27,7 @@ from ralph.verdict import Reason, Stop, Tallies
 from ralph.world import RealWorld, Told, Work
 
 if TYPE_CHECKING:
-    from ralph.imports.model import Imported
+    from ralph.taskjson import Imported
 
 _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
@@ -142,14 +142,14 @@ def _prepare(start: Start, file: ProgressFile, state: State, screen: Screen) -> 
 
 def _with_tasks_of_plan(start: Start, imported: "Imported", file: ProgressFile, screen: Screen) -> Progress:
     """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
-    from ralph import imports  # noqa: PLC0415 - few plans are JSON
+    from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
 
     now = file.read()
     if not now.tasks and not now.done:
-        screen.complain(f"ralph: {imports.taken_over(imported)}")
-        return file.edit(lambda text: progress.with_tasks(text, imports.lines(imported)))
-    if names := imports.missing(imported, file.text):
-        screen.complain(f"ralph: {'; '.join(imports.left_out(imported, names, start.progress_path))}")
+        screen.complain(f"ralph: {taskjson.taken_over(imported)}")
+        return file.edit(lambda text: progress.with_tasks(text, taskjson.lines(imported.tasks)))
+    if names := taskjson.missing(imported, file.text):
+        screen.complain(f"ralph: {'; '.join(taskjson.left_out(imported, names, start.progress_path))}")
     return now
 
 

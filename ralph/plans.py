@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import imports, lock, progress, sources
+from ralph import files, lock, progress, sources
 from ralph.errors import RalphError
 from ralph.lock import Holder
 from ralph.progress import Progress
@@ -67,7 +67,7 @@ def find(word: str, progress_file: str | None = None) -> Plan:
         return of_progress_file(Path(progress_file))
     if path.name.endswith(_SUFFIX) and path.is_file() and progress_file is None:
         return of_progress_file(path)
-    name = imports.name_of(path)
+    name = files.plan_name(path)
     here, beside = Path(name + _SUFFIX), path.with_name(name + _SUFFIX)
     progress_path = _progress_path(path, progress_file) or (here if here.is_file() or not beside.is_file() else beside)
     if not path.is_file() and not progress_path.is_file():
@@ -128,7 +128,7 @@ def of_progress_file(path: Path) -> Plan:
     """The plan that a progress file belongs to: the one it names, else the one of its own name."""
     name = path.name.removesuffix(_SUFFIX)
     if named := _named_in(path):
-        return Plan(name=imports.name_of(named), path=named, progress_path=path)
+        return Plan(name=files.plan_name(named), path=named, progress_path=path)
     return Plan(name=name, path=path.with_name(f"{name}.md"), progress_path=path)
 
 

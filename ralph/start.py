@@ -1,6 +1,7 @@
 """A start: everything found and checked before money is spent."""
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import imports, lock, sources
+from ralph import files, lock, sources
 from ralph.errors import RalphError
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
@@ -21,7 +22,7 @@ from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
-    from ralph.imports.model import Imported
+    from ralph.taskjson import Imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +140,11 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
         code = early.stop.reason.code
         if attended():
             print(f"ralph: {plain(f'{early.what}; {early.fix}')}")
-            if start.imported and (names := imports.missing(start.imported, file.text)):
-                print(f"ralph: {plain('; '.join(imports.left_out(start.imported, names, start.progress_path)))}")
+            if start.imported:
+                from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
+
+                if names := taskjson.missing(start.imported, file.text):
+                    print(f"ralph: {plain('; '.join(taskjson.left_out(start.imported, names, start.progress_path)))}")
     held.release()
     return code
 
@@ -150,7 +154,7 @@ def find(asked: Asked) -> Start:
     plan = Path(asked.plan)
     _check_plan(plan)
     text = plan.read_bytes()
-    name = imports.name_of(plan)
+    name = files.plan_name(plan)
     of_plan = sources.of_plan(text, plan.name)
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
@@ -166,7 +170,7 @@ def find(asked: Asked) -> Start:
         directives=of_plan,
         template=template,
         template_text=template_text,
-        imported=imports.of_plan(plan, text),
+        imported=_tasks_in_json(plan, text),
         progress_path=progress_path,
         agent_arguments=asked.agent_arguments,
         detail=asked.detail,
@@ -198,15 +202,24 @@ def _show(start: Start) -> int:
     return 0
 
 
+def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
+    """What a plan that may hold tasks in JSON says of them."""
+    if not plan.name.endswith(".json") and not re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
+        return None
+    from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON, and it needs what else only strict does
+
+    return taskjson.of_plan(plan, text)
+
+
 def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
     if not start.strict:
         return {}
-    from ralph import progress, strict, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import progress, strict, taskjson, tasks  # noqa: PLC0415 - nothing else needs it so early
 
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
-        text = progress.with_tasks(text, imports.lines(start.imported))
+        text = progress.with_tasks(text, taskjson.lines(start.imported.tasks))
     strict.check(strict.tidied(text), start.progress_path.name, start.settings)
     listed = tasks.read(strict.tidied(text))
     if (task := tasks.select(listed)) is None:

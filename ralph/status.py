@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import imports, journal, lock, plans, sources
+from ralph import files, journal, lock, plans, sources
 from ralph.channels.notices import next_move, tasks
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
@@ -75,7 +75,7 @@ def _all() -> list[Plan]:
     if holder and holder.progress and Path(holder.progress) not in {plan.progress_path.resolve() for plan in found}:
         path = Path(holder.progress)
         if path.parent == Path.cwd() or not path.name.endswith("_PROGRESS.md"):
-            name = imports.name_of(Path(holder.plan))
+            name = files.plan_name(Path(holder.plan))
             found.append(Plan(name=name, path=Path(holder.plan), progress_path=Path(os.path.relpath(path))))
     return found
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralph import imports, plans, sources, start
+from ralph import plans, sources, start, taskjson
 from ralph.agent import command as agent
 from ralph.checks.check import Check, of_error
 from ralph.errors import RalphError
@@ -55,7 +55,7 @@ def _wrong_tasks(plan: Path) -> list[Check]:
     """What is wrong with the tasks that the plan holds in JSON."""
     try:
         with contextlib.suppress(OSError):
-            imports.of_plan(plan, plan.read_bytes())
+            taskjson.of_plan(plan, plan.read_bytes())
     except RalphError as error:
         return [replace(one, remedy=one.remedy or f"mend that in {plan}") for one in of_error("tasks", error)]
     return []

@@ -1,6 +1,6 @@
 """The tasks: whether ralph can work by them, and whether all of the plan's are among them."""
 
-from ralph import imports, progress, strict, tasks
+from ralph import progress, strict, taskjson, tasks
 from ralph.checks.check import Check
 from ralph.start import Start
 from ralph.words import counted
@@ -11,7 +11,7 @@ def task_list(start: Start) -> list[Check]:
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     is_new = not progress.parse(text).tasks
     if start.imported and is_new:
-        text = progress.with_tasks(text, imports.lines(start.imported))
+        text = progress.with_tasks(text, taskjson.lines(start.imported.tasks))
     return [*_of_strict(start, text), *_left_out(start, text)]
 
 
@@ -30,7 +30,7 @@ def _of_strict(start: Start, text: bytes) -> list[Check]:
 
 
 def _left_out(start: Start, text: bytes) -> list[Check]:
-    if not start.imported or not (names := imports.missing(start.imported, text)):
+    if not start.imported or not (names := taskjson.missing(start.imported, text)):
         return []
-    said, remedy = imports.left_out(start.imported, names, start.progress_path)
+    said, remedy = taskjson.left_out(start.imported, names, start.progress_path)
     return [Check(name="tasks", ok=False, said=said, remedy=remedy, obstacle=False)]

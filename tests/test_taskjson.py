@@ -1,18 +1,15 @@
 """Plans in JSON: what they become in the Task List."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ralph_driver import CHECKOUT
 
-from ralph import imports, progress, tasks
-from ralph.imports.model import Imported, Kind
+from ralph import files, progress, taskjson, tasks
+from ralph.taskjson import Imported
 from ralph.tasks import Task
 
 REQUIREMENTS = """{
@@ -88,25 +85,25 @@ BARE = """[
 
 
 def listed(text: str, name: str = "plan.json") -> str:
-    imported = imports.of_plan(Path(name), text.encode())
+    imported = taskjson.of_plan(Path(name), text.encode())
     assert imported is not None
-    return b"\n".join(imports.lines(imported)).decode()
+    return b"\n".join(taskjson.lines(imported.tasks)).decode()
 
 
 def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
     """What strict mode reads of a progress file that they came into."""
-    imported = imports.of_plan(Path(name), text.encode())
+    imported = taskjson.of_plan(Path(name), text.encode())
     assert imported is not None
     fresh = progress.fresh("plan", name, "2026-11-20 22:14:03")
-    return tasks.read(progress.with_tasks(fresh, imports.lines(imported)))
+    return tasks.read(progress.with_tasks(fresh, taskjson.lines(imported.tasks)))
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "lines"),
+    ("text", "form", "lines"),
     [
         pytest.param(
             REQUIREMENTS,
-            Kind.REQUIREMENTS,
+            "requirements",
             """\
 - [x] 1: `make bash_tool` works
 - [ ] req-002: The schema has a name""",
@@ -114,7 +111,7 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
         pytest.param(
             PLAN,
-            Kind.PLAN,
+            "plan",
             """\
 - [x] auth-01: Create User model with password hashing
   - priority: 1
@@ -132,7 +129,7 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
         pytest.param(
             PRD,
-            Kind.PRD,
+            "prd",
             """\
 - [ ] T-001: Add the cart (People collect what they want to buy.)
   - priority: 1
@@ -144,7 +141,7 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
         pytest.param(
             STORIES,
-            Kind.STORIES,
+            "prd",
             """\
 - [x] US-001: Log in (As a user I log in)
   - priority: 2
@@ -156,7 +153,7 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
         pytest.param(
             BARE,
-            Kind.STORIES,
+            "prd",
             """\
 - [ ] login_works: The login works
   - verify: Open /login
@@ -166,10 +163,10 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
     ],
 )
-def test_each_form_is_told_by_its_shape(text: str, kind: Kind, lines: str) -> None:
-    imported = imports.of_plan(Path("anything.json"), text.encode())
+def test_each_form_is_told_by_its_shape(text: str, form: str, lines: str) -> None:
+    imported = taskjson.of_plan(Path("anything.json"), text.encode())
     assert imported is not None
-    assert imported.kind is kind
+    assert imported.form == form
     assert listed(text) == lines
 
 
@@ -270,7 +267,7 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
     ],
 )
 def test_any_other_plan_in_markdown_is_an_ordinary_one(text: str) -> None:
-    assert imports.of_plan(Path("plan.md"), text.encode()) is None
+    assert taskjson.of_plan(Path("plan.md"), text.encode()) is None
 
 
 def test_a_block_that_says_it_is_one_is_one_and_the_others_are_examples() -> None:
@@ -280,7 +277,7 @@ def test_a_block_that_says_it_is_one_is_one_and_the_others_are_examples() -> Non
 
 
 def imported(text: str, name: str = "r.json") -> Imported:
-    found = imports.of_plan(Path(name), text.encode())
+    found = taskjson.of_plan(Path(name), text.encode())
     assert found is not None
     return found
 
@@ -303,18 +300,18 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
         ],
     )
     def test_is_known_by_id_and_by_words(self, lines: str, missing: tuple[str, ...]) -> None:
-        assert imports.missing(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode()) == missing
+        assert taskjson.missing(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode()) == missing
 
     def test_is_said_with_what_to_do(self) -> None:
-        assert "; ".join(imports.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md"))) == (
+        assert "; ".join(taskjson.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md"))) == (
             "2 tasks of r.json are not in the Task List, and not built: 2, c; "
             "to have them built, write them there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
         )
 
     def test_is_not_said_of_thousands(self) -> None:
         text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(3000)]})
-        names = imports.missing(imported(text), b"")
-        said = "; ".join(imports.left_out(imported(text), names, Path("r_PROGRESS.md")))
+        names = taskjson.missing(imported(text), b"")
+        said = "; ".join(taskjson.left_out(imported(text), names, Path("r_PROGRESS.md")))
         assert (len(names), len(said) < 300, "0, 1, 2, 3, 4, …;" in said) == (3000, True, True)
 
 
@@ -331,7 +328,7 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
     ],
 )
 def test_what_was_taken_into_the_task_list_is_said(text: str, name: str, said: str) -> None:
-    assert imports.taken_over(imported(text, name)).endswith(said)
+    assert taskjson.taken_over(imported(text, name)).endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -346,31 +343,13 @@ def test_what_was_taken_into_the_task_list_is_said(text: str, name: str, said: s
     ],
 )
 def test_the_name_of_a_plan_is_without_its_kind(path: str, name: str) -> None:
-    assert imports.name_of(Path(path)) == name
-
-
-def test_an_ordinary_plan_does_not_pay_for_any_of_it() -> None:
-    look = """
-import sys
-from pathlib import Path
-from ralph import imports
-assert imports.of_plan(Path("plan.md"), b"# Plan") is None
-print([name for name in sys.modules if name.startswith(("ralph.", "json"))])
-"""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", look],
-        cwd=CHECKOUT,
-        env={"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.decode().strip() == "['ralph.imports']"
+    assert files.plan_name(Path(path)) == name
 
 
 def test_bytes_that_are_no_utf8_come_into_the_list_as_they_are() -> None:
-    imported = imports.of_plan(Path("p.json"), b'\xef\xbb\xbf[{"description": "caf\xe9", "passes": false}]\r\n')
+    imported = taskjson.of_plan(Path("p.json"), b'\xef\xbb\xbf[{"description": "caf\xe9", "passes": false}]\r\n')
     assert imported is not None
-    assert imports.lines(imported) == [b"- [ ] caf: caf\xe9"]
+    assert taskjson.lines(imported.tasks) == [b"- [ ] caf: caf\xe9"]
 
 
 WORDS = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
@@ -412,8 +391,8 @@ def test_whatever_the_words_they_are_tasks_and_nothing_else(stories: list[dict[s
     assert [task.after for task in found] == [tuple(story["dependencies"]) for story in stories]
     assert [task.priority for task in found] == [story.get("priority") for story in stories]
     assert [len(task.criteria) for task in found] == [len(story["acceptanceCriteria"]) for story in stories]
-    imported = imports.of_plan(Path("p.json"), text.encode())
+    imported = taskjson.of_plan(Path("p.json"), text.encode())
     assert imported is not None
-    now = progress.parse(progress.with_tasks(progress.fresh("p", "p.json", "now"), imports.lines(imported)))
+    now = progress.parse(progress.with_tasks(progress.fresh("p", "p.json", "now"), taskjson.lines(imported.tasks)))
     assert (now.done, now.stop, now.blocked, now.unclosed_fence) == (False, False, None, None)
     assert len(now.tasks) == len(stories)
