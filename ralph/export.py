@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,21 +129,26 @@ def updated(imported: Imported, today: Sequence[Task]) -> tuple[str, list[str]]:
     now = taskjson.matched(imported, today)
     known = {task.id for task in now.values()}
     here = [(one, now[one.id]) for one in taskjson.flat(imported.tasks) if one.id in now]
-    words = {one.mark: one.node["status"] for one, _ in reversed(here) if _mark(one) and not _in_progress(one)}
+    said = reversed([*taskjson.flat(imported.tasks)])
+    words = {mark: one.node["status"] for one in said if (mark := _mark(one)) and not _in_progress(one)}
     edits: list[tuple[int, int, str]] = []
     for siblings, listed in ((imported.tasks, today), *((one.subtasks, task.subtasks) for one, task in here)):
-        new = [_object(task, imported.form) for task in listed if task.id not in known]
-        if new and siblings:
-            edits.append(_appended(imported.text, siblings, new))
+        if (new := _new(listed, known)) and siblings:
+            edits.append(_appended(imported.text, siblings, [_object(task, imported.form) for task in new]))
     for one, task in here:
         values = _changes(one, task, imported.form, words)
-        if task.subtasks and not one.subtasks:
-            values["subtasks"] = [_object(part, imported.form) for part in task.subtasks]
+        if (new := _new(task.subtasks, known)) and not one.subtasks:
+            values["subtasks"] = [_object(part, imported.form) for part in new]
         edits += [_member(imported.text, one.node, name, value) for name, value in values.items()]
     text = imported.text
-    for start, end, said in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        text = text[:start] + said + text[end:]
+    for start, end, new_text in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        text = text[:start] + new_text + text[end:]
     return text, [task.id for one, task in here if _state(task) == "!" and not _by_status(one, imported.form)]
+
+
+def _new(listed: Sequence[Task], known: set[str]) -> list[Task]:
+    """Those of them that only the Task List has, and below them likewise."""
+    return [replace(task, subtasks=tuple(_new(task.subtasks, known))) for task in listed if task.id not in known]
 
 
 def _state(task: Task) -> str:

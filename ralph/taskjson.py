@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from json.decoder import JSONObject  # type: ignore[attr-defined] # the stubs leave out what the library calls itself
 from json.scanner import py_make_scanner  # type: ignore[attr-defined] # the same
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ralph import tasks
 from ralph.errors import RalphError
@@ -23,8 +23,9 @@ _TITLE = ("title", "name")
 _TEXT = ("requirement", "description")
 _AFTER = ("dependencies", "dependsOn", "depends_on")
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria")
-_TELLING = ("requirement", "passes", *_AFTER, *_CRITERIA)
-"""What few examples have: a block in markdown with one of these is a task list."""
+_TELLING = {"requirements": ("requirement",), "tasks": ("passes", *_CRITERIA, *_AFTER), "": ("passes",)}
+_TELLING |= dict.fromkeys(_STORIES, ("passes", *_CRITERIA))
+"""What few examples have: a list of this name with one of these is a task list, wherever it stands in markdown."""
 _MARKS = {
     **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress"), " "),
     **dict.fromkeys(("done", "complete", "completed"), "x"),
@@ -59,11 +60,25 @@ class Object(dict[str, Any]):
         return next((name for name in names if self.get(name) is not None), "")
 
 
+class _Number(float):
+    """A number with a point, as it is spelled: 1.1 and 1.10 are two ids."""
+
+    spelled: str
+
+    def __new__(cls, spelled: str) -> Self:
+        self = super().__new__(cls, spelled)
+        self.spelled = spelled
+        return self
+
+    def __str__(self) -> str:
+        return self.spelled
+
+
 class _Decoder(json.JSONDecoder):
     """The library's own, in Python, with objects that know where they stand."""
 
     def __init__(self) -> None:
-        super().__init__(parse_constant=_refuse_constant)
+        super().__init__(parse_float=_Number, parse_constant=_refuse_constant)
         self.parse_object = self._object
         self.scan_once = py_make_scanner(self)
 
@@ -165,9 +180,11 @@ def _tells(data: bytes) -> bool:
     try:
         root = _Decoder().decode(text)
     except (ValueError, RecursionError):
-        named = any(f'"{name}"' in text for name in _LISTS) or text.lstrip().startswith("[")
-        return named and re.search(rf'"(?:{"|".join(_TELLING)})"\s*:', text) is not None
-    return any(isinstance(item, Object) and item.first(*_TELLING) for _, items in _lists(root) for item in items)
+        named = re.match(r"\s*\[", text) or re.search(rf'"(?:{"|".join(_LISTS)})"\s*:\s*\[', text)
+        telling = rf'"(?:{"|".join(("requirement", "passes", *_CRITERIA))})"\s*:'
+        return named is not None and re.search(telling, text) is not None
+    listed = ((name, item) for name, items in _lists(root) for item in items)
+    return any(isinstance(item, Object) and item.first(*_TELLING[name]) for name, item in listed)
 
 
 def _lists(root: Any) -> list[tuple[str, list[Any]]]:
@@ -198,17 +215,18 @@ def _imported(name: str, data: bytes, start: int, end: int) -> Imported:
         what = 'an object with the list "requirements", "tasks" or "userStories", or a list of stories'
         raise RalphError(f"{place}: holds no task list", fix=f"a plan in JSON is {what}; write any other in markdown")
     ((list_name, items),) = lists
-    reading = _Reading(steps=list_name in ("", *_STORIES))
+    form = _form(list_name, items)
+    reading = _Reading(by_passes=form == "prd", steps=list_name in ("", *_STORIES))
     found = _with_ids(reading.tasks(items, list_name, 0))
     reading.check_order(found)
     if reading.wrong:
         lines = ((line + 1 + text.count("\n", 0, at), what) for at, what in sorted(reading.wrong))
         raise RalphError.of(RalphError(f"{name}:{number}: {what}") for number, what in lines)
-    return Imported(form=_form(list_name, items), tasks=found, text=text, start=start, end=end, place=place)
+    return Imported(form=form, tasks=found, text=text, start=start, end=end, place=place)
 
 
-def _form(name: str, items: Sequence[Object]) -> str:
-    has = {key for item in items for key in item if item[key] is not None}
+def _form(name: str, items: Sequence[Any]) -> str:
+    has = {key for item in items if isinstance(item, Object) for key in item if item[key] is not None}
     if name != "tasks":
         return "requirements" if name == "requirements" else "prd"
     if "verification_criteria" in has or ("status" in has and "passes" not in has):
@@ -220,6 +238,8 @@ def _form(name: str, items: Sequence[Object]) -> str:
 class _Reading:
     """A list while it is read, with what is wrong with it: where, and what."""
 
+    by_passes: bool
+    """That says whether a task is done; else `status` does."""
     steps: bool
     """They count as criteria."""
     wrong: list[tuple[int, str]] = field(default_factory=list)
@@ -285,7 +305,7 @@ class _Reading:
 
     def id(self, node: Object, path: str, name: str, value: Any) -> str:
         """An id, which is a word or a whole number."""
-        if not isinstance(value, str | int) or isinstance(value, bool):
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
             self.odd(node, path, name, f"must be a string or a whole number, not {_kind(value)}")
         elif not _ID.fullmatch(str(value)):
             self.odd(node, path, name, f'"{_one_line(str(value))}" {_NO_ID}')
@@ -307,7 +327,7 @@ class _Reading:
         """What stands between the brackets: done, blocked, or to do."""
         passes, status = self.member(node, path, ("passes",), bool), node.get("status")
         mark = mark_of(status)
-        if status is not None and mark is None and not node.first("passes"):
+        if status is not None and mark is None and not (self.by_passes and node.first("passes")):
             said = f'"{_one_line(status)}"' if isinstance(status, str) else _kind(status)
             self.odd(
                 node, path, "status", f"{said} is no status; write pending, in_progress, done, complete or blocked"
@@ -315,9 +335,9 @@ class _Reading:
         other = node.first("done", "completed", "complete")
         if other and node[other] is True and status is None and passes is None:
             self.odd(node, path, other, 'does not say that it is done; write "status": "done"')
-        if passes is not None:
-            return "x" if passes else "!" if mark == "!" else " "
-        return mark or " "
+        if passes is None or (mark and not self.by_passes):
+            return mark or " "
+        return "x" if passes else "!" if mark == "!" else " "
 
     def priority(self, node: Object, path: str) -> int | None:
         """Its priority; 1 is the first."""
@@ -380,12 +400,17 @@ def _shown(text: str) -> str:
 
 def _joined(title: str, text: str) -> str:
     """Both as one: the first whole if it can be, then the second in brackets."""
-    begun = title.removesuffix("…")
-    if text.startswith(begun) and (begun != title or not text[len(begun) :][:1].isalnum() or not title):
+    if not title or _begins_with(text, title):
         return cut(text, _LONGEST)
-    if not text or title.startswith(text) or len(title) > _LONGEST - 23:
+    if not text or len(title) > _LONGEST - 23 or _begins_with(title, text):
         return cut(title, _LONGEST)
     return f"{title} ({cut(text, _LONGEST - 3 - len(title))})"
+
+
+def _begins_with(text: str, words: str) -> bool:
+    """Whether the text says these words first; what was cut ends with an ellipsis."""
+    said = words.removesuffix("…")
+    return text.startswith(said) and (said != words or not text[len(said) :][:1].isalnum())
 
 
 def cut(text: str, most: int) -> str:

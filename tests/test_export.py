@@ -142,6 +142,13 @@ def test_where_the_others_have_no_ids_a_new_one_gets_none(project: Project) -> N
     assert made[2] == {"title": "New", "description": "New", "passes": False, "acceptanceCriteria": []}
 
 
+def test_tasks_that_moved_below_a_new_one_stay_where_the_file_has_them(project: Project) -> None:
+    has(project, REQUIREMENTS, "- [ ] top: Top", "  - [x] 1: x", "  - [x] req-002: y", "    - [ ] deep: Deep")
+    made = json.loads(exported(project))["requirements"]
+    assert [(task["id"], task["status"]) for task in made] == [(1, "done"), ("req-002", "done"), ("top", "pending")]
+    assert [[part["id"] for part in task.get("subtasks", [])] for task in made] == [[], ["deep"], []]
+
+
 def test_a_task_whose_id_somebody_took_away_is_known_by_its_words(project: Project) -> None:
     has(project, REQUIREMENTS, "- [ ] `make bash_tool` works", "- [x] The schema has a name")
     expected = REQUIREMENTS.replace('"pending"', '"x"').replace('"done"', '"pending"').replace('"x"', '"done"')

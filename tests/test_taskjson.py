@@ -181,6 +181,16 @@ def test_strict_mode_reads_what_the_file_said() -> None:
     assert [(task.id, task.done) for task in cart.subtasks] == [("T-001.1", True), ("T-001.2", False)]
 
 
+def test_numbers_are_ids_as_they_are_spelled() -> None:
+    text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
+    assert [(task.id, task.after) for task in read(text)] == [("1.1", ()), ("1.10", ("1.1",))]
+
+
+def test_a_status_counts_for_more_than_a_word_of_another_form() -> None:
+    text = '{"requirements": [{"id": 1, "requirement": "x", "status": "pending", "passes": true}]}'
+    assert read(text)[0].mark == " "
+
+
 def test_ids_stay_where_words_look_like_ids() -> None:
     text = '[{"description": "Login: add it", "passes": false}, {"description": "Login: test it", "passes": false}]'
     assert [(task.id, task.text) for task in read(text)] == [
