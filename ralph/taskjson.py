@@ -216,7 +216,7 @@ def _imported(name: str, data: bytes, start: int, end: int) -> Imported:
         raise RalphError(f"{place}: holds no task list", fix=f"a plan in JSON is {what}; write any other in markdown")
     ((list_name, items),) = lists
     form = _form(list_name, items)
-    reading = _Reading(by_passes=form == "prd", steps=list_name in ("", *_STORIES))
+    reading = _Reading(form=form, stories=list_name in ("", *_STORIES))
     found = _with_ids(reading.tasks(items, list_name, 0))
     reading.check_order(found)
     if reading.wrong:
@@ -238,10 +238,9 @@ def _form(name: str, items: Sequence[Any]) -> str:
 class _Reading:
     """A list while it is read, with what is wrong with it: where, and what."""
 
-    by_passes: bool
-    """That says whether a task is done; else `status` does."""
-    steps: bool
-    """They count as criteria."""
+    form: str
+    stories: bool
+    """Their steps count as criteria."""
     wrong: list[tuple[int, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     """The path of each id."""
@@ -265,8 +264,9 @@ class _Reading:
         before = len(self.wrong)
         title, text = (_one_line(self.member(node, path, names, str) or "") for names in (_TITLE, _TEXT))
         if not title and not text and len(self.wrong) == before:
-            self.wrong.append((node.start, f"{path}: has no title and no description; say what shall be built"))
-        criteria = (*_CRITERIA, "steps") if self.steps else _CRITERIA
+            name = "requirement" if self.form == "requirements" else "title" if self.stories else "description"
+            self.wrong.append((node.start, f"{path}.{name}: is missing; say what shall be built"))
+        criteria = (*_CRITERIA, "steps") if self.stories else _CRITERIA
         blockers = node["blockers"] if isinstance(node.get("blockers"), list) else ()
         return ImportedTask(
             id=self.own_id(node, path) if with_id else "",
@@ -327,7 +327,7 @@ class _Reading:
         """What stands between the brackets: done, blocked, or to do."""
         passes, status = self.member(node, path, ("passes",), bool), node.get("status")
         mark = mark_of(status)
-        if status is not None and mark is None and not (self.by_passes and node.first("passes")):
+        if status is not None and mark is None and not (self.form == "prd" and node.first("passes")):
             said = f'"{_one_line(status)}"' if isinstance(status, str) else _kind(status)
             self.odd(
                 node, path, "status", f"{said} is no status; write pending, in_progress, done, complete or blocked"
@@ -335,7 +335,7 @@ class _Reading:
         other = node.first("done", "completed", "complete")
         if other and node[other] is True and status is None and passes is None:
             self.odd(node, path, other, 'does not say that it is done; write "status": "done"')
-        if passes is None or (mark and not self.by_passes):
+        if passes is None or (mark and self.form != "prd"):
             return mark or " "
         return "x" if passes else "!" if mark == "!" else " "
 
@@ -369,10 +369,13 @@ class _Reading:
 
     def check_order(self, found: Sequence[ImportedTask]) -> None:
         """Takes down dependencies that are no task; and where all else is right, those that wait for each other."""
-        known = {one.id for one in flat(found)}
+        known = {one.id: one.node.start for one in flat(found)}
         self.wrong += [(at, f'{path}: unknown id "{one}"') for at, path, one in self.waits if one not in known]
         for odd in tasks.problems(as_list(found)) if not self.wrong else ():
-            self.wrong.append((0, f"nothing could begin: {odd.partition(': ')[2]}"))
+            said = odd.partition(": ")[2]
+            first = re.split("[ ,]", said)[0]
+            path = self.places.get(first, "the list")
+            self.wrong.append((known.get(first, 0), f"{path}: nothing could begin: {said}"))
 
 
 def _kind(value: Any) -> str:

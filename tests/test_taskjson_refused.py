@@ -71,17 +71,17 @@ WRONG = [
     ),
     pytest.param(
         '{"requirements": [{"id": 1}]}',
-        "requirements[0]: has no title and no description; say what shall be built",
+        "requirements[0].requirement: is missing; say what shall be built",
         id="no words",
     ),
     pytest.param(
         '{"tasks": [{"id": 1, "description": null}]}',
-        "tasks[0]: has no title and no description; say what shall be built",
+        "tasks[0].description: is missing; say what shall be built",
         id="null for words",
     ),
     pytest.param(
         '{"tasks": [{"id": 1, "description": " "}]}',
-        "tasks[0]: has no title and no description; say what shall be built",
+        "tasks[0].description: is missing; say what shall be built",
         id="blank words",
     ),
     pytest.param(
@@ -164,12 +164,12 @@ WRONG = [
     ),
     pytest.param(
         '{"tasks": [{"id": "a", "description": "x", "dependencies": ["a"]}]}',
-        "nothing could begin: a waits for itself",
+        "tasks[0]: nothing could begin: a waits for itself",
         id="waits for itself",
     ),
     pytest.param(
         '{"tasks": [{"id": "a", "description": "x", "subtasks": [{"id": "b", "title": "y", "dependencies": ["a"]}]}]}',
-        "nothing could begin: a, b wait for each other",
+        "tasks[0]: nothing could begin: a, b wait for each other",
         id="waits for what it is part of",
     ),
     pytest.param(
@@ -206,7 +206,7 @@ def test_everything_is_named_at_once_in_the_order_of_the_file() -> None:
     ]}"""
     assert refusal(text) == [
         f'r.json:2: tasks[0].status: "fine" is no status; {WORDS}',
-        "r.json:3: tasks[1]: has no title and no description; say what shall be built",
+        "r.json:3: tasks[1].description: is missing; say what shall be built",
         'r.json:3: tasks[1].dependencies[1]: unknown id "zz"',
         f'r.json:4: tasks[2].id: "c d" is no id: {ONE_WORD}',
         "r.json:6: tasks[5]: must be an object, not a number",
@@ -219,7 +219,7 @@ def test_a_subtask_waits_for_what_its_task_waits_for() -> None:
       {"id": "c", "description": "x", "dependencies": ["b"]}
     ]}"""
     (message,) = refusal(text)
-    assert message == "r.json:1: nothing could begin: a, b, c wait for each other"
+    assert message == "r.json:2: tasks[0]: nothing could begin: a, b, c wait for each other"
 
 
 def test_a_file_in_json_that_is_no_task_list_says_what_would_be() -> None:
@@ -281,7 +281,7 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project
     run = project.ralph("r.json")
     assert run.code == 2
     assert run.stderr.splitlines() == [
-        "ralph: r.json:1: requirements[0]: has no title and no description; say what shall be built",
+        "ralph: r.json:1: requirements[0].requirement: is missing; say what shall be built",
         'ralph: r.json:1: requirements[1].id: "1" is the id of requirements[0] too',
     ]
     assert not (project.root / "r_PROGRESS.md").exists()
