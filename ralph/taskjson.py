@@ -487,7 +487,6 @@ def left_out(imported: Imported, names: Sequence[str], progress_path: Path) -> t
     first = next(one for one in flat(imported.tasks) if one.id == names[0])
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
-    return (
-        f"{counted(len(names), 'task')} of {imported.place} {verb} not in the Task List, and not built: {shown}",
-        f"to have {them} built, write {them} there, in {progress_path}, such as `- [ ] {first.id}: {cut(first.text, 60)}`",
-    )
+    what = f"{counted(len(names), 'task')} of {imported.place} {verb} not in the Task List, and not built: {shown}"
+    line = f"`- [ ] {first.id}: {cut(first.text, 60)}`"
+    return what, f"to have {them} built, write {them} there, in {progress_path}, such as {line}"
