@@ -184,7 +184,7 @@ def test_a_closed_terminal_hangs_up(project: Project) -> None:
 
 
 def test_a_skip_fails_the_run_where_nothing_may_be_skipped(tmp_path: Path) -> None:
-    own = "conftest offspring ralph_driver real_claude scripted_model stories tmux"
+    own = "conftest forks offspring ralph_driver real_claude scripted_model stories tmux zygote"
     for name in own.split():
         shutil.copy(Path(__file__).with_name(f"{name}.py"), tmp_path)
     (tmp_path / "test_it.py").write_text("import pytest\ndef test_it():\n    pytest.skip('no claude')\n")

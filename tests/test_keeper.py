@@ -53,6 +53,7 @@ PS = "import sys; sys.platform = 'darwin'; from ralph.__main__ import main; main
 """Ralph as it is where nobody inherits orphans and there is no /proc: it has seen them in time, or it has not."""
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: Agent, offspring: Offspring) -> None:
     project.has_tasks("one")
     gone = f"{offspring.sleeper('orphan')} & until [ -e {agent.folder}/go ]; do sleep 0.1; done"

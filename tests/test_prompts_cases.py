@@ -151,7 +151,7 @@ def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
     agent.story(step(), repeat=True)
     project.build("1")
     project.build("1", "--no-auto-commit")
-    assert [prompt.strip() for prompt in agent.prompts] == ["true 1 yes", "false 1"]
+    assert [prompt.strip() for prompt in agent.prompts] == ["true 1 yes", "false 2"]
 
 
 @pytest.mark.parametrize(

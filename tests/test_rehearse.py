@@ -136,9 +136,11 @@ def prints_what_a_real_run_prints(lines: list[str]) -> None:
     ]
     summaries = [line for line in lines if line.startswith("#")]
     unwrapped = " ".join(" ".join(lines).split())
-    for number, task in enumerate(TASKS, 1):
+    for number, task in enumerate(TASKS, 1):  # planning was the first iteration
         assert f" Task {number}: {task} " in unwrapped
-        assert any(line.startswith(f"#{number} · {number}/4 tasks (+1) · 1 commit") for line in summaries), summaries
+        assert any(line.startswith(f"#{number + 1} · {number}/4 tasks (+1) · 1 commit") for line in summaries), (
+            summaries
+        )
 
 
 # One that does not.

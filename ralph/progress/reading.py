@@ -1,5 +1,6 @@
 """Reading a progress file: what it says, and where."""
 
+import functools
 import json
 import re
 from collections import Counter
@@ -198,6 +199,7 @@ def parse(text: bytes) -> Progress:
     )
 
 
+@functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def scan(text: bytes) -> Scan:
     """The lines of `text` that say something."""
     lines, unclosed = outside_fences(text)
