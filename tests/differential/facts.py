@@ -83,7 +83,16 @@ def _notice(body: Mapping[str, Any]) -> str:
 
 def of_journal(lines: Sequence[Mapping[str, Any]], here: Path) -> str:
     """The facts of each line."""
-    return "\n".join(plain(json.dumps(_fact(line), ensure_ascii=False), here) for line in lines)
+    return "\n".join(json.dumps(_plain(_fact(line), here), ensure_ascii=False) for line in lines)
+
+
+def _plain(value: Any, here: Path) -> Any:
+    """The same with its texts made plain, and its sums as people read them."""
+    if isinstance(value, dict):
+        return {name: _plain(one, here) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one, here) for one in value]
+    return plain(value, here) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
 
 
 def _fact(line: Mapping[str, Any]) -> dict[str, Any]:
