@@ -126,7 +126,36 @@ def _plan_changed(seen: Seen, old: str, new: str) -> str:
     return new if (old, new) == ("something", "nothing") and only else old
 
 
+def _undone_as_lines(_: Seen, old: str, new: str) -> str:
+    """Where both say of the same line that something was undone; what that was, stands in the file as well."""
+    was, now = ([json.loads(line) for line in text.splitlines()] for text in (old, new))
+    for one, other in zip(was, now, strict=False):
+        if one.get("event") == other.get("event") and bool(one.get("tampered")) == bool(other.get("tampered")):
+            told = one["event"] == "tamper" or (one["event"] == "run" and one["ended"] == "tampered")
+            one |= {name: other[name] for name in ("tampered", *(["message"] * told)) if name in one and name in other}
+    return "\n".join(json.dumps(line, ensure_ascii=False) for line in was)
+
+
+def _blocked_by_lines(_: Seen, old: str, new: str) -> str:
+    """The same where --on-tamper abort wrote it down."""
+    said = re.search(r"(?:RALPH_BLOCKED: ralph: |Reason: ).*\(undone\)", new)
+    return re.sub(r"(?:RALPH_BLOCKED: ralph: |Reason: ).*\(undone\)", lambda _: said[0], old) if said else old
+
+
 REWRITINGS = (
+    Rewriting(
+        sentence="what was undone in the tasks is said as the lines that changed",
+        fact="journal",
+        rewrite=_undone_as_lines,
+    ),
+    *(
+        Rewriting(
+            sentence="what was undone in the tasks is said as the lines that changed, also in RALPH_BLOCKED",
+            fact=fact,
+            rewrite=_blocked_by_lines,
+        )
+        for fact in ("progress file", "notices")
+    ),
     Rewriting(
         sentence="claude is asked for no partial messages",
         fact="agent",
@@ -179,16 +208,11 @@ def _half_an_hour(seen: Seen, new: Facts) -> bool:
     return "1h30" in seen.words and _refused(new)
 
 
-def _dropped_option(seen: Seen, new: Facts) -> bool:
-    return "--keep-transcripts" in seen.words and _refused(new)
-
-
 def _refused(new: Facts) -> bool:
     return new["exit code"] == "2" and not new["agent"] and not new["notices"] and not new["journal"]
 
 
 ENDINGS = (
     Ending(sentence="a word too many, as in `ralph feature.md 20 plan`, is exit 2", holds=_word_too_many),
-    Ending(sentence="there is no --keep-transcripts any more", holds=_dropped_option),
     Ending(sentence="`1h30` is refused: nobody means thirty seconds by it", holds=_half_an_hour),
 )
