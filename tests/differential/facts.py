@@ -136,14 +136,19 @@ def of_git(root: Path, env: Mapping[str, str], here: Path) -> str:
     if not (root / ".git").exists():
         return "no repository"
 
-    def git(*words: str) -> str:
+    def raw(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=root, env=env, check=False, capture_output=True)
-        return plain(done.stdout, here) + ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
+        said = done.stdout.decode("utf-8", "surrogateescape")
+        return said + ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
+
+    def git(*words: str) -> str:
+        return plain(raw(*words), here)
 
     branch = git("symbolic-ref", "-q", "HEAD")
     text = branch + git("status", "--porcelain") + git("log", "-p", "--format=commit %an%n%B", "HEAD")
-    refs = git("for-each-ref", "--format=%(refname)")
-    for ref in set(refs.splitlines()) - {branch.strip()}:
-        text += f"{ref}\n" + git("log", "-p", "-1", "--format=commit %B", ref)
+    refs = {*raw("for-each-ref", "--format=%(refname)").splitlines()} - {branch.strip()}
+    kept = [(plain(ref, here), git("log", "-p", "-1", "--format=commit %B", ref)) for ref in refs]
+    # those of an iteration have its number, which is now that of the plan
+    text += "".join(sorted(re.sub(r"(?<=kept/<run>-)\d+$", "<n>", name) + f"\n{log}" for name, log in kept))
     locks = sorted(path.name for path in (root / ".git").rglob("*.lock"))
     return text + "".join(f"lock {name}\n" for name in locks)
