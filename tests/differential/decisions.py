@@ -126,6 +126,12 @@ def _plan_changed(seen: Seen, old: str, new: str) -> str:
     return new if (old, new) == ("something", "nothing") and only else old
 
 
+def _last_line_numbered(_: Seen, old: str, new: str) -> str:
+    """Of `ralph status`, whose last line is an iteration's."""
+    number = re.compile(r"(?<=<time>  #)\d+")
+    return new if number.sub("N", old) == number.sub("N", new) else old
+
+
 def _undone_as_lines(_: Seen, old: str, new: str) -> str:
     """Where both say of the same line that something was undone; what that was, stands in the file as well."""
     was, now = ([json.loads(line) for line in text.splitlines()] for text in (old, new))
@@ -170,6 +176,11 @@ REWRITINGS = (
         sentence="#N is the iteration of the plan in the journal",
         fact="journal",
         rewrite=_journal_numbered_by_plan,
+    ),
+    Rewriting(
+        sentence="#N is the iteration of the plan in `ralph status`",
+        fact="closing",
+        rewrite=_last_line_numbered,
     ),
     Rewriting(
         sentence="ITERATION of a template is that of the plan, MAX_ITERATIONS empty where it would mislead",

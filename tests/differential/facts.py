@@ -149,6 +149,6 @@ def of_git(root: Path, env: Mapping[str, str], here: Path) -> str:
     refs = {*raw("for-each-ref", "--format=%(refname)").splitlines()} - {branch.strip()}
     kept = [(plain(ref, here), git("log", "-p", "-1", "--format=commit %B", ref)) for ref in refs]
     # those of an iteration have its number, which is now that of the plan
-    text += "".join(sorted(re.sub(r"(?<=kept/<run>-)\d+$", "<n>", name) + f"\n{log}" for name, log in kept))
+    text += "".join(sorted(re.sub(r"(?<=<run>-)\d+\b", "<n>", f"{name}\n{log}") for name, log in kept))
     locks = sorted(path.name for path in (root / ".git").rglob("*.lock"))
     return text + "".join(f"lock {name}\n" for name in locks)
