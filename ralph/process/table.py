@@ -50,10 +50,10 @@ def _mark(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """Its command line as a person would recognise it."""
+    """Its command line as a person would recognise it, in one line."""
     with contextlib.suppress(OSError):
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        return line.decode(errors="replace").strip()[:80] or f"process {pid}"
+        return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
     return f"process {pid}"
 
 

@@ -132,6 +132,12 @@ def _last_line_numbered(_: Seen, old: str, new: str) -> str:
     return new if number.sub("N", old) == number.sub("N", new) else old
 
 
+def _kept_once(_: Seen, old: str, new: str) -> str:
+    """Where both keep the same, and the older one has it more than once."""
+    was, now = (set(re.split(r"^== <stamp>-\d+-", text, flags=re.MULTILINE)) for text in (f"{old}\n", f"{new}\n"))
+    return new if {one.strip() for one in was} == {one.strip() for one in now} else old
+
+
 def _undone_as_lines(_: Seen, old: str, new: str) -> str:
     """Where both say of the same line that something was undone; what that was, stands in the file as well."""
     was, now = ([json.loads(line) for line in text.splitlines()] for text in (old, new))
@@ -181,6 +187,11 @@ REWRITINGS = (
         sentence="#N is the iteration of the plan in `ralph status`",
         fact="closing",
         rewrite=_last_line_numbered,
+    ),
+    Rewriting(
+        sentence="a new file that is put away is kept once",
+        fact="kept",
+        rewrite=_kept_once,
     ),
     Rewriting(
         sentence="ITERATION of a template is that of the plan, MAX_ITERATIONS empty where it would mislead",
