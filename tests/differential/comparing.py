@@ -68,7 +68,7 @@ def _as_decided(seen: Seen, fact: str, text: str, new: str) -> tuple[str, list[s
     for one in REWRITINGS:
         if one.fact == fact and text != new:
             said = one.rewrite(seen, text, new)
-            if _alike(said, new) > _alike(text, new):
+            if said == new or _alike(said, new) > _alike(text, new):
                 text = said
                 sentences.append(one.sentence)
     return text, sentences
