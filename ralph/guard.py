@@ -82,7 +82,8 @@ class Guard:
 
     def strayed(self) -> str:
         """What leads git out of the repository now; to be asked before any git is run, empty when nothing does."""
-        return worktree.strayed(self._before.repository, self._before.ways_out) if self._before else ""
+        known = getattr(self._before, "ways_out", None)  # an older ralph that died noted none
+        return worktree.strayed(self._before.repository, known) if self._before and known is not None else ""
 
     def settle(self, name: str, task: str = "") -> Trespass:
         """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay."""

@@ -41,10 +41,11 @@ class Snapshot:
     """Folders with a repository of their own; what is in those that are not tracked is left alone."""
     configured: Configured
     locks: Mapping[Path, object]
-    ways_out: Mapping[str, str]
     older: frozenset[Path]
     """The copies of the snapshot before."""
     jj: jj.Operation | None
+    ways_out: Mapping[str, str]
+    """The last, since what ralph noted before 2026-11-22 ends above it."""
 
     @property
     def root(self) -> Path:

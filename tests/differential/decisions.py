@@ -133,8 +133,9 @@ def _last_line_numbered(_: Seen, old: str, new: str) -> str:
 
 
 def _kept_once(_: Seen, old: str, new: str) -> str:
-    """Where both keep the same, and the older one has it more than once."""
-    was, now = (set(re.split(r"^== <stamp>-\d+-", text, flags=re.MULTILINE)) for text in (f"{old}\n", f"{new}\n"))
+    """Where both keep the same, and the older one has it more than once; now its folder stands in its name, too."""
+    begins = re.compile(r"^== <stamp>-\d+-(?:\.ralph_)?", re.MULTILINE)
+    was, now = (set(begins.split(text)) for text in (old, new))
     return new if {one.strip() for one in was} == {one.strip() for one in now} else old
 
 
