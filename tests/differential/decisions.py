@@ -132,6 +132,12 @@ def _last_line_numbered(_: Seen, old: str, new: str) -> str:
     return new if number.sub("N", old) == number.sub("N", new) else old
 
 
+def _hurried(seen: Seen, old: str, new: str) -> str:
+    """Where ralph is asked twice: it waits neither for git nor for a notice then, and how far these got is luck."""
+    deeds = (*seen.story.at.values(), *seen.story.at_waits)
+    return new if any(sum(deed[0] == "signal" for deed in one) > 1 for one in deeds) else old
+
+
 def _kept_once(_: Seen, old: str, new: str) -> str:
     """Where both keep the same, and the older one has it more than once; now its folder stands in its name, too."""
     begins = re.compile(r"^== <stamp>-\d+-(?:\.ralph_)?", re.MULTILINE)
@@ -193,6 +199,14 @@ REWRITINGS = (
         sentence="a new file that is put away is kept once",
         fact="kept",
         rewrite=_kept_once,
+    ),
+    *(
+        Rewriting(
+            sentence="a second signal waits for nothing: what git and the last notice still tell is luck",
+            fact=fact,
+            rewrite=_hurried,
+        )
+        for fact in ("notices", "journal")
     ),
     Rewriting(
         sentence="ITERATION of a template is that of the plan, MAX_ITERATIONS empty where it would mislead",
