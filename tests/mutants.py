@@ -81,10 +81,10 @@ def copy() -> Iterator[Path]:
         yield tree
 
 
-def run(tree: Path, *arguments: str) -> tuple[int, str, list[str]]:
-    """The exit code and the output of pytest there, and what failed; what does not end in time has failed."""
+def run(tree: Path, *arguments: str) -> tuple[int, str, list[tuple[str, str]]]:
+    """The exit code and the output of pytest there, what failed and why; what does not end in time has failed."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"}
     with subprocess.Popen(
         argv, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as tests:
@@ -93,8 +93,8 @@ def run(tree: Path, *arguments: str) -> tuple[int, str, list[str]]:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(tests.pid, signal.SIGKILL)
-            return FAILED, "", [f"no end after {LONGEST_S:g} s"]
-    return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+            return FAILED, "", [("the clock", f"no end after {LONGEST_S:g} s")]
+    return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", said, re.MULTILINE)
 
 
 def judged(fault: Fault) -> tuple[str, str]:
@@ -116,7 +116,7 @@ def judged(fault: Fault) -> tuple[str, str]:
             return "not plantable", f"{module} can no longer be imported"
         code, said, failed = run(tree, "-x", *fault.tests)
         if code == FAILED:
-            return "killed", f"by {failed[0]}"
+            return "killed", f"by {failed[0][0]}: {failed[0][1][:120]}"
         if code:
             return "not plantable", f"{' '.join(fault.tests)}: pytest ended with {code}: {said.strip()[-300:]}"
     return "ALIVE", ""
@@ -127,7 +127,7 @@ def sound(faults: Sequence[Fault]) -> bool:
     with copy() as tree:
         code, said, failed = run(tree, *sorted({test for fault in faults for test in fault.tests}))
         if code == FAILED and failed:
-            code, said, failed = run(tree, *failed)
+            code, said, failed = run(tree, *(name for name, _ in failed))
     if code:
         print(f"without any fault these tests do not pass: {failed or said[-2000:]}")
     return code == 0

@@ -33,6 +33,17 @@ def test_an_edit_keeps_every_other_byte(project: Project, agent: Agent) -> None:
     assert all(any(line == other or other.startswith(b"end") for other in rest) for line in kept)
 
 
+def test_what_ralph_writes_ends_its_lines_as_the_file_does(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    project.progress.write_bytes(project.progress.read_bytes().replace(b"\n", b"\r\n"))
+    agent.story(step(edits("IN_PROGRESS", "RALPH_DONE"), edits("- [ ] one\r\n", "")))
+    assert project.build("--max-failures", "1").code == 4
+    now = project.progress.read_bytes()
+    for line in (b"RALPH_DONE was taken back", b"- [ ] one", b"RALPH_BLOCKED: ralph: "):
+        assert line in now
+    assert now.count(b"\n") == now.count(b"\r\n")
+
+
 def test_it_is_created_as_the_design_shows_it(project: Project, agent: Agent) -> None:
     agent.story(step())
     project.build("1")

@@ -158,6 +158,7 @@ def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
     ("text", "line", "telling"),
     [
         pytest.param("{# x #}\nHello.\n{{ PLAN_FIEL }}\n", 3, "PLAN_FIEL", id="a mistyped variable"),
+        pytest.param("Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n", 3, "PLAN_FIEL", id="one for later"),
         pytest.param("Hello.\n\n{% if %}\n", 3, "", id="a mistyped tag"),
         pytest.param("{{ PLAN_FILE\n", 1, "", id="a brace too few"),
         pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),

@@ -95,6 +95,16 @@ def test_a_run_that_ends_before_it_begins_tells_nobody(
     assert not sent(mailbox)
 
 
+def test_a_start_that_finds_the_money_of_the_plan_spent_tells_nobody(
+    project: Project, agent: Agent, mailbox: Path
+) -> None:
+    """Else cron would say it all night."""
+    project.progress.write_text(progress_text("one").replace("\n## Status", "Spent: $5.00\n\n## Status", 1))
+    assert project.build("--max-total-cost", "5").code == 3
+    assert not agent.calls
+    assert not sent(mailbox)
+
+
 def test_an_agent_that_is_missing_is_told_nobody(project: Project, mailbox: Path) -> None:
     assert project.build("--agent", "./missing").code == 1
     assert not sent(mailbox)
