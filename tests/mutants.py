@@ -81,7 +81,7 @@ def copy() -> Iterator[Path]:
         yield tree
 
 
-def run(tree: Path, *arguments: str) -> tuple[int, str, list[tuple[str, str]]]:
+def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, str, list[tuple[str, str]]]:
     """The exit code and the output of pytest there, what failed and why; what does not end in time has failed."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"}
@@ -89,11 +89,11 @@ def run(tree: Path, *arguments: str) -> tuple[int, str, list[tuple[str, str]]]:
         argv, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as tests:
         try:
-            said, _ = tests.communicate(timeout=LONGEST_S)
+            said, _ = tests.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(tests.pid, signal.SIGKILL)
-            return FAILED, "", [("the clock", f"no end after {LONGEST_S:g} s")]
+            return FAILED, "", [("the clock", f"no end after {within_s:g} s")]
     return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", said, re.MULTILINE)
 
 
@@ -122,10 +122,11 @@ def judged(fault: Fault) -> tuple[str, str]:
     return "ALIVE", ""
 
 
-def sound(faults: Sequence[Fault]) -> bool:
+def sound(faults: Sequence[Fault], jobs: int) -> bool:
     """Whether the tests that shall find these faults pass without them; what fails once on a busy machine may again."""
+    tests = sorted({test for fault in faults for test in fault.tests})
     with copy() as tree:
-        code, said, failed = run(tree, *sorted({test for fault in faults for test in fault.tests}))
+        code, said, failed = run(tree, "-n", str(jobs), *tests, within_s=LONGEST_S * len(tests))
         if code == FAILED and failed:
             code, said, failed = run(tree, *(name for name, _ in failed))
     if code:
@@ -144,7 +145,7 @@ def main() -> int:
     faults = [one for one in everything if asked.only in f"{one.sentence} {one.file} {' '.join(one.tests)}"]
     if asked.check:
         return check(faults)
-    if not sound(faults):
+    if not sound(faults, asked.j):
         return 2
     counts = {"killed": 0, "ALIVE": 0, "not plantable": 0}
 
