@@ -85,6 +85,8 @@ class _Follower:
         if record.event == "iteration":
             self.end()
             say(record.summary)
+        elif record.event == "verify" and not record.success:
+            say(record.message)
         elif record.event == "wait" and record.until > time.time():
             say(f"waiting until {moment(record.until, time.time())}: {record.message}")
         elif record.event == "run":

@@ -13,13 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ralph.channels.notices import Run, summary
-from ralph.judge import Iteration, Judgement, Verification
+from ralph.judge import Iteration, Judgement, Verification, Wait, summary
 from ralph.message import said_of_work
 from ralph.progress import Progress
 from ralph.state import Death, State
-from ralph.verdict import Reason, Stop
-from ralph.waiting import Wait
+from ralph.verdict import Reason, Stop, Tally
 
 if TYPE_CHECKING:
     from ralph.process import Files
@@ -167,22 +165,34 @@ def _object(line: bytes) -> object:
 def records(objects: Iterable[object]) -> list[Record]:
     """The records among these objects, their iterations numbered through, each with its verifications.
 
-    One that did not count has the number of the next. An older ralph wrote down its number in its run.
+    A claim is verified after the iteration that made it, or was before its line was written. One that did not count has
+    the number of the next. An older ralph wrote down its number in its run.
     """
-    verified_s: dict[tuple[str, int], float] = defaultdict(float)
+    earlier_s: dict[tuple[str, int], float] = defaultdict(float)
+    latest: tuple[tuple[str, int], dict[str, Any]] | None = None
     found = [one for each in objects if (one := _checked(each))]
-    for one in found:
-        if one["event"] == "verify":
-            verified_s[one["run"], one["number"]] += one["took_s"]
     counted = 0
     for one in found:
-        if one["event"] == "iteration":
+        key = one["run"], one["number"]
+        if one["event"] == "verify" and latest and latest[0] == key:
+            latest[1]["verified_s"] += one["took_s"]
+            if not one["success"]:
+                said = f"{latest[1]['summary']} · done refused"
+                latest[1].update(success=False, refused=True, message=one["message"], summary=said)
+        elif one["event"] == "verify":
+            earlier_s[key] += one["took_s"]
+        elif one["event"] == "iteration":
             number = max(counted + 1, one["number"])
             if one["counted"]:
-                counted, one["verified_s"] = number, verified_s.pop((one["run"], one["number"]), 0.0)
+                counted, one["verified_s"], latest = number, earlier_s.pop(key, 0.0), (key, one)
             said = one["summary"] or f"#{number}" + f" · {one['message']}" * bool(one["message"])
             one |= {"number": number, "summary": re.sub(r"^#\d+", f"#{number}", said)}
     return [Record(**one) for one in found]
+
+
+def tells_of(found: Iterable[Record], begun: Death) -> bool:
+    """Whether a line says how that iteration ended; it may have died while its claim was checked."""
+    return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in rows(found))
 
 
 def rows(found: Iterable[Record]) -> list[Record]:
@@ -397,8 +407,8 @@ def of_wait(by: Identity, wait: Wait) -> Line:
     )
 
 
-def of_verification(by: Identity, command: str, verified: Verification, files: "Files") -> Line:
-    """A run of the verify command."""
+def of_verification(by: Identity, command: str, verified: Verification, record: str) -> Line:
+    """A run of the verify command; `record` is the name of the file that has its output."""
     took_s = round(verified.took_s, 3)
     good = not verified.failed
     return by.line(
@@ -407,7 +417,7 @@ def of_verification(by: Identity, command: str, verified: Verification, files: "
         message=verified.failed,
         command=command,
         duration_s=took_s,
-        output=files.output.name,
+        output=record,
     )
 
 
@@ -416,19 +426,19 @@ def of_failed_start(by: Identity, why: str) -> Line:
     return by.line("run", success=False, message=why, ended=Reason.HOPELESS.name.lower(), iterations=0)
 
 
-def of_run(by: Identity, run: Run, stop: Stop, now: Progress) -> Line:
+def of_run(by: Identity, tally: Tally, took_s: float, stop: Stop, now: Progress) -> Line:
     """A run that is over, with its sums."""
     return by.line(
         "run",
         success=stop.reason.code == 0,
         message=stop.why,
         ended=stop.reason.name.lower(),
-        iterations=run.iterations,
-        duration_s=round(run.took_s, 3),
-        waits=run.waits,
-        waited_s=round(run.waited_s, 3),
-        cost_usd=run.cost_usd,
-        cost_at_least=run.at_least,
+        iterations=tally.iterations,
+        duration_s=round(took_s, 3),
+        waits=tally.waits,
+        waited_s=round(tally.waited_s, 3),
+        cost_usd=tally.cost_usd,
+        cost_at_least=tally.at_least,
         tasks={"done": now.ticked, "total": len(now.tasks)},
-        commits=run.commits,
+        commits=tally.commits,
     )

@@ -5,9 +5,22 @@ from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
-from ralph.verdict import Limits, Reason, Stop, Tallies, left_usd
-from ralph.waiting import TROUBLE_IS_FAILURE_S, paused_s
-from ralph.words import moment, usd
+from ralph.settings import Settings
+from ralph.verdict import Reason, Stop, Tally, left_usd
+from ralph.words import counted, duration, moment, usd
+
+_TROUBLE_IS_FAILURE_S = 3600.0
+"""Trouble in a row that lasts longer is a failed iteration."""
+
+_LIMIT_S = (300.0, 3600.0)
+"""The first and the longest pause when nobody knows when a limit ends."""
+_TROUBLE_S = (30.0, 900.0)
+_AFTER_RESET_S = 2.0
+_LIMIT_AT_LEAST_S = (3.0, 3600.0)
+"""The least pause even so: nobody spins on a limit that does not end when it should."""
+_LAST_SUMMARIES = 5
+_FAILED = 200
+"""Characters of why a try failed, in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +93,6 @@ class Judgement:
     """A task was ticked or added, or something in the repository changed."""
     again: bool = False
     """It does not count, and is due again after a pause."""
-    verified: Verification | None = None
     tried: bool = False
     """What failed is a try of the task, of which there may be some, and not the agent."""
     passed: bool = False
@@ -91,26 +103,26 @@ class Judgement:
     """Set when no further iteration can help."""
 
 
-def judge(iteration: Iteration, tallies: Tallies, limits: Limits) -> Judgement:
+def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Judgement:
     """What an iteration came to, before anything is verified."""
     turn, after = iteration.turn, iteration.after
     if iteration.strayed:
         return Judgement(failed=iteration.strayed, ended=Stop(Reason.TAMPERED, iteration.strayed))
     missing = vanished(iteration.before, after)
     judged = Judgement(missing=missing, moved=_moved(iteration))
-    if turn.outcome is Outcome.TROUBLE and _trouble_s(iteration, tallies) >= TROUBLE_IS_FAILURE_S:
+    if turn.outcome is Outcome.TROUBLE and _trouble_s(iteration, tally) >= _TROUBLE_IS_FAILURE_S:
         judged = replace(judged, failed=f"trouble for an hour: {turn.why}", outside=True)
-    elif turn.outcome is Outcome.TROUBLE or (turn.outcome is Outcome.LIMIT and limits.wait):
+    elif turn.outcome is Outcome.TROUBLE or (turn.outcome is Outcome.LIMIT and settings.wait):
         judged = replace(judged, again=True)
     else:
-        judged = replace(judged, failed=_failure(iteration, tallies, limits))
-    if limits.once:
+        judged = replace(judged, failed=_failure(iteration, tally, settings))
+    if settings.once:
         again = judged.again and not iteration.changed
         return replace(judged, again=again, ended=None if again else _once(iteration))
-    rest_usd = _binding_rest_usd(iteration, tallies, limits)
+    rest_usd = _binding_rest_usd(iteration, tally, settings)
     if rest_usd is not None and (turn.cost_usd or 0.0) < rest_usd:  # what the agent says it cost does not show it
         judged = replace(judged, ended=Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}"))
-    if iteration.tampered and limits.abort_on_tamper:
+    if iteration.tampered and settings.on_tamper == "abort":
         judged = replace(judged, ended=Stop(Reason.TAMPERED, f"{'; '.join(iteration.tampered)} (undone)"))
     if turn.outcome in _ENDS and not judged.again:
         judged = replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
@@ -121,11 +133,11 @@ def _why(turn: Turn) -> str:
     return turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else "")
 
 
-def _trouble_s(iteration: Iteration, tallies: Tallies) -> float:
+def _trouble_s(iteration: Iteration, tally: Tally) -> float:
     """How long trouble has lasted: since it began or since something was done, and no less than what was waited."""
-    if tallies.waits_for is not Outcome.TROUBLE:
+    if tally.waits_for is not Outcome.TROUBLE:
         return 0.0
-    waited_s, since = paused_s(tallies.waits), tallies.trouble_since_s
+    waited_s, since = _paused_s(tally.repeats), tally.trouble_since_s
     return waited_s if since is None or _moved(iteration) else max(waited_s, iteration.ended_s - since)
 
 
@@ -133,34 +145,34 @@ def _moved(iteration: Iteration) -> bool:
     return iteration.listed or bool(iteration.changed)
 
 
-def _failure(iteration: Iteration, tallies: Tallies, limits: Limits) -> str:
+def _failure(iteration: Iteration, tally: Tally, settings: Settings) -> str:
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
-    if turn.outcome not in _CUT_SHORT or _accomplished(iteration, limits):
+    if turn.outcome not in _CUT_SHORT or _accomplished(iteration, settings):
         return ""
-    if _binding_rest_usd(iteration, tallies, limits) is not None:
+    if _binding_rest_usd(iteration, tally, settings) is not None:
         return ""  # that is a limit of the start, and no failure
-    return f"{turn.why}, and nothing was ticked, added or {'committed' if _lasting_only(turn, limits) else 'changed'}"
+    return f"{turn.why}, and nothing was ticked, added or {'committed' if _lasting_only(turn, settings) else 'changed'}"
 
 
-def _binding_rest_usd(iteration: Iteration, tallies: Tallies, limits: Limits) -> float | None:
+def _binding_rest_usd(iteration: Iteration, tally: Tally, settings: Settings) -> float | None:
     """What was left of the start's or the plan's money, if an agent out of budget was bound by that, not by its own."""
-    own, rest = limits.max_iteration_cost_usd, left_usd(iteration.before, tallies, limits)
+    own, rest = settings.max_iteration_cost, left_usd(iteration.before, tally, settings)
     binding = rest is not None and (own is None or rest < own)
     return rest if binding and iteration.turn.outcome is Outcome.OUT_OF_BUDGET else None
 
 
-def _accomplished(iteration: Iteration, limits: Limits) -> bool:
+def _accomplished(iteration: Iteration, settings: Settings) -> bool:
     """Whether an iteration that was cut short did something."""
     if iteration.listed or iteration.commits.count > 0:
         return True
-    return bool(iteration.changed) and not _lasting_only(iteration.turn, limits)
+    return bool(iteration.changed) and not _lasting_only(iteration.turn, settings)
 
 
-def _lasting_only(turn: Turn, limits: Limits) -> bool:
+def _lasting_only(turn: Turn, settings: Settings) -> bool:
     """Whether changed files alone are nothing: an agent that hangs each time edits a little each time, too."""
-    return limits.commits and turn.outcome in _WATCHDOG
+    return settings.auto_commit and turn.outcome in _WATCHDOG
 
 
 def refusal(after: Progress, missing: tuple[Task, ...], turn: Turn) -> tuple[str, ...]:
@@ -211,48 +223,55 @@ _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.C
 """Outcomes that are no failure when something was done before."""
 
 
-def tally(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Tallies:
-    """The tallies after one more iteration.
+def tallied(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
+    """The tally after one more iteration.
 
-    Failures and refusals may take turns; only a good iteration begins anew. One that is due again changes no more than
-    what it cost and how long it is waited.
+    Failures and refusals may take turns; only a good iteration begins anew. One that claims to be done neither adds nor
+    resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
+    how long it is waited.
     """
-    tallies = replace(
-        tallies,
-        cost_usd=tallies.cost_usd + (iteration.turn.cost_usd or 0.0),
-        stalls=0 if judged.moved else tallies.stalls,
+    turn = iteration.turn
+    costs = [cost for cost in (tally.cost_usd, turn.cost_usd) if cost is not None]
+    tally = replace(
+        tally,
+        commits=tally.commits + iteration.commits.count,
+        cost_usd=sum(costs) if costs else None,
+        at_least=tally.at_least or turn.at_least,
+        pays=turn.pays or tally.pays,
+        stalls=0 if judged.moved else tally.stalls,
     )
-    return _waiting(tallies, iteration, judged) if judged.again else _counted(tallies, iteration, judged)
+    return _waiting(tally, iteration, judged) if judged.again else _counted(tally, iteration, judged)
 
 
-def _waiting(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Tallies:
-    anew = tallies.waits_for is not iteration.turn.outcome
-    known = None if judged.moved else tallies.trouble_since_s
+def _waiting(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
+    anew = tally.waits_for is not iteration.turn.outcome
+    known = None if judged.moved else tally.trouble_since_s
     since = iteration.ended_s if known is None else known
     return replace(
-        tallies,
+        tally,
         waits_for=iteration.turn.outcome,
-        waits=1 if anew else tallies.waits + 1,
+        repeats=1 if anew else tally.repeats + 1,
         trouble_since_s=since if iteration.turn.outcome is Outcome.TROUBLE else None,
     )
 
 
-def _counted(tallies: Tallies, iteration: Iteration, judged: Judgement) -> Tallies:
-    bad = bool(judged.failed or judged.refused)
-    good = not bad and (judged.moved or iteration.after.done)
+def _counted(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
+    bad = bool(judged.failed or judged.refused or iteration.after.done)
     return replace(
-        tallies,
-        iterations=tallies.iterations + 1,
-        failures=(tallies.failures + (bool(judged.failed) and (judged.given_up or not judged.tried))) * bad,
-        refusals=(tallies.refusals + bool(judged.refused)) * bad,
-        stalls=tallies.stalls + _stalled(iteration, judged),
-        last_failure=judged.failed or tallies.last_failure,
-        last_refusal="; ".join(judged.refused) or tallies.last_refusal,
-        outside=bad and (tallies.outside or judged.outside),
-        waits=0,
+        tally,
+        iterations=tally.iterations + 1,
+        summaries=(*tally.summaries, summary(iteration, judged))[-_LAST_SUMMARIES:],
+        failed=bool(judged.failed),
+        failures=(tally.failures + (bool(judged.failed) and (judged.given_up or not judged.tried))) * bad,
+        refusals=(tally.refusals + bool(judged.refused)) * bad,
+        stalls=tally.stalls + _stalled(iteration, judged),
+        last_failure=judged.failed or tally.last_failure,
+        last_refusal="; ".join(judged.refused) or tally.last_refusal,
+        outside=bad and (tally.outside or judged.outside),
+        repeats=0,
         waits_for=Outcome.TROUBLE if judged.outside else None,
         trouble_since_s=iteration.ended_s if judged.outside else None,
-        half_open=None if good else tallies.half_open,
+        half_open=None if judged.moved and not bad else tally.half_open,
     )
 
 
@@ -265,7 +284,77 @@ def _stalled(iteration: Iteration, judged: Judgement) -> bool:
     return not judged.moved and not excused
 
 
-def over_budget(iteration: Iteration, limits: Limits) -> str:
+def summary(iteration: Iteration, judged: Judgement) -> str:
+    """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
+    turn, commits = iteration.turn, iteration.commits
+    parts = [f"#{iteration.number}", *([iteration.task] if iteration.task else []), _tasks(iteration)]
+    if commits.count:
+        parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
+    parts.append(duration(turn.took_s))
+    if turn.cost_usd is not None:
+        parts.append(usd(turn.cost_usd, at_least=turn.at_least))
+    if turn.outcome is not Outcome.OK:
+        parts.append(f"{turn.outcome.value}: {turn.why}")
+    if judged.refused:
+        parts.append("done refused")
+    if judged.tried:
+        parts.append(judged.failed[:_FAILED])
+    return " · ".join(parts)
+
+
+def _tasks(iteration: Iteration) -> str:
+    before, after = iteration.before, iteration.after
+    ticked, new = after.ticked - before.ticked, len(after.tasks) - len(before.tasks)
+    changes = [f"{ticked:+d}"] * bool(ticked) + [f"{new} new"] * (new > 0)
+    return tasks(after) + (f" ({', '.join(changes)})" if changes else "")
+
+
+def tasks(progress: Progress) -> str:
+    """`9/15 tasks`."""
+    return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
+
+
+def over_budget(iteration: Iteration, settings: Settings) -> str:
     """A word about an iteration that cost more than one may; empty when it did not."""
-    most, cost = limits.max_iteration_cost_usd, iteration.turn.cost_usd or 0.0
+    most, cost = settings.max_iteration_cost, iteration.turn.cost_usd or 0.0
     return f"this iteration cost {usd(cost)}; max-iteration-cost is {usd(most)}" if most and cost > most else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A pause before the same iteration again."""
+
+    turn: Turn
+    """The one that is the reason."""
+    seconds: float
+    until: float
+    """The same as a time since 1970."""
+
+    @property
+    def is_for_limit(self) -> bool:
+        """Whether the account's limit is what is waited for."""
+        return self.turn.outcome is Outcome.LIMIT
+
+    def __str__(self) -> str:
+        return f"waiting until {moment(self.until, self.until - self.seconds)} ({duration(self.seconds)})"
+
+
+def wait_after(turn: Turn, *, repeats: int, now: float) -> Wait:
+    """The pause after such a turn when `repeats` others came directly before it."""
+    if turn.outcome is not Outcome.LIMIT:
+        seconds = _growing(_TROUBLE_S, repeats)
+    elif turn.resets_at is None or turn.resets_at < now:
+        seconds = _growing(_LIMIT_S, repeats)
+    else:
+        seconds = max(turn.resets_at + _AFTER_RESET_S - now, _growing(_LIMIT_AT_LEAST_S, repeats))
+    return Wait(turn=turn, seconds=seconds, until=now + seconds)
+
+
+def _paused_s(times: int) -> float:
+    """How long so many pauses for trouble in a row are together."""
+    return sum(_growing(_TROUBLE_S, before) for before in range(min(times, 100)))
+
+
+def _growing(bounds: tuple[float, float], repeats: int) -> float:
+    first, most = bounds
+    return float(min(first * 2 ** min(repeats, 30), most))

@@ -67,8 +67,7 @@ def _records(plan: Plan) -> list[Record]:
     except OSError as error:
         raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
     begun = state.died()
-    newest = [(record.run, record.ended) for record in records if record.event != "run"][-1:]
-    if begun and newest != [(begun.run, "died")]:
+    if begun and not journal.tells_of(records, begun):
         records.append(journal.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed"))
     return records
 

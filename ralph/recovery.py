@@ -1,36 +1,42 @@
 """After a death: what a ralph that was killed has left behind is ended, removed and written down."""
 
 import contextlib
+import shutil
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-from ralph import git, journal
+from ralph import git, journal, progress
+from ralph.errors import RalphError
+from ralph.journal import Journal
+from ralph.judge import open_tasks
 from ralph.lock import Lock
 from ralph.process import Patience, end_strays
+from ralph.progress import Progress
+from ralph.progress.file import ProgressFile
+from ralph.start import Start
 from ralph.state import Death, State
-from ralph.world import Told
+
+Complain = Callable[[str], None]
+_LAST_WRITES_S = 15.0
+"""Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
 
 
-def after_death(held: Lock, state: State, told: Told, patience: Patience) -> None:
+def after_death(held: Lock, state: State, complain: Complain, patience: Patience) -> None:
     """Sweeps what carries the dead run's mark and removes git's orphaned locks, and says so; nothing after a good end.
 
     The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper.
     """
     if run := held.dead_run():
         if (errors := state.keepers_error(run)).exists():
-            told.screen.complain(f"ralph: the keeper of the run before failed: {errors}")
+            complain(f"the keeper of the run before failed: {errors}")
         for command in end_strays(run, patience):
-            told.screen.complain(f"ralph: ended what the run before left running: {command}")
+            complain(f"ended what the run before left running: {command}")
         for lock in git.remove_orphaned_locks(git.locks_since(held.dead_since()), held.tree):
-            told.screen.complain(f"ralph: removed {lock}, left behind by the run before")
+            complain(f"removed {lock}, left behind by the run before")
     held.begin("")
-    if (death := state.died()) and not _is_written_down(death, state):
-        _mourn(death, told)
-
-
-def _is_written_down(death: Death, state: State) -> bool:
-    """Whether a start that came to nothing has said it already; such starts write lines of their own."""
-    newest = [record for record in journal.read(state.journal) if record.event != "run"][-1:]
-    return [(record.run, record.ended) for record in newest] == [(death.run, "died")]
+    if death := state.died():
+        _mourn(death, state, complain)
 
 
 def _last_words_at(death: Death) -> float:
@@ -41,10 +47,85 @@ def _last_words_at(death: Death) -> float:
         return time.time()
 
 
-def _mourn(death: Death, told: Told) -> None:
-    told.screen.complain(
-        f"ralph: the run before was killed in iteration {death.iteration}; its record is {death.record}"
-    )
+def _mourn(death: Death, state: State, complain: Complain) -> None:
+    """Says and writes down that it died; not again where a start that came to nothing has."""
+    known = journal.read(state.journal)
+    if any(row.ended == "died" for row in journal.rows(known) if row.run == death.run):
+        return
+    complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
     by = journal.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=_last_words_at(death))
-    with contextlib.suppress(OSError):  # a full disk is said where it matters
-        told.journal.append(journal.of_death(by, death.record.name))
+    if not journal.tells_of(known, death):
+        with contextlib.suppress(OSError):  # a full disk is said where it matters
+            Journal(state.journal).append(journal.of_death(by, death.record.name))
+
+
+def recover(start: Start, state: State, complain: Complain) -> None:
+    """After a death in an iteration that was watched: what it may not have changed is put back."""
+    death, task = state.died(), state.noted("task")
+    for store in state.stores():  # of runs that died when nothing was to be put right
+        if death is None or store.name != death.run:
+            shutil.rmtree(store, ignore_errors=True)
+    if death is None:
+        return
+    _settings_back(start, state, death, complain)
+    if not (start.strict or start.settings.only):
+        return
+    from ralph import tasks  # noqa: PLC0415 - as above
+    from ralph.guard import Guard, Rules  # noqa: PLC0415 - as above
+
+    settings = start.settings
+    rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=death.run)
+    with contextlib.suppress(OSError):  # without the record nobody knows when that was
+        since = death.record.with_suffix(".prompt.md").stat().st_mtime
+        until = death.record.stat().st_mtime + _LAST_WRITES_S
+        guard = Guard(Path.cwd(), state, start.own, rules, lambda line: complain(f"after a death: {line}"))
+        ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
+        guard.recover(task, since, until, ticked=ticked)
+
+
+def _settings_back(start: Start, state: State, death: Death, complain: Complain) -> None:
+    """Raises RalphError where a strict iteration that died had changed what ralph is started with."""
+    saved = state.governing
+    if not saved.exists():
+        return
+    from ralph.governing import Governing  # noqa: PLC0415 - as above
+
+    governing = Governing(start.plan, start.settings.prompts)
+    with contextlib.suppress(OSError):
+        governing.load(saved, death.record.stat().st_mtime + _LAST_WRITES_S)
+        changed = [str(path) for path, _ in governing.settle(state.keep)]
+        saved.unlink()
+        if changed:
+            complain(f"put back as before the iteration in which ralph died: {', '.join(changed)}")
+            raise RalphError("its settings may have been others than yours; start it again", 1)
+
+
+def check_strict(start: Start, file: ProgressFile, state: State, complain: Complain) -> None:
+    """The list of tasks is as it should be before money is spent; also after a death in an iteration, or a clear error.
+
+    What was changed there since that iteration began may be its doing, so it is undone, and kept.
+    """
+    from ralph import strict  # noqa: PLC0415 - only --strict gets here
+    from ralph.tasks.mending import mend  # noqa: PLC0415 - same
+
+    before, left = state.before_death(), file.text
+    if before:
+        planned = (death := state.died()) is not None and death.mode == "plan"
+        file.edit(lambda text: strict.planned(before, text) if planned else mend(before, text).text)
+        if file.text != left:
+            complain(
+                f"what changed in the tasks of {file.path.name} since ralph was killed is undone, "
+                f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
+            )
+    strict.check(strict.tidied(file.text), file.path.name, start.settings)
+
+
+def judge_claim(start: Start, file: ProgressFile, now: Progress, complain: Complain) -> None:
+    """A claim that nobody judged, because ralph died: it is verified, or taken back where nothing can tell."""
+    why = open_tasks(now)
+    if not why and start.settings.verify:
+        file.edit(progress.without_verified)
+        return
+    why = why or ["ralph was ended before it could check it"]
+    complain(f"RALPH_DONE refused: {why[0]}")
+    file.edit(lambda text: progress.with_refusal(progress.without_done(text), why))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from ralph.journal import Record
 from ralph.lock import Holder
 from ralph.progress import Progress
+from ralph.settings import Settings
 from ralph.state import Death
-from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
+from ralph.verdict import Reason, Stop, Tally, verdict
 from ralph.words import moment
 
 _WORK_REMAINS = 3
@@ -46,7 +47,7 @@ class Evidence:
     """The iteration that was begun and not judged; while a run works, the running one."""
     verifying: bool
     """What it did is being verified, or was when ralph died."""
-    limits: Limits
+    settings: Settings
 
 
 def standing(seen: Evidence, now: float) -> Standing:
@@ -55,7 +56,7 @@ def standing(seen: Evidence, now: float) -> Standing:
         return _running(seen, now)
     if seen.progress is None:
         return Standing(state="new", why="there is no progress file yet")
-    stop = verdict(seen.progress, Tallies(), seen.limits)
+    stop = verdict(seen.progress, Tally(), seen.settings)
     if stop is None and seen.progress.done:
         return Standing(state="unchecked", why="RALPH_DONE counts once the verify command has passed")
     if stop is None:

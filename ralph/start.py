@@ -18,7 +18,7 @@ from ralph.screen import Detail
 from ralph.screen.text import attended, plain
 from ralph.settings import Given, Settings
 from ralph.state import State
-from ralph.verdict import Limits, Reason, Stop, Tallies, verdict
+from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.clock import Pace
@@ -67,28 +67,6 @@ class Start:
         return self.settings.strict and not self.settings.once
 
     @property
-    def limits(self) -> Limits:
-        """What the loop needs of the settings."""
-        settings = self.settings
-        return Limits(
-            max_iterations=settings.max_iterations,
-            max_time_s=settings.max_time,
-            max_cost_usd=settings.max_cost,
-            max_iteration_cost_usd=settings.max_iteration_cost,
-            max_total_cost_usd=settings.max_total_cost,
-            max_failures=settings.max_failures,
-            max_stalls=settings.max_stalls,
-            notify_frequency=settings.notify_frequency,
-            delay_s=settings.delay,
-            once=settings.once,
-            wait=settings.wait,
-            verify=settings.verify is not None,
-            commits=settings.auto_commit,
-            strict=self.strict,
-            abort_on_tamper=settings.on_tamper == "abort",
-        )
-
-    @property
     def values(self) -> dict[str, Value]:
         """The variables of the template that stay the same in every iteration."""
         return {
@@ -132,10 +110,10 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     file = ProgressFile(start.progress_path, state)
     early = _early_stop(start, file, state, held)
     if early is None:
-        from ralph.night import night  # noqa: PLC0415 - a start on a finished plan need not load all of it
+        from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
         lock.announce(tree, start.plan.name, start.progress_path)
-        code = night(start, file, state, held, pace)
+        code = session(start, file, state, held, pace)
     else:
         code = early.stop.reason.code
         if attended():
@@ -246,7 +224,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Ear
         now = replace(now, blocked=None)
     if now.done and state.died() is not None:
         now = replace(now, done=False)  # what a run wrote that died was never checked
-    stop = verdict(now, Tallies(), start.limits)
+    stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
     if stop is None and start.strict and not ready and state.died() is None:
         from ralph import strict  # noqa: PLC0415 - other starts need not load it

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files, journal, lock, plans, sources
-from ralph.channels.notices import next_move, tasks
+from ralph.channels.notices import next_move
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
+from ralph.judge import tasks
 from ralph.lock import Holder
 from ralph.plans import Plan
 from ralph.progress import Progress
 from ralph.screen.text import clipped, columns, is_terminal, plain, terminal_size
+from ralph.settings import Settings
 from ralph.standing import Evidence, Standing, standing
-from ralph.verdict import Limits
 from ralph.words import counted, moment, since, usd
 
 _LAST = 5
@@ -106,7 +107,7 @@ def look(plan: Plan, now: float) -> Seen:
         holder=holder,
         unjudged=unjudged,
         verifying=unjudged is not None and unjudged.record.with_suffix(".verify.log").exists(),
-        limits=_limits(plan, progress, last),
+        settings=_settings(plan, progress, last),
     )
     return Seen(
         plan=plan,
@@ -120,15 +121,16 @@ def look(plan: Plan, now: float) -> Seen:
     )
 
 
-def _limits(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Limits:
+def _settings(plan: Plan, progress: Progress | None, last: Sequence[Record]) -> Settings:
     """What decides whether the next start would have anything to do; looked up only where it matters."""
     if progress is None or not (progress.done or progress.spent_usd):
-        return Limits()
+        return Settings()
     verified = any(record.event == "verify" and record.run == last[-1].run for record in last)
+    run_with = "of the last run" if verified else None
     with contextlib.suppress(RalphError, OSError):
-        settings = sources.everywhere([], sources.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
-        return Limits(verify=verified or settings.verify is not None, max_total_cost_usd=settings.max_total_cost)
-    return Limits(verify=verified)  # the command line of the last run may have asked for it
+        said = sources.everywhere([], sources.of_plan(plan.path.read_bytes(), plan.path.name), "build")[0]
+        return Settings(verify=said.verify or run_with, max_total_cost=said.max_total_cost)
+    return Settings(verify=run_with)  # the command line of the last run may have asked for it
 
 
 def _moved(last: Sequence[Record], *touched: Path) -> float | None:

@@ -1,24 +1,29 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
+import contextlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from ralph import criteria, tasks
+from ralph import criteria, journal, progress, tasks, worktree
+from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
+from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.gates import Finding, Gates
+from ralph.governing import Governing
 from ralph.guard import Guard
 from ralph.judge import Iteration, Judgement
 from ralph.message import message
-from ralph.process import Finished
-from ralph.progress.file import ProgressFile
+from ralph.neighbours import Neighbours
+from ralph.onlooker import Onlooker
+from ralph.process import Finished, Job
+from ralph.progress import Progress
 from ralph.prompt import Value
+from ralph.run import Run
 from ralph.settings import Settings
-from ralph.state import State
 from ralph.tasks import Task
 from ralph.tasks.mending import Mended, mend
 from ralph.verdict import Reason, Stop
@@ -84,34 +89,25 @@ class Attempt:
     """The progress file as the agent found it."""
 
 
-class Hands(Protocol):
-    """What is done for it in the world; checks and hooks are programs that the agent may have written."""
-
-    def mend_after_checks(self) -> None:
-        """Puts right what they did to the tasks and to the repository."""
-
-    def mend_after_hooks(self) -> None:
-        """The same once ralph has committed."""
-
-    def run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
-        """Runs git with its hooks to their end, and all that they start."""
-
-
 class Strict:
-    """What ralph does around the agent's turns."""
+    """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
-    def __init__(  # noqa: PLR0913 - what it decides with, and what it has done
-        self,
-        settings: Settings,
-        file: ProgressFile,
-        state: State,
-        *,
-        guard: Guard,
-        gates: Gates,
-        hands: Hands,
-    ) -> None:
-        self._settings, self._file, self._state = settings, file, state
-        self._guard, self._gates, self._hands = guard, gates, hands
+    def __init__(self, run: Run, guard: Guard) -> None:
+        self._run, self._guard = run, guard
+        self._settings, self._file, self._state = run.settings, run.file, run.state
+        self._gates = Gates(
+            token=token(),
+            project=run.top,
+            base_url=run.settings.base_url,
+            run=lambda command: project_command(run, "check", command),
+            verify=(lambda: verify(run)) if run.settings.verify else None,
+            over=lambda: run.interrupted() is not None,
+            say=lambda line: run.screen.remark(f"ralph: {line}"),
+            rehearsal=run.start.rehearsal,
+        )
+        self._governing = Governing(run.start.plan, run.settings.prompts)
+        self._neighbours = Neighbours(run.file.path)
+        self._onlooker: Onlooker | None = None
         self._attempt: Attempt | None = None
         self._unfinished = 0
         """Tries in a row that were cut short."""
@@ -122,8 +118,15 @@ class Strict:
         assert self._attempt is not None
         return self._attempt
 
+    def tidy(self) -> Progress:
+        """The progress file with an id for each task, and none in progress."""
+        self._run.read()
+        self._file.edit(tidied)
+        return self._run.read()
+
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
+        self._commit_left_over()
         name = self._file.path.name
         check(self._file.text, name, self._settings)
         listed = tasks.read(self._file.text)
@@ -132,16 +135,54 @@ class Strict:
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
             return stuck(self._file.text, name) or Stop(Reason.STUCK, all_ticked)
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
-        text = self._file.text
-        chain = tasks.chain(listed, task.id)
-        self._attempt = Attempt(task=task, chain=chain, text=text)
+        self._attempt = Attempt(task=task, chain=tasks.chain(listed, task.id), text=self._file.text)
+        self._run.task = task.id
+        self._state.note("task", task.id)
         return None
 
     def values(self) -> dict[str, Value]:
         """What the prompt may say of the task."""
         return values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
-    def undo(self) -> Mended:
+    @contextlib.contextmanager
+    def watching(self, stream: Stream) -> Iterator[list[str]]:
+        """Around a turn whose output `stream` reads: what is ralph's is put back; what was done to it, in words."""
+        undone: list[str] = []
+        self._governing.begin()
+        self._governing.save(self._state.governing)
+        self._neighbours.begin()
+        self._onlooker = onlooker = Onlooker(stream, self._file.path)
+        yield undone
+        who = " (perhaps yours: no tool of the agent ran just then)" if onlooker.perhaps_a_person else ""
+        undone += self._put_right(f"while an agent works{who}")
+
+    def hears(self) -> None:
+        """An event of the agent's stream."""
+        if self._onlooker:
+            self._onlooker.hears()
+
+    def hears_nothing(self) -> None:
+        """Nothing came for a moment."""
+        if self._onlooker:
+            self._onlooker.hears_nothing()
+
+    def _put_right(self, when: str) -> list[str]:
+        run = self._run
+        run.read()
+        left = self._file.text
+        undone = self._undo()
+        if undone.proposed:
+            run.complain(f"{counted(undone.proposed, 'new task')} moved under ## Proposed")
+        if self._file.text != left:
+            kept = self._state.keep(self._file.path.name, left)
+            for one in undone.what:
+                run.complain(f"undone, since the tasks are ralph's {when}: {one}")
+            run.complain(f"{self._file.path.name} as it was left is {kept}")
+            if undone.diff:
+                run.write_down(journal.of_tampering(run.identity, undone.what, undone.diff, kept))
+        return [*undone.what, *self._files_put_back()]
+
+    def _undo(self) -> Mended:
         """Puts back what is ralph's in the progress file; what was done to it."""
         mended = Mended(text=self._file.text)
 
@@ -153,12 +194,72 @@ class Strict:
         self._file.edit(restored)
         return mended
 
-    def dispose(self, iteration: Iteration, judged: Judgement) -> Judgement:
+    def _files_put_back(self) -> list[str]:
+        changed = [(str(path), kept) for path, kept in self._governing.settle(self._state.keep)]
+        if rewritten := self._run.tries.settle():
+            changed.append((str(self._run.tries.path), rewritten))
+        for path, left in self._neighbours.settle():
+            changed.append((path.name, self._state.keep(path.name, left)))
+        for name, kept in changed:
+            self._run.complain(f"{name} was changed: put back" + (f"; as it was left it is {kept}" if kept else ""))
+        return [f"{name} was changed" for name, _ in changed]
+
+    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
+        """Checks what the agent proposes, and ticks and commits it or writes down why not."""
+        run = self._run
+        judged = self._disposed(iteration, judged)
+        commits, _ = run.changes.look()
+        run.verified = False  # what checks changed was just looked at
+        if judged.passed and not run.read().open:
+            accept(run, checked=self._is_checked())
+        commits = commits if commits.count else iteration.commits
+        return replace(iteration, after=run.read(), commits=commits), judged
+
+    def declare_done(self) -> None:
+        """All tasks are done, and it is ralph who says so."""
+        self._commit_left_over()
+        self._file.edit(progress.declared_done)
+        self._run.changes.begin(anew=True)
+
+    def _is_checked(self) -> bool:
+        """Whether anything but the agent's word says that all is done."""
+        lines = (line for task in tasks.flat(tasks.read(self._file.text)) for line in task.criteria)
+        return bool(self._settings.verify) or any(criteria.parse(line).kind is not Kind.UNCHECKED for line in lines)
+
+    def _commit_left_over(self) -> None:
+        done = {task.id for task in tasks.flat(tasks.read(self._file.text)) if task.done}
+        self._guard.commit_left_over(done.__contains__, self._run_git)
+
+    def _run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
+        """Runs git as a check is run, so that nothing which a hook starts stays."""
+        run = self._run
+        files = run.state.verification(run.id, run.number)
+        given = files.output.with_suffix(".names")
+        given.write_bytes(stdin)
+        files = replace(files, prompt=given)
+        env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
+        both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
+        run.status.does("committing")
+        ended = project_program(run, "the commit", Job(argv=both, env=env, files=files), worktree.HOOKS_S)
+        for path in (given, files.output, files.errors):
+            path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
+        code = 1 if ended is None or ended.code is None else ended.code
+        output = ended.output.encode() if ended else b"it was interrupted"
+        return Finished(code=code, stdout=output, stderr=b"", timed_out=ended is not None and ended.code is None)
+
+    def close(self) -> None:
+        """No task is in progress any more, also after an error."""
+        with contextlib.suppress(RalphError):
+            self._file.edit(tasks.put_down)
+        self._state.governing.unlink(missing_ok=True)
+
+    def _disposed(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
             return self._put_down(judged)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
-        self._hands.mend_after_checks()
+        self._put_right("while a task is checked")
+        self._guard.settle_checks()
         if stop := self._stop(found is None, "checked"):
             return self._put_down(replace(judged, ended=stop))
         assert found is not None
@@ -230,8 +331,9 @@ class Strict:
         before = self._file.text
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._file.text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._hands.run_git)
-        self._hands.mend_after_hooks()
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
+        self._put_right("while a task is committed")
+        self._guard.settle_hooks()
         if failed:
             self._write(lambda text: before if text == ticked else _unticked(text, done))
         return failed

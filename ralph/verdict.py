@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from ralph.agent.turn import Outcome
 from ralph.progress import Progress
+from ralph.settings import Settings
 from ralph.words import duration, usd
-
-if TYPE_CHECKING:
-    from ralph.agent.turn import Outcome
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
@@ -55,37 +53,23 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What the loop needs to know of the settings. None is no limit."""
-
-    max_iterations: int | None = None
-    max_time_s: float | None = None
-    max_cost_usd: float | None = None
-    max_iteration_cost_usd: float | None = None
-    max_total_cost_usd: float | None = None
-    max_failures: int | None = None
-    max_stalls: int | None = None
-    notify_frequency: int | None = None
-    delay_s: float = 0.0
-    once: bool = False
-    """A mode such as plan: one iteration, which changes nothing but the progress file."""
-    wait: bool = True
-    """Whether a reached usage limit is waited for."""
-    verify: bool = False
-    """Whether there is a command that must pass before done counts."""
-    commits: bool = True
-    """Whether the agent commits; else changed files are what it leaves."""
-    strict: bool = False
-    """Whether ralph picks, checks and ticks the tasks; then the agent's word for done counts for nothing."""
-    abort_on_tamper: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tallies:
+class Tally:
     """What has happened in this start so far; "in a row" is since the last good iteration."""
 
     iterations: int = 0
-    cost_usd: float = 0.0
+    commits: int = 0
+    cost_usd: float | None = None
+    """None as long as no agent has told one."""
+    at_least: bool = False
+    """The cost is a lower bound."""
+    pays: str = ""
+    """Where the API key that paid comes from; empty for a login."""
+    waits: int = 0
+    waited_s: float = 0.0
+    summaries: tuple[str, ...] = ()
+    """The lines of the last iterations."""
+    failed: bool = False
+    """The last iteration did."""
     failures: int = 0
     """In a row."""
     refusals: int = 0
@@ -96,9 +80,9 @@ class Tallies:
     last_refusal: str = ""
     outside: bool = False
     """Among the failures in a row are hours of trouble outside."""
-    waits: int = 0
+    repeats: int = 0
     """Turns in a row after which the same iteration was due again, for the same cause."""
-    waits_for: "Outcome | None" = None
+    waits_for: Outcome | None = None
     trouble_since_s: float | None = None
     """When the trouble that still lasts began, in seconds of this start."""
     half_open: Reason | None = None
@@ -110,53 +94,53 @@ class Tallies:
         return 1 if tried and limit is not None else limit
 
 
-def verdict(now: Progress, tallies: Tallies, limits: Limits, elapsed_s: float = 0.0) -> Stop | None:
+def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
     """Why to stop before the next iteration, or None to go on."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
-    if now.done and not limits.once and holds(now, limits):
+    if now.done and not settings.once and holds(now, settings):
         return Stop(Reason.DONE)
     if now.stop:
         return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
-    return _breaker(tallies, limits) or _bounds(now, tallies, limits, elapsed_s)
+    return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)
 
 
-def holds(now: Progress, limits: Limits) -> bool:
+def holds(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE that stands there needs no further check."""
-    return (now.verified or not limits.verify) and not (limits.strict and now.open)
+    return (now.verified or settings.verify is None) and not (settings.strict and now.open)
 
 
-def _breaker(tallies: Tallies, limits: Limits) -> Stop | None:
-    failures, refusals, stalls = tallies.failures, tallies.refusals, tallies.stalls
-    anew = " since RALPH_BLOCKED was taken out" if tallies.half_open else ""
-    if _reached(failures, tallies.most(limits.max_failures, Reason.FAILURES)):
-        reason = Reason.TROUBLE if tallies.outside else Reason.FAILURES
+def _breaker(tally: Tally, settings: Settings) -> Stop | None:
+    failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
+    anew = " since RALPH_BLOCKED was taken out" if tally.half_open else ""
+    if _reached(failures, tally.most(settings.max_failures, Reason.FAILURES)):
+        reason = Reason.TROUBLE if tally.outside else Reason.FAILURES
         what = f"{failures} iterations failed in a row" if failures > 1 else f"an iteration failed{anew}"
-        if limits.strict:  # a failed try is no failure of the run before the task is given up
+        if settings.strict:  # a failed try is no failure of the run before the task is given up
             times = f", {failures} times in a row" if failures > 1 else anew
             what = f"a task was given up, or the agent failed{times}"
-        return Stop(reason, f"{what}: {tallies.last_failure}")
-    if _reached(refusals, tallies.most(limits.max_failures, Reason.REFUSED)):
+        return Stop(reason, f"{what}: {tally.last_failure}")
+    if _reached(refusals, tally.most(settings.max_failures, Reason.REFUSED)):
         times = f"{refusals} times in a row" if refusals > 1 else f"once{anew}"
-        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tallies.last_refusal}")
-    if _reached(stalls, tallies.most(limits.max_stalls, Reason.STALLED)):
+        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_refusal}")
+    if _reached(stalls, tally.most(settings.max_stalls, Reason.STALLED)):
         what = f"{stalls} iterations in a row changed nothing" if stalls > 1 else f"an iteration changed nothing{anew}"
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
     return None
 
 
-def _bounds(now: Progress, tallies: Tallies, limits: Limits, elapsed_s: float) -> Stop | None:
-    if _reached(tallies.iterations, limits.max_iterations):
-        return Stop(Reason.LIMIT, f"max-iterations is {limits.max_iterations}")
-    if limits.max_cost_usd is not None and limits.max_cost_usd - tallies.cost_usd < _NOTHING_USD:
+def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
+    if _reached(tally.iterations, settings.max_iterations):
+        return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
+    if settings.max_cost is not None and settings.max_cost - (tally.cost_usd or 0.0) < _NOTHING_USD:
         return Stop(
-            Reason.LIMIT, f"max-cost is {usd(limits.max_cost_usd)}, and this start cost {usd(tallies.cost_usd)}"
+            Reason.LIMIT, f"max-cost is {usd(settings.max_cost)}, and this start cost {usd(tally.cost_usd or 0.0)}"
         )
-    total, spent = limits.max_total_cost_usd, now.spent_usd or 0.0
+    total, spent = settings.max_total_cost, now.spent_usd or 0.0
     if total is not None and total - spent < _NOTHING_USD:
         return Stop(Reason.LIMIT, f"max-total-cost is {usd(total)}, and the plan cost {usd(spent)} so far")
-    if limits.max_time_s is not None and elapsed_s >= limits.max_time_s:
-        return Stop(Reason.LIMIT, f"max-time is {duration(limits.max_time_s)}")
+    if settings.max_time is not None and elapsed_s >= settings.max_time:
+        return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time)}")
     return None
 
 
@@ -164,13 +148,13 @@ def _reached(count: int, limit: int | None) -> bool:
     return limit is not None and count >= limit
 
 
-def budget_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
+def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    own, rest = limits.max_iteration_cost_usd, left_usd(now, tallies, limits)
+    own, rest = settings.max_iteration_cost, left_usd(now, tally, settings)
     return min((bound for bound in (own, rest) if bound is not None), default=None)
 
 
-def left_usd(now: Progress, tallies: Tallies, limits: Limits) -> float | None:
+def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What is left of the money of this start and of the plan."""
-    bounds = ((limits.max_cost_usd, tallies.cost_usd), (limits.max_total_cost_usd, now.spent_usd or 0.0))
+    bounds = ((settings.max_cost, tally.cost_usd or 0.0), (settings.max_total_cost, now.spent_usd or 0.0))
     return min((limit - spent for limit, spent in bounds if limit is not None), default=None)

@@ -26,6 +26,8 @@ class CommandRun:
     output: str
     """The end of what it printed."""
     took_s: float
+    record: str = ""
+    """The name of the file that has all of it."""
     interrupted: bool = False
     """A signal ended it, so that nothing is known."""
     remarks: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ def run_command(
         what=how,
         output=_tail(output, before),
         took_s=time.monotonic() - began,
+        record=output.name,
         interrupted=ended.how is How.INTERRUPTED,
         remarks=(
             *(f"ended what {what} left running: {command}" for command in ended.left_over),

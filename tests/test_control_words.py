@@ -6,7 +6,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, step
 
-from ralph.channels.notices import tasks
+from ralph.judge import tasks
 from ralph.progress import parse
 
 HEAD = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fiction import (
+from iterations import (
     AT_LIMIT,
     CUT_SHORT,
     FAILED,
@@ -25,8 +25,9 @@ from fiction import (
 )
 
 from ralph.agent.turn import Outcome, Turn
-from ralph.judge import Iteration, Judgement, judge, over_budget, tally
-from ralph.verdict import Limits, Reason, Tallies
+from ralph.judge import Iteration, judge, over_budget
+from ralph.settings import Settings
+from ralph.verdict import Reason, Tally
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ from ralph.verdict import Limits, Reason, Tallies
     ],
 )
 def test_what_counts_as_failed(done: Iteration, failed: str) -> None:
-    assert judge(done, Tallies(), LIMITS).failed == failed
+    assert judge(done, Tally(), LIMITS).failed == failed
 
 
 WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
@@ -64,7 +65,7 @@ class TestAnIterationThatWasCutShort:
     )
     def test_has_not_failed_after(self, outcome: Outcome, done: Iteration) -> None:
         turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
-        judged = judge(replace(done, turn=turn), Tallies(), replace(LIMITS, max_iteration_cost_usd=1.0))
+        judged = judge(replace(done, turn=turn), Tally(), replace(LIMITS, max_iteration_cost=1.0))
         assert (judged.failed, judged.ended, judged.again, judged.moved) == ("", None, False, True)
 
     @pytest.mark.parametrize(
@@ -77,48 +78,48 @@ class TestAnIterationThatWasCutShort:
     )
     def test_has_failed_after(self, outcome: Outcome, done: Iteration) -> None:
         turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
-        judged = judge(replace(done, turn=turn), Tallies(), replace(LIMITS, max_iteration_cost_usd=1.0))
+        judged = judge(replace(done, turn=turn), Tally(), replace(LIMITS, max_iteration_cost=1.0))
         done_what = "committed" if outcome in WATCHDOG else "changed"
         assert judged.failed == f"cut short, and nothing was ticked, added or {done_what}"
         assert (judged.ended, judged.again) == (None, False)
 
     def test_a_file_changed_but_not_committed_is_nothing_only_to_a_watchdog(self, outcome: Outcome) -> None:
         done = iteration("", "", Turn(outcome=outcome, why="cut short", cost_usd=1.02), changed="a.py")
-        judged = judge(done, Tallies(), replace(LIMITS, max_iteration_cost_usd=1.0))
+        judged = judge(done, Tally(), replace(LIMITS, max_iteration_cost=1.0))
         assert bool(judged.failed) == (outcome in WATCHDOG)
 
     def test_has_failed_with_nothing_changed_where_nobody_commits(self, outcome: Outcome) -> None:
         done = iteration("", "", Turn(outcome=outcome, why="cut short", cost_usd=1.02))
-        judged = judge(done, Tallies(), replace(NO_COMMITS, max_iteration_cost_usd=1.0))
+        judged = judge(done, Tally(), replace(NO_COMMITS, max_iteration_cost=1.0))
         assert judged.failed == "cut short, and nothing was ticked, added or changed"
 
     def test_has_not_failed_after_a_changed_file_where_nobody_commits(self, outcome: Outcome) -> None:
         done = iteration("", "", Turn(outcome=outcome, why="cut short", cost_usd=1.02), changed="a.py")
-        assert judge(done, Tallies(), replace(NO_COMMITS, max_iteration_cost_usd=1.0)).failed == ""
+        assert judge(done, Tally(), replace(NO_COMMITS, max_iteration_cost=1.0)).failed == ""
 
 
 NOTHING_DONE = "out of budget, and nothing was ticked, added or changed"
 
 
 @pytest.mark.parametrize(
-    ("limits", "cost_usd", "failed"),
+    ("settings", "cost_usd", "failed"),
     [
-        pytest.param({"max_iteration_cost_usd": 1.0}, 1.02, NOTHING_DONE, id="its own is used up"),
-        pytest.param({"max_iteration_cost_usd": 1.0}, None, NOTHING_DONE, id="its own, at a cost that nobody knows"),
-        pytest.param({"max_cost_usd": 9.0}, 1.02, "", id="the start's is used up"),
-        pytest.param({"max_total_cost_usd": 11.0}, 1.02, "", id="the plan's is used up"),
-        pytest.param({"max_iteration_cost_usd": 2.0, "max_cost_usd": 9.0}, 1.02, "", id="the start's, which is less"),
+        pytest.param({"max_iteration_cost": 1.0}, 1.02, NOTHING_DONE, id="its own is used up"),
+        pytest.param({"max_iteration_cost": 1.0}, None, NOTHING_DONE, id="its own, at a cost that nobody knows"),
+        pytest.param({"max_cost": 9.0}, 1.02, "", id="the start's is used up"),
+        pytest.param({"max_total_cost": 11.0}, 1.02, "", id="the plan's is used up"),
+        pytest.param({"max_iteration_cost": 2.0, "max_cost": 9.0}, 1.02, "", id="the start's, which is less"),
         pytest.param(
-            {"max_iteration_cost_usd": 1.01, "max_cost_usd": 9.0}, 1.02, "", id="the start's, and a cent more than both"
+            {"max_iteration_cost": 1.01, "max_cost": 9.0}, 1.02, "", id="the start's, and a cent more than both"
         ),
         pytest.param(
-            {"max_iteration_cost_usd": 1.01, "max_total_cost_usd": 11.0},
+            {"max_iteration_cost": 1.01, "max_total_cost": 11.0},
             1.02,
             "",
             id="the plan's, and a cent more than both",
         ),
         pytest.param(
-            {"max_iteration_cost_usd": 0.99, "max_cost_usd": 9.0, "max_total_cost_usd": 11.0},
+            {"max_iteration_cost": 0.99, "max_cost": 9.0, "max_total_cost": 11.0},
             1.02,
             NOTHING_DONE,
             id="its own, which is the least of all",
@@ -126,11 +127,11 @@ NOTHING_DONE = "out of budget, and nothing was ticked, added or changed"
     ],
 )
 def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
-    limits: dict[str, Any], cost_usd: float | None, failed: str
+    settings: dict[str, Any], cost_usd: float | None, failed: str
 ) -> None:
     """Eight dollars of this start are spent, ten of the plan."""
     done = iteration("Spent: $10; - [ ] a", "Spent: $10; - [ ] a", replace(OUT_OF_BUDGET, cost_usd=cost_usd))
-    assert judge(done, Tallies(cost_usd=8.0), replace(LIMITS, **limits)).failed == failed
+    assert judge(done, Tally(cost_usd=8.0), replace(LIMITS, **settings)).failed == failed
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
     ],
 )
 def test_when_done_is_refused(done: Iteration, words: list[str]) -> None:
-    refused = judge(done, Tallies(), LIMITS).refused
+    refused = judge(done, Tally(), LIMITS).refused
     assert len(refused) == len(words)
     assert all(word in reason for word, reason in zip(words, refused, strict=True))
 
@@ -191,11 +192,11 @@ def test_when_done_is_refused(done: Iteration, words: list[str]) -> None:
     ],
 )
 def test_what_is_progress(done: Iteration, moved: bool) -> None:
-    assert judge(done, Tallies(), LIMITS).moved == moved
+    assert judge(done, Tally(), LIMITS).moved == moved
 
 
 @pytest.mark.parametrize(
-    ("turn", "limits", "again"),
+    ("turn", "settings", "again"),
     [
         pytest.param(OK, LIMITS, False, id="a good turn is not"),
         pytest.param(FAILED, LIMITS, False, id="nor is a failed one"),
@@ -211,8 +212,8 @@ def test_what_is_progress(done: Iteration, moved: bool) -> None:
         pytest.param(AT_LIMIT, replace(ONCE, wait=False), False, id="a plan is not, where nobody waits"),
     ],
 )
-def test_when_the_same_iteration_is_due_again(turn: Turn, limits: Limits, again: bool) -> None:
-    judged = judge(iteration("", "", turn), Tallies(), limits)
+def test_when_the_same_iteration_is_due_again(turn: Turn, settings: Settings, again: bool) -> None:
+    judged = judge(iteration("", "", turn), Tally(), settings)
     assert judged.again == again
     assert not (again and (judged.failed or judged.ended))
 
@@ -228,8 +229,8 @@ def test_when_the_same_iteration_is_due_again(turn: Turn, limits: Limits, again:
 )
 @pytest.mark.parametrize("once", [False, True], ids=["build", "plan"])
 def test_trouble_is_a_failure_after_an_hour(since_s: float | None, ended_s: float, failed: bool, once: bool) -> None:
-    tallies = Tallies() if since_s is None else Tallies(trouble_since_s=since_s, waits=1, waits_for=Outcome.TROUBLE)
-    judged = judge(iteration("", "", TROUBLE, ended_s=ended_s), tallies, replace(LIMITS, once=once))
+    tally = Tally() if since_s is None else Tally(trouble_since_s=since_s, repeats=1, waits_for=Outcome.TROUBLE)
+    judged = judge(iteration("", "", TROUBLE, ended_s=ended_s), tally, replace(LIMITS, once=once))
     assert (judged.again, judged.outside) == (not failed, failed)
     assert judged.failed == ("trouble for an hour: HTTP 529" if failed else "")
     assert (judged.ended and judged.ended.reason) == (Reason.ONCE_FAILED if once and failed else None)
@@ -240,19 +241,19 @@ def test_trouble_is_a_failure_after_an_hour(since_s: float | None, ended_s: floa
     [pytest.param(7, False, id="seven pauses"), pytest.param(8, True, id="eight, which are more than an hour")],
 )
 def test_trouble_after_work_each_time_is_a_failure_after_an_hour_of_pauses(waits: int, failed: bool) -> None:
-    tallies = Tallies(trouble_since_s=0.0, waits=waits, waits_for=Outcome.TROUBLE)
-    judged = judge(iteration("", "", TROUBLE, changed="a.py", ended_s=9 * HOUR_S), tallies, LIMITS)
+    tally = Tally(trouble_since_s=0.0, repeats=waits, waits_for=Outcome.TROUBLE)
+    judged = judge(iteration("", "", TROUBLE, changed="a.py", ended_s=9 * HOUR_S), tally, LIMITS)
     assert bool(judged.failed) == failed
 
 
 def test_a_usage_limit_is_no_trouble_however_long_it_lasts() -> None:
-    judged = judge(iteration("", "", AT_LIMIT, ended_s=9 * HOUR_S), Tallies(trouble_since_s=0.0), LIMITS)
+    judged = judge(iteration("", "", AT_LIMIT, ended_s=9 * HOUR_S), Tally(trouble_since_s=0.0), LIMITS)
     assert judged.again
     assert not judged.failed
 
 
 @pytest.mark.parametrize(
-    ("done", "limits", "reason"),
+    ("done", "settings", "reason"),
     [
         pytest.param(iteration("", "- [ ] a"), LIMITS, None, id="a built task ends nothing"),
         pytest.param(iteration("", "", FAILED), LIMITS, None, id="nor does one failure"),
@@ -283,13 +284,13 @@ def test_a_usage_limit_is_no_trouble_however_long_it_lasts() -> None:
         ),
     ],
 )
-def test_what_ends_a_run(done: Iteration, limits: Limits, reason: Reason | None) -> None:
-    ended = judge(done, Tallies(), limits).ended
+def test_what_ends_a_run(done: Iteration, settings: Settings, reason: Reason | None) -> None:
+    ended = judge(done, Tally(), settings).ended
     assert (ended and ended.reason) == reason
 
 
 def test_a_plan_that_built_names_the_files() -> None:
-    ended = judge(iteration("", "", changed="a.py b.py"), Tallies(), ONCE).ended
+    ended = judge(iteration("", "", changed="a.py b.py"), Tally(), ONCE).ended
     assert ended
     assert "a.py, b.py" in ended.why
 
@@ -301,16 +302,18 @@ def test_a_plan_that_built_names_the_files() -> None:
         pytest.param(None, ["limit"], id="when nobody knows"),
     ],
 )
-@pytest.mark.parametrize("limits", [NO_WAIT, replace(ONCE, wait=False)], ids=["build", "plan"])
-def test_a_limit_that_nobody_waits_for_says_until_when(resets_at: int | None, words: list[str], limits: Limits) -> None:
-    ended = judge(iteration("", "", replace(AT_LIMIT, resets_at=resets_at)), Tallies(), limits).ended
+@pytest.mark.parametrize("settings", [NO_WAIT, replace(ONCE, wait=False)], ids=["build", "plan"])
+def test_a_limit_that_nobody_waits_for_says_until_when(
+    resets_at: int | None, words: list[str], settings: Settings
+) -> None:
+    ended = judge(iteration("", "", replace(AT_LIMIT, resets_at=resets_at)), Tally(), settings).ended
     assert ended
     assert all(word in ended.why for word in words)
     assert ("until" in ended.why) == (resets_at is not None)
 
 
 def test_planning_refuses_nothing() -> None:
-    assert judge(iteration("- [ ] a; - [ ] b", "- [ ] a; RALPH_DONE"), Tallies(), ONCE).refused == ()
+    assert judge(iteration("- [ ] a; - [ ] b", "- [ ] a; RALPH_DONE"), Tally(), ONCE).refused == ()
 
 
 @pytest.mark.parametrize(
@@ -324,143 +327,4 @@ def test_planning_refuses_nothing() -> None:
 )
 def test_a_word_about_an_expensive_iteration(most_usd: float | None, cost_usd: float | None, words: str) -> None:
     done = iteration("", "", replace(OK, cost_usd=cost_usd))
-    assert over_budget(done, Limits(max_iteration_cost_usd=most_usd)) == words
-
-
-def told(story: str, tallies: Tallies | None = None, *, cost_usd: float | None = None) -> Tallies:
-    """The tallies after steps that are described by letters.
-
-    f failed, r its claim of done refused, m something moved, t an hour of trouble, w due again after a wait.
-    """
-    now = tallies or Tallies()
-    for step in story.split():
-        judged = Judgement(
-            failed="x" * ("f" in step or "t" in step),
-            outside="t" in step,
-            refused=("y",) * ("r" in step),
-            moved="m" in step,
-            again="w" in step,
-        )
-        now = tally(now, iteration("", "", replace(AT_LIMIT, cost_usd=cost_usd)), judged)
-    return now
-
-
-@pytest.mark.parametrize(
-    ("story", "iterations", "failures", "refusals", "stalls"),
-    [
-        pytest.param("", 0, 0, 0, 0, id="nothing happened"),
-        pytest.param("f f", 2, 2, 0, 2, id="two failures"),
-        pytest.param("f f o f", 4, 1, 0, 4, id="a good iteration ends the row of failures"),
-        pytest.param("r r", 2, 0, 2, 2, id="two refusals"),
-        pytest.param("r o r", 3, 0, 1, 3, id="an honest iteration ends the row of refusals"),
-        pytest.param("f r", 2, 1, 1, 2, id="a refusal is no failure, and the other way round"),
-        pytest.param("f r f r f", 5, 3, 2, 5, id="the two cannot take turns for ever"),
-        pytest.param("fr fr", 2, 2, 2, 2, id="failed and refused counts for both"),
-        pytest.param("o o m o", 4, 0, 0, 1, id="progress ends the row of stalls"),
-        pytest.param("f fm f", 3, 3, 0, 1, id="progress of a failed iteration as well"),
-        pytest.param("r rm", 2, 0, 2, 0, id="and of one that is refused"),
-        pytest.param("o w w o", 2, 0, 0, 2, id="what is due again is no iteration and no stall"),
-        pytest.param("o w wm o", 2, 0, 0, 1, id="but its progress ends the row of stalls"),
-        pytest.param("f w f", 2, 2, 0, 2, id="a wait ends no row of failures"),
-        pytest.param("f wm f", 2, 2, 0, 1, id="not even after progress"),
-        pytest.param("r w r", 2, 0, 2, 2, id="nor one of refusals"),
-        pytest.param("o t t o", 4, 0, 0, 2, id="an hour of trouble is no stall"),
-        pytest.param("t t", 2, 2, 0, 0, id="an hour of trouble is a failure"),
-    ],
-)
-def test_only_what_comes_in_a_row_adds_up(
-    story: str, iterations: int, failures: int, refusals: int, stalls: int
-) -> None:
-    now = told(story)
-    assert (now.iterations, now.failures, now.refusals, now.stalls) == (iterations, failures, refusals, stalls)
-
-
-@pytest.mark.parametrize(
-    ("story", "outside"),
-    [
-        pytest.param("f f", False, id="none"),
-        pytest.param("t", True, id="one"),
-        pytest.param("t f", True, id="one before a failure of another kind"),
-        pytest.param("f t", True, id="one after it"),
-        pytest.param("t r", True, id="one before a refusal"),
-        pytest.param("t o f", False, id="one before a good iteration"),
-        pytest.param("t w f", True, id="one before a wait"),
-    ],
-)
-def test_hours_of_trouble_among_the_failures_in_a_row(story: str, outside: bool) -> None:
-    assert told(story).outside == outside
-
-
-@pytest.mark.parametrize(
-    ("story", "waits"),
-    [
-        pytest.param("o", 0, id="none"),
-        pytest.param("w w w", 3, id="three"),
-        pytest.param("w w o", 0, id="a counted iteration begins anew"),
-        pytest.param("w w f w", 1, id="a failed one too"),
-        pytest.param("w w wm", 3, id="something done before the third does not: an agent may do a little each time"),
-    ],
-)
-def test_waits_in_a_row(story: str, waits: int) -> None:
-    assert told(story).waits == waits
-
-
-@pytest.mark.parametrize(
-    ("story", "cost_usd", "total_usd"),
-    [
-        pytest.param("o f r", 0.5, 1.5, id="every iteration costs"),
-        pytest.param("w w o", 0.5, 1.5, id="what is due again was not free"),
-        pytest.param("o o", None, 0.0, id="nobody knows"),
-    ],
-)
-def test_the_cost_adds_up(story: str, cost_usd: float | None, total_usd: float) -> None:
-    assert told(story, cost_usd=cost_usd).cost_usd == total_usd
-
-
-@pytest.mark.parametrize(
-    ("story", "closed"),
-    [
-        pytest.param("m", True, id="progress closes it"),
-        pytest.param("o", False, id="an iteration that changed nothing does not"),
-        pytest.param("fm", False, id="nor does a failed one that changed something"),
-        pytest.param("rm", False, id="nor one whose claim was refused"),
-        pytest.param("wm", False, id="nor one that is due again"),
-        pytest.param("t", False, id="nor an hour of trouble"),
-        pytest.param("o m", True, id="later progress does"),
-        pytest.param("m f f", True, id="closed is closed"),
-    ],
-)
-@pytest.mark.parametrize("reason", [Reason.FAILURES, Reason.STALLED, Reason.REFUSED], ids=lambda reason: reason.label)
-def test_what_closes_a_breaker_that_is_half_open(story: str, closed: bool, reason: Reason) -> None:
-    assert told(story, Tallies(half_open=reason)).half_open is (None if closed else reason)
-
-
-@pytest.mark.parametrize(
-    ("before", "turn", "changed", "since_s"),
-    [
-        pytest.param(None, TROUBLE, "", 7000.0, id="it begins with the first turn of it"),
-        pytest.param(50.0, TROUBLE, "", 50.0, id="it goes on"),
-        pytest.param(50.0, OK, "", None, id="a good iteration ends it"),
-        pytest.param(50.0, FAILED, "", None, id="so does one that fails by itself"),
-        pytest.param(50.0, AT_LIMIT, "", None, id="so does a usage limit, for the server answered"),
-        pytest.param(50.0, TROUBLE, "a.py", 7000.0, id="after something done it begins anew"),
-    ],
-)
-def test_since_when_there_is_trouble(before: float | None, turn: Turn, changed: str, since_s: float | None) -> None:
-    done = iteration("", "", turn, changed=changed, ended_s=7000.0)
-    tallies = Tallies(trouble_since_s=before)
-    judged = judge(done, Tallies(), LIMITS)
-    assert tally(tallies, done, judged).trouble_since_s == since_s
-
-
-def test_work_before_the_trouble_is_no_trouble() -> None:
-    """Two hours of it, with something to show; the server failed at the end."""
-    done = iteration("", "", replace(TROUBLE, took_s=7000.0), changed="a.py", ended_s=7000.0)
-    assert tally(Tallies(), done, judge(done, Tallies(), LIMITS)).trouble_since_s == 7000.0
-
-
-def test_an_hour_of_trouble_is_followed_by_another_hour() -> None:
-    done = iteration("", "", TROUBLE, ended_s=3700.0)
-    tallies = Tallies(trouble_since_s=50.0, waits=8, waits_for=Outcome.TROUBLE)
-    now = tally(tallies, done, judge(done, tallies, LIMITS))
-    assert (now.trouble_since_s, now.waits, now.failures, now.iterations) == (3700.0, 0, 1, 1)
+    assert over_budget(done, Settings(max_iteration_cost=most_usd)) == words

@@ -7,13 +7,13 @@ import pytest
 from stories import api_retry, error_result, init, result, says, tool, tool_result, weighs
 
 from ralph.agent.stream import Stream
-from ralph.channels.notices import Run
 from ralph.clock import Clock
 from ralph.progress import parse
 from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
 from ralph.screen.text import LINE_LIMIT, clipped, columns, wrapped
 from ralph.screen.view import View
+from ralph.verdict import Tally
 
 Event = dict[str, Any]
 TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
@@ -33,17 +33,7 @@ def working(doing: str) -> Status:
     view = View(lambda _line: None, lambda: None, pays=False)
     clock = Stopped()
     status = Status(view, clock)
-    run = Run(
-        plan="p",
-        mode="build",
-        repo="r",
-        progress_file="f",
-        once=False,
-        max_iterations=None,
-        iterations=7,
-        cost_usd=3.41,
-    )
-    status.iterates(run, parse(TASKS))
+    status.iterates(Tally(iterations=6, cost_usd=3.41), parse(TASKS), 7)
     clock.at = 3720
     view.doing, view.heard_at = doing, view.heard_at - 12
     return status

@@ -1,113 +1,28 @@
-"""What people are told: the summary line of an iteration, and the notices of a run. Pure text."""
+"""What people are told of a run: its heading, its notices, its last line. Pure text."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ralph.agent.turn import Outcome
 from ralph.channels import Notice
-from ralph.judge import Iteration, Judgement
+from ralph.judge import Wait, tasks
 from ralph.progress import LARGE_BYTES, Progress
-from ralph.verdict import OPENS, Reason, Stop
-from ralph.waiting import Wait
+from ralph.verdict import OPENS, Reason, Stop, Tally
 from ralph.words import counted, duration, usd
 
-_LAST_SUMMARIES = 5
-_FAILED = 200
-"""Characters of why a try failed, in a line."""
+if TYPE_CHECKING:
+    from ralph.run import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What a run is, and what it has come to so far."""
-
-    plan: str
-    mode: str
-    repo: str
-    progress_file: str
-    once: bool
-    max_iterations: int | None
-    began: bool = False
-    """An iteration has begun."""
-    task: str = ""
-    """The id of the task that it works on, where ralph chose it."""
-    iterations: int = 0
-    """Of this start."""
-    earlier: int = 0
-    """Iterations of the plan before this start."""
-    commits: int = 0
-    took_s: float = 0.0
-    waits: int = 0
-    waited_s: float = 0.0
-    cost_usd: float | None = None
-    at_least: bool = False
-    pays: str = ""
-    """Where the API key that paid comes from; empty for a login."""
-    failed: bool = False
-    """The last iteration."""
-    summaries: tuple[str, ...] = ()
-    """The last ones."""
-
-    @property
-    def number(self) -> int:
-        """The iteration's among all of the plan; 0 before the first of this start."""
-        return self.earlier + self.iterations if self.iterations else 0
-
-
-def with_iteration(run: Run, iteration: Iteration, judged: Judgement) -> Run:
-    """The sums after one more iteration; one that is due again does not count, but what it cost and left does."""
-    turn = iteration.turn
-    costs = [cost for cost in (run.cost_usd, turn.cost_usd) if cost is not None]
-    counts = not judged.again
-    return replace(
-        run,
-        iterations=iteration.number - run.earlier - (not counts),
-        commits=run.commits + iteration.commits.count,
-        cost_usd=sum(costs) if costs else None,
-        at_least=run.at_least or turn.at_least,
-        pays=turn.pays or run.pays,
-        failed=bool(judged.failed) if counts else run.failed,
-        summaries=(*run.summaries, summary(iteration, judged))[-_LAST_SUMMARIES:] if counts else run.summaries,
-    )
-
-
-def summary(iteration: Iteration, judged: Judgement) -> str:
-    """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
-    turn, commits = iteration.turn, iteration.commits
-    parts = [f"#{iteration.number}", *([iteration.task] if iteration.task else []), _tasks(iteration)]
-    if commits.count:
-        parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
-    parts.append(duration(turn.took_s))
-    if turn.cost_usd is not None:
-        parts.append(usd(turn.cost_usd, at_least=turn.at_least))
-    if turn.outcome is not Outcome.OK:
-        parts.append(f"{turn.outcome.value}: {turn.why}")
-    if judged.refused:
-        parts.append("done refused")
-    if judged.tried:
-        parts.append(judged.failed[:_FAILED])
-    return " · ".join(parts)
-
-
-def heading(run: Run, now: Progress) -> str:
+def heading(run: "Run", now: Progress) -> str:
     """The line that begins an iteration."""
-    if run.once:
-        return f"{run.mode} {run.plan}"
-    at_most = f" of at most {run.max_iterations}" if run.max_iterations else ""
+    what = f"{run.start.mode} {run.start.name}"
+    if run.settings.once:
+        return what
+    at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
     if run.earlier:
-        at_most = f" · {run.iterations}{at_most} in this start"
+        at_most = f" · {run.number - run.earlier}{at_most} in this start"
     task = f" · {run.task}" if run.task else ""
-    return f"{run.mode} {run.plan} · iteration {run.number}{at_most} · {tasks(now)}{task}"
-
-
-def _tasks(iteration: Iteration) -> str:
-    before, after = iteration.before, iteration.after
-    ticked, new = after.ticked - before.ticked, len(after.tasks) - len(before.tasks)
-    changes = [f"{ticked:+d}"] * bool(ticked) + [f"{new} new"] * (new > 0)
-    return tasks(after) + (f" ({', '.join(changes)})" if changes else "")
-
-
-def tasks(progress: Progress) -> str:
-    """`9/15 tasks`."""
-    return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
+    return f"{what} · iteration {run.number}{at_most} · {tasks(now)}{task}"
 
 
 def oddities(file: str, now: Progress) -> dict[str, str]:
@@ -120,40 +35,44 @@ def oddities(file: str, now: Progress) -> dict[str, str]:
     return found
 
 
-def started(run: Run) -> Notice:
+def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    body = f"Plan: {run.plan}\nMode: {run.mode}\nRepo: {run.repo}"
+    body = f"Plan: {run.start.name}\nMode: {run.start.mode}\nRepo: {run.top.name}"
     return Notice(event="started", title="Ralph Started", body=body, emoji_code=":rocket:")
 
 
-def progressed(run: Run) -> Notice:
+def progressed(run: "Run") -> Notice:
     """An iteration is over."""
-    what = "failed" if run.failed else "completed"
-    body = f"Plan: {run.plan}\nIteration {run.number} {what}\n{run.summaries[-1]}\nRepo: {run.repo}"
+    what = "failed" if run.tally.failed else "completed"
+    body = f"Plan: {run.start.name}\nIteration {run.number} {what}\n{run.tally.summaries[-1]}\nRepo: {run.top.name}"
     return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
 
 
-def waiting(run: Run, wait: Wait) -> Notice:
+def waiting(run: "Run", wait: Wait) -> Notice:
     """Nothing happens for a while."""
-    body = f"Plan: {run.plan}\n{str(wait).capitalize()}\nReason: {wait.turn.why[:1000]}\nRepo: {run.repo}"
+    body = f"Plan: {run.start.name}\n{str(wait).capitalize()}\nReason: {wait.turn.why[:1000]}\nRepo: {run.top.name}"
     return Notice(event="waiting", title="Ralph Waiting", body=body, emoji_code=":hourglass:")
 
 
-def ended(run: Run, stop: Stop, now: Progress) -> Notice:
+def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     event, title, emoji_code = _ENDINGS.get(stop.reason, ("stopped", "Ralph Stopped", ":warning:"))
-    if stop.reason is Reason.ONCE and run.mode == "plan":
+    if stop.reason is Reason.ONCE and run.start.mode == "plan":
         event, title, emoji_code = "planned", "Ralph Planning Complete!", ":clipboard:"
-    lines = [f"Plan: {run.plan}", f"Mode: {run.mode}"]
+    lines = [f"Plan: {run.start.name}", f"Mode: {run.start.mode}"]
     lines += [f"Reason: {stop.why[:1000]}"] if stop.why else []
-    lines += [f"To go on: {move}"] if (move := next_move(stop, run.progress_file)) else []
-    lines += [f"Task list created in: {run.progress_file}"] if event == "planned" and now.tasks else []
-    lines += [_tasks_left(now) if now.tasks else f"No task in {run.progress_file}"]
-    lines += [f"Iterations: {run.iterations}", f"Commits: {run.commits}", f"Time: {duration(run.took_s)}"]
-    lines += [f"Waited: {duration(run.waited_s)} ({counted(run.waits, 'time')})"] if run.waits else []
-    lines += [f"Cost: {_cost(run)}"] if run.cost_usd is not None else []
-    lines += ["Last:", *run.summaries] if run.summaries else []
-    return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.repo}"]), emoji_code=emoji_code)
+    lines += [f"To go on: {move}"] if (move := next_move(stop, run.file.path.name)) else []
+    lines += [f"Task list created in: {run.file.path.name}"] if event == "planned" and now.tasks else []
+    lines += [_tasks_left(now) if now.tasks else f"No task in {run.file.path.name}"]
+    lines += [
+        f"Iterations: {run.tally.iterations}",
+        f"Commits: {run.tally.commits}",
+        f"Time: {duration(run.elapsed_s())}",
+    ]
+    lines += [f"Waited: {duration(run.tally.waited_s)} ({counted(run.tally.waits, 'time')})"] if run.tally.waits else []
+    lines += [f"Cost: {_cost(run.tally)}"] if run.tally.cost_usd is not None else []
+    lines += ["Last:", *run.tally.summaries] if run.tally.summaries else []
+    return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.top.name}"]), emoji_code=emoji_code)
 
 
 def _tasks_left(now: Progress) -> str:
@@ -162,9 +81,9 @@ def _tasks_left(now: Progress) -> str:
     return f"Tasks: {now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
 
 
-def _cost(run: Run) -> str:
-    cost = usd(run.cost_usd or 0.0, at_least=run.at_least)
-    return cost + (f", paid by the API key in {run.pays}" if run.pays else "")
+def _cost(tally: Tally) -> str:
+    cost = usd(tally.cost_usd or 0.0, at_least=tally.at_least)
+    return cost + (f", paid by the API key in {tally.pays}" if tally.pays else "")
 
 
 _ENDINGS = {
@@ -195,18 +114,18 @@ def rehearsed(notice: Notice) -> Notice:
     return replace(notice, title=f"Rehearsal: {notice.title}")
 
 
-def closing(run: Run, stop: Stop, now: Progress) -> str:
+def closing(run: "Run", stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
-    planned = stop.reason is Reason.ONCE and run.mode == "plan"
+    planned = stop.reason is Reason.ONCE and run.start.mode == "plan"
     parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
-    if not run.once:
-        parts += [counted(run.iterations, "iteration"), counted(run.commits, "commit")]
-    parts.append(duration(run.took_s))
-    if run.waits:
-        parts.append(f"{duration(run.waited_s)} of it waiting")
-    if run.cost_usd is not None:
-        parts.append(usd(run.cost_usd, at_least=run.at_least))
-    if move := next_move(stop, run.progress_file):
+    if not run.settings.once:
+        parts += [counted(run.tally.iterations, "iteration"), counted(run.tally.commits, "commit")]
+    parts.append(duration(run.elapsed_s()))
+    if run.tally.waits:
+        parts.append(f"{duration(run.tally.waited_s)} of it waiting")
+    if run.tally.cost_usd is not None:
+        parts.append(usd(run.tally.cost_usd, at_least=run.tally.at_least))
+    if move := next_move(stop, run.file.path.name):
         parts.append(f"to go on, {move}")
     return " · ".join(parts)

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import lock, progress, prompt, sources
-from ralph.channels.notices import oddities, tasks
+from ralph.channels.notices import oddities
 from ralph.checks.check import Check, of_error
 from ralph.checks.machine import writable
 from ralph.errors import RalphError
+from ralph.judge import tasks
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import attended

@@ -2,11 +2,11 @@
 
 import time
 
-from ralph.channels.notices import Run
 from ralph.clock import Clock
 from ralph.progress import Progress
 from ralph.screen.text import clipped, columns
 from ralph.screen.view import View
+from ralph.verdict import Tally
 from ralph.words import duration, usd
 
 _IDLE_S = 2.0
@@ -21,20 +21,21 @@ class Status:
     def __init__(self, view: View, clock: Clock) -> None:
         self._view, self._clock = view, clock
         self._began = clock.running()
-        self._run: Run | None = None
-        self._task = self._tasks = 0
+        self._tally = Tally()
+        self._number = self._task = self._tasks = 0
         self._phase: tuple[str, float, float | None] | None = None
         """What ralph itself does, since when, and how long where that is known."""
         self.does("starting")
 
-    def iterates(self, run: Run, now: Progress) -> None:
-        """An iteration begins, and the agent with it."""
-        self.knows(run, now)
+    def iterates(self, tally: Tally, now: Progress, number: int) -> None:
+        """An iteration begins, and the agent with it; its number is 0 in a mode that is only one."""
+        self.knows(tally, now, number)
         self._phase = None
 
-    def knows(self, run: Run, now: Progress) -> None:
+    def knows(self, tally: Tally, now: Progress, number: int) -> None:
         """What the run has come to by now."""
-        self._run, self._tasks = run, 0 if run.once else len(now.tasks)  # who plans works on none of them
+        self._tally, self._number = tally, number
+        self._tasks = len(now.tasks) if number else 0  # who plans works on none of them
         self._task = min(now.ticked + 1, self._tasks)
 
     def does(self, doing: str, seconds: float | None = None) -> None:
@@ -43,11 +44,11 @@ class Status:
 
     def line(self, width: int) -> str:
         """The most telling line that fits into so many columns."""
-        run, (doing, clock) = self._run, self._doing()
+        tally, (doing, clock) = self._tally, self._doing()
         elapsed = duration(self._clock.running() - self._began)
-        cost = "" if run is None or run.cost_usd is None else usd(run.cost_usd, at_least=run.at_least)
+        cost = "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least)
         tasks, task = f"{self._task}/{self._tasks}", f"task {self._task} of {self._tasks}"
-        number = run.number if run and not run.once else 0
+        number = self._number
         layouts = (
             (task * bool(self._tasks), f"iteration {number}" * bool(number), elapsed, cost, clock),
             (tasks * bool(self._tasks), f"#{number}" * bool(number), elapsed, cost, clock),

@@ -16,8 +16,8 @@ from tmux import Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
 IN_A_HURRY = """
-from ralph import night
-night._SEND_S = 1.0
+from ralph import session
+session._SEND_S = 1.0
 from ralph.__main__ import main
 main()
 """

@@ -1,0 +1,138 @@
+"""RALPH_DONE: when it is a claim, how it is checked, and how it is accepted or taken back; and what ends planning."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ralph import journal, progress
+from ralph.agent.turn import Outcome
+from ralph.errors import RalphError
+from ralph.judge import Iteration, Judgement, Verification, open_tasks
+from ralph.process import Job
+from ralph.progress import Progress, Task
+from ralph.run import Run
+from ralph.screen.view import ending
+from ralph.verdict import Reason, Stop, holds
+from ralph.verify import CommandRun, run_command, shell, verification
+from ralph.words import counted, duration
+
+
+def claims_done(run: Run, now: Progress) -> bool:
+    """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
+    if run.settings.once or now.blocked is not None:
+        return False
+    claimed = bool(now.tasks) and (now.done or not now.open) if run.strict else now.done
+    return claimed and not (now.done and holds(now, run.settings))
+
+
+def check_claim(run: Run) -> None:
+    """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass."""
+    now = run.file.last
+    if run.strict and now.open:
+        _reject(run, open_tasks(now))
+    elif not run.interrupted():
+        verified = verify(run) if run.settings.verify else Verification()
+        if verified and verified.failed:
+            _reject(run, [verified.failed], verified.output)
+        elif verified:
+            accept(run, checked=bool(run.settings.verify))
+    run.state.end()
+
+
+def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
+    refuse(run, reasons, output=output)
+    run.tally = replace(run.tally, refusals=run.tally.refusals + 1, last_refusal="; ".join(reasons))
+
+
+def accept(run: Run, *, checked: bool) -> None:
+    """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
+    if run.strict:
+        run.strict.declare_done()
+    note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}".rstrip()
+    run.file.edit(
+        lambda text: (
+            progress.with_verified(progress.without_refusal(text), note) if checked else progress.without_refusal(text)
+        )
+    )
+
+
+def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
+    """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
+    for reason in reasons:
+        run.complain(f"RALPH_DONE refused: {reason}")
+
+    def taken_back(text: bytes) -> bytes:
+        text = progress.with_tasks(progress.without_done(text), [task.raw for task in missing])
+        return progress.with_refusal(text, reasons, output)
+
+    run.file.edit(taken_back)
+
+
+def verify(run: Run) -> Verification | None:
+    """What came of the verify command; None when a signal came before its end."""
+    command = run.settings.verify or ""
+    ended = project_command(run, "verify", command)
+    if ended is None:
+        return None
+    verified = verification(command, ended)
+    run.write_down(journal.of_verification(run.identity, command, verified, ended.record))
+    if not verified.failed:
+        run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
+    return verified
+
+
+def project_command(run: Run, kind: str, command: str) -> CommandRun | None:
+    """How a shell command of the project ended that says whether something is done; None when a signal ended it."""
+    run.changes.begin(anew=False)
+    run.verified = True
+    doing, what = {"verify": ("verifying", "the verify command"), "check": ("checking", "the check")}[kind]
+    run.screen.remark(f"ralph: {doing}: {command}")
+    run.status.does(f"{doing}: {command}")
+    files = run.state.verification(run.id, run.number)
+    job = Job(argv=shell(command), env=run.env, files=files)
+    return project_program(run, what, job, run.settings.verify_timeout)
+
+
+def project_program(run: Run, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
+    """How a program of the project ended; None when a signal ended it. What it left is ended, removed and said."""
+
+    def tell() -> None:
+        run.status.does(f"ending {what}")
+        run.screen.say(ending(what))
+
+    try:
+        ended = run_command(what, job, run.keeper, timeout_s, ending=tell)
+    finally:
+        run.remove_orphaned_locks(what)
+    for line in ended.remarks:
+        run.complain(line)
+    return None if ended.interrupted else ended
+
+
+def begin_work(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
+    """Planning declares nothing done: the file says IN_PROGRESS afterwards; for --strict its list has to be right."""
+    before, after = iteration.before, iteration.after
+    planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
+    if planned or (after.done and not before.done):
+        if run.file.last.done:
+            run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
+        run.file.edit(progress.in_progress)
+    wrong = _planned_badly(run) if run.settings.strict else ""
+    if wrong and judged.ended and judged.ended.reason is Reason.ONCE:
+        return replace(judged, ended=Stop(Reason.ONCE_FAILED, wrong))
+    return judged
+
+
+def _planned_badly(run: Run) -> str:
+    """What is wrong with the list of tasks; ids are given now."""
+    from ralph import strict  # noqa: PLC0415 - 20 ms that only --strict pays
+
+    ticked = run.file.last.ticked
+    now = run.file.edit(lambda text: strict.planned(run.text_before, text))
+    if ticked > now.ticked:
+        run.complain(f"planning ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+    try:
+        strict.check(run.file.text, run.file.path.name, run.settings)
+    except RalphError as error:
+        return error.message
+    return ""

@@ -1,0 +1,74 @@
+"""What lies between two iterations: a notice, a pause, or a long wait."""
+
+from dataclasses import replace
+
+from ralph import journal
+from ralph.channels import notices
+from ralph.claims import claims_done
+from ralph.judge import Wait
+from ralph.process import signals
+from ralph.run import Run
+from ralph.verdict import Reason, Stop, verdict
+from ralph.words import duration, moment
+
+_LOOK_UP_S = 2.0
+"""Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
+_BEAT_S = 300.0
+_LATER_S = 3600.0
+"""A limit that ends so much later than somebody was told deserves a second notice."""
+
+
+def notify(run: Run) -> None:
+    """Tells whoever is away, now and then."""
+    every, count = run.settings.notify_frequency, run.tally.iterations
+    if every is not None and (count == 1 or count % every == 0):
+        run.outbox.send(notices.progressed(run))
+
+
+def wait(run: Run, wait: Wait) -> Stop | None:
+    """A long pause, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
+    most_s = run.settings.max_time
+    if run.interrupted() or _over(run):
+        return None
+    if most_s is not None and run.elapsed_s() + wait.seconds >= most_s:
+        return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {wait}: {wait.turn.why}")
+    run.screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
+    run.write_down(journal.of_wait(replace(run.identity, iteration=run.earlier + run.tally.iterations + 1), wait))
+    known = run.waited_until
+    if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
+        run.waited_until = wait.until
+        run.outbox.send(notices.waiting(run, wait))
+    began = run.elapsed_s()
+    run.status.does(f"until {moment(wait.until, run.now())}: {wait.turn.outcome.value}", wait.seconds)
+    _sleep(run, wait.seconds)
+    waited_s = run.tally.waited_s + run.elapsed_s() - began
+    run.tally = replace(run.tally, waits=run.tally.waits + 1, waited_s=waited_s)
+    return None
+
+
+def pause(run: Run, seconds: float) -> None:
+    """The time between two iterations; none where there is something else to do."""
+    if not _over(run):
+        run.status.does("next iteration", seconds)
+        _sleep(run, seconds)
+
+
+def _over(run: Run) -> bool:
+    """Whether somebody said stop or done in the file, or a limit is reached."""
+    now = run.read()
+    return claims_done(run, now) or verdict(now, run.tally, run.settings, run.elapsed_s()) is not None
+
+
+def _sleep(run: Run, seconds: float) -> None:
+    """Waits by two clocks: one may be set by somebody, the other may not know what the first one does."""
+    clock = run.pace.clock
+    began = beat = running = clock.running()
+    until = clock.now() + seconds
+    while not signals.interrupted() and clock.now() < until and running - began < seconds:
+        if running > began and _over(run):
+            return
+        if running - beat >= _BEAT_S:
+            beat = running
+            run.heartbeat.beat()
+        clock.sleep(min(_LOOK_UP_S, seconds - (running - began), until - clock.now()))
+        running = clock.running()

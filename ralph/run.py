@@ -1,0 +1,129 @@
+"""A run: what it has to do, with what, who hears of it, and what it has come to. What is done is functions of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph.changes import Changes
+from ralph.channels import Heartbeat, Outbox, notices
+from ralph.clock import Pace
+from ralph.journal import Identity, Journal, Line
+from ralph.process import Files, Keeper, signals
+from ralph.progress import Progress
+from ralph.progress.file import ProgressFile
+from ralph.prompt import Prompt
+from ralph.screen.screen import Screen
+from ralph.screen.statusline import Status
+from ralph.screen.view import View
+from ralph.settings import Settings
+from ralph.start import Start
+from ralph.state import State
+from ralph.tries import Tries
+from ralph.verdict import Reason, Stop, Tally
+
+if TYPE_CHECKING:
+    from ralph.guard import Guard
+    from ralph.strict import Strict
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """The one context that is handed down."""
+
+    id: str
+    start: Start
+    prompt: Prompt
+    env: Mapping[str, str]
+    """What the agent and the project's commands get of the environment."""
+    pace: Pace
+    top: Path
+    file: ProgressFile
+    state: State
+    keeper: Keeper
+    screen: Screen
+    view: View
+    status: Status
+    outbox: Outbox
+    heartbeat: Heartbeat
+    journal: Journal
+    changes: Changes
+    tries: Tries
+    tally: Tally
+    earlier: int
+    """Iterations of the plan before this start."""
+    began: float
+    """When, by the clock that never jumps."""
+    guard: "Guard | None" = None
+    """Who watches over the working tree, where somebody shall."""
+    strict: "Strict | None" = None
+    """What picks, checks, ticks and commits, where that is ralph's."""
+    iterated: bool = False
+    """An iteration has begun."""
+    number: int = 0
+    """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
+    task: str = ""
+    """The id of the task that it works on, where ralph chose it."""
+    files: Files | None = None
+    """Its transcript."""
+    text_before: bytes = b""
+    """The progress file when it began."""
+    verified: bool = False
+    """The project's commands have run since: what changed meanwhile is not the next agent's doing."""
+    waited_before_s: float = 0.0
+    """What was waited when the last iteration was written down."""
+    waited_until: float | None = None
+    """What somebody was told last."""
+    unrotated_bytes: int = 0
+    windows: dict[str, int] = field(default_factory=dict)
+    """The context windows of models, as results have told them."""
+    said: set[str] = field(default_factory=set)
+
+    @property
+    def settings(self) -> Settings:
+        """What the start works with."""
+        return self.start.settings
+
+    def now(self) -> float:
+        """The time since 1970, in seconds."""
+        return self.pace.clock.now()
+
+    def elapsed_s(self) -> float:
+        """How long this start has been going on, a suspended machine's sleep included."""
+        return self.pace.clock.running() - self.began
+
+    def interrupted(self) -> Stop | None:
+        """Whether somebody asked ralph to end, by a signal."""
+        number = signals.interrupted()
+        return None if number is None else Stop(Reason.INTERRUPTED, signals.name(number))
+
+    def read(self) -> Progress:
+        """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
+        now = self.file.read()
+        for what, line in notices.oddities(self.file.path.name, now).items():
+            self.complain(line, once=what)
+        return now
+
+    def complain(self, line: str, *, once: str = "") -> None:
+        """A line of ralph's for a person; of those of one name only the first."""
+        if once not in self.said:
+            self.said |= {once} - {""}
+            self.screen.complain(f"ralph: {line}")
+
+    @property
+    def identity(self) -> Identity:
+        """What all lines of the journal have in common now."""
+        name = Path(self.settings.agent[0]).name
+        return Identity(run=self.id, mode=self.start.mode, iteration=self.number, now=self.now(), agent=name)
+
+    def write_down(self, line: Line) -> None:
+        """Adds it to the journal, as long as that can be written."""
+        try:
+            self.journal.append(line)
+        except OSError as error:
+            self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
+
+    def remove_orphaned_locks(self, of: str) -> None:
+        """Removes the locks of git that somebody left behind, and says so."""
+        for lock in self.changes.remove_orphaned_locks():
+            self.complain(f"removed {lock}, left behind by {of}")

@@ -1,0 +1,277 @@
+"""A session: the loop in its surroundings, and an orderly way out however it ends."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph import channels, files, journal, progress, recovery, sources
+from ralph.agent import command as agent
+from ralph.changes import Changes
+from ralph.channels import notices
+from ralph.clock import Pace
+from ralph.errors import RalphError
+from ralph.journal import Journal
+from ralph.lock import Lock
+from ralph.loop import loop
+from ralph.process import Keeper, end_own, signals
+from ralph.progress import Progress
+from ralph.progress.file import ProgressFile
+from ralph.prompt import Prompt
+from ralph.run import Run
+from ralph.screen.screen import Screen
+from ralph.screen.statusline import Status
+from ralph.screen.text import attended
+from ralph.screen.view import View
+from ralph.start import Start
+from ralph.state import State
+from ralph.tries import Tries
+from ralph.verdict import Reason, Stop, Tally
+
+if TYPE_CHECKING:
+    from ralph.taskjson import Imported
+
+_NO_SUSPENSION = (
+    "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
+    "RALPH_STOP in the progress file after this iteration"
+)
+_SEND_S = 10.0
+"""Seconds that the end of a run waits for notices still on their way."""
+
+
+def session(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
+    """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
+
+    An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
+    """
+    screen, pace = Screen(start.detail, spinner=start.spinner), pace or Pace()
+
+    def complain(line: str) -> None:
+        screen.complain(f"ralph: {line}")
+
+    file.say = complain
+    outbox = _outbox(start, complain)
+    run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    try:
+        recovery.after_death(held, state, complain, pace.patience)
+        agent.check_there(agent.argv(start.settings, start.agent_arguments))
+        prompt = start.prompt()
+        _prepare(start, file, state, complain)
+    except RalphError as error:
+        with contextlib.suppress(OSError):
+            by = journal.Identity(run=run_id, mode=start.mode, iteration=0, now=pace.clock.now())
+            Journal(state.journal).append(journal.of_failed_start(by, error.message))
+        screen.open()  # what was done until here is said all the same
+        screen.close()
+        raise
+    litter = Path(tempfile.mkdtemp(prefix="ralph-"))
+    env = agent.environment(os.environ, run=run_id, tmux=litter, effort=start.settings.effort)
+    signals.install(lambda: screen.say(_NO_SUSPENSION))
+    held.begin(run_id)
+    keeper = Keeper(
+        run_id,
+        pace.patience,
+        state.keepers_error(run_id),
+        holds=[held.fd],
+        after_death=lambda: shutil.rmtree(litter, ignore_errors=True),
+    )
+    screen.open()  # the first thread
+    try:
+        run = _made(
+            start,
+            file,
+            state,
+            run_id=run_id,
+            prompt=prompt,
+            env=env,
+            pace=pace,
+            keeper=keeper,
+            screen=screen,
+            outbox=outbox,
+        )
+        code = _loop(run)
+    except BaseException:
+        screen.close()  # a traceback does not go into the status line
+        raise
+    shutil.rmtree(litter, ignore_errors=True)
+    keeper.dismiss()
+    held.begin("")
+    screen.close()
+    return code
+
+
+def _made(  # noqa: PLR0913 - all that a run works with
+    start: Start,
+    file: ProgressFile,
+    state: State,
+    *,
+    run_id: str,
+    prompt: Prompt,
+    env: Mapping[str, str],
+    pace: Pace,
+    keeper: Keeper,
+    screen: Screen,
+    outbox: channels.Outbox,
+) -> Run:
+    """The run, with all that it works with."""
+    settings, top = start.settings, Path.cwd()
+
+    def complain(line: str) -> None:
+        screen.complain(f"ralph: {line}")
+
+    view = View(
+        screen.agent,
+        lambda: screen.width,
+        pays=agent.is_claude(settings.agent) and not start.rehearsal,
+        detail=screen.detail,
+        breaks_silence=screen.width is not None and not screen.is_live,
+    )
+    view.aloud = screen.say
+    status = Status(view, pace.clock)
+    screen.status = status.line
+    run = Run(
+        id=run_id,
+        start=start,
+        prompt=prompt,
+        env=env,
+        pace=pace,
+        top=top,
+        file=file,
+        state=state,
+        keeper=keeper,
+        screen=screen,
+        view=view,
+        status=status,
+        outbox=outbox,
+        heartbeat=channels.Heartbeat(None if start.rehearsal else settings.heartbeat_url, complain),
+        journal=Journal(state.journal),
+        changes=Changes(top, start.own),
+        tries=Tries(settings.history, state),
+        tally=Tally(half_open=state.breaker()),
+        earlier=journal.count(state),
+        began=pace.clock.running(),
+    )
+    if start.strict or settings.only:
+        from ralph.guard import Guard, Rules  # noqa: PLC0415 - 10 ms that only --strict and --only pay
+
+        rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=run_id)
+        run.guard = Guard(top, state, start.own, rules, complain)
+        if start.strict:
+            from ralph.strict import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
+
+            run.strict = Strict(run, run.guard)
+    return run
+
+
+def _outbox(start: Start, complain: Callable[[str], None]) -> channels.Outbox:
+    values = sources.channel_values()
+    ready = channels.configured(channels.load(channels.default_folders()), values)
+    if start.rehearsal:
+        from ralph.rehearsal import marked  # noqa: PLC0415 - not needed by a run
+
+        return marked.Outbox(ready, values, complain)
+    return channels.Outbox(ready, values, complain)
+
+
+def _prepare(start: Start, file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:
+    """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
+    for line in start.warnings():
+        complain(line)
+    state.rotate()
+    state.check_room()
+    recovery.recover(start, state, complain)  # first: what stands in the way of a commit may be of the dead
+    _check_repository(start)
+    if not file.exists() and not file.text:
+        where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
+        file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
+        state.close_breaker()
+    now = file.read()
+    files.sweep(file.path)
+    file.check_writable()
+    if start.imported:
+        now = _with_tasks_of_plan(start, start.imported, file, complain)
+    if start.strict:
+        recovery.check_strict(start, file, state, complain)
+        now = file.read()
+    if now.blocked_by_ralph and attended():
+        complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
+        file.edit(progress.without_own_block)
+    if now.done and state.died():
+        recovery.judge_claim(start, file, now, complain)
+    state.end()
+
+
+def _with_tasks_of_plan(
+    start: Start, imported: "Imported", file: ProgressFile, complain: Callable[[str], None]
+) -> Progress:
+    """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
+    from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
+
+    now = file.read()
+    if not now.tasks and not now.done:
+        complain(taskjson.taken_over(imported))
+        return file.edit(lambda text: progress.with_tasks(text, taskjson.lines(imported.tasks)))
+    if names := taskjson.missing(imported, file.text):
+        complain("; ".join(taskjson.left_out(imported, names, start.progress_path)))
+    return now
+
+
+def _check_repository(start: Start) -> None:
+    """Raises RalphError where something is asked for that only a repository can give."""
+    settings, top = start.settings, Path.cwd()
+    if not (start.strict or settings.only):
+        return
+    from ralph import worktree  # noqa: PLC0415 - 10 ms that other runs need not pay
+
+    if worktree.is_repository(top):
+        if start.strict and settings.auto_commit:
+            worktree.check_can_commit(top)
+    elif settings.only or (start.strict and settings.on_failure == "restore"):
+        what = "--only" if settings.only else "--on-failure restore"
+        raise RalphError(f"{what} needs a git repository, and {top} is in none; git init makes one")
+
+
+def _loop(run: Run) -> int:
+    stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
+    code = 1
+    try:
+        stop = loop(run)
+        code = stop.reason.code
+        if stop.reason is Reason.INTERRUPTED:
+            code += signals.interrupted() or 0
+        elif stop.reason is Reason.HOPELESS:
+            run.file.uncreate()
+    except RalphError as error:
+        stop, code = Stop(Reason.HOPELESS, error.message), error.exit_code
+    finally:
+        _close(run, stop)
+    return code
+
+
+def _close(run: Run, stop: Stop) -> None:
+    """The last line, also of the journal, and the last notice."""
+    if run.strict:
+        run.strict.close()
+    if run.guard:
+        run.guard.close()
+    run.status.does("sending the last notice")
+    now = run.file.last
+    if run.iterated:
+        run.write_down(journal.of_run(run.identity, run.tally, run.elapsed_s(), stop, now))
+    run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
+    if stop.reason.code == 1:
+        run.complain(stop.why)
+    if run.iterated:
+        run.outbox.send(notices.ended(run, stop, now))
+    hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
+    deadline = time.monotonic() + _SEND_S
+    while (run.outbox.pending() or run.heartbeat.pending()) and time.monotonic() < deadline and not hurried():
+        signals.wait(0.05)
+    run.outbox.close(0)
+    run.heartbeat.close(0)
+    end_own()
