@@ -26,13 +26,13 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
-    now = run.strict.tidy() if run.strict else run.read()
+    now = run.ready()
     if claims_done(run, now):
         check_claim(run)
-        now = run.read()
         if run.tally.iterations:
-            pause(run, run.settings.delay)  # nothing where it holds
-    stop = run.interrupted() or verdict(run.file.last, run.tally, run.settings, run.elapsed_s())
+            pause(run, run.settings.delay)  # none where it holds
+        now = run.ready()
+    stop = run.interrupted() or verdict(now, run.tally, run.settings, run.elapsed_s())
     return stop or (run.strict.choose() if run.strict else None)
 
 

@@ -111,8 +111,9 @@ ralph: build feature · iteration 1 · 1/3 tasks
   ✗ Exit code 2: make: *** [lint] Error 1
   Done with that.
   context 37%
+#1 · 3/3 tasks (+2) · _ · $0.41
 ralph: verifying: until [ -e go ]; do sleep 0.01; done
-task 3 of 3 · iteration 1 · _ · verifying: until [ -e go ]; do sleep 0.01… · _
+task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e go ]; do s… · _
 """,
     40: """
 ralph: build feature · iteration 1 · 1/3
@@ -136,21 +137,20 @@ ralph: build feature · iteration 1 · 1/3
   ✗ Exit code 2: make: *** [lint] Error…
   Done with that.
   context 37%
+#1 · 3/3 tasks (+2) · _ · $0.41
 ralph: verifying: until [ -e go ]; do sl
 eep 0.01; done
-3/3 · #1 · _ · verifying: until [… · _
+3/3 · #1 · verifying: until [ -e g… · _
 """,
 }
 END = {
     80: """
 ralph: verified in _
-#1 · 3/3 tasks (+2) · _ · $0.41
 ralph: done · 3/3 tasks · 1 iteration · 0 commits · _ · $0.41
 $
 """,
     40: """
 ralph: verified in _
-#1 · 3/3 tasks (+2) · _ · $0.41
 ralph: done · 3/3 tasks · 1 iteration ·
 0 commits · _ · $0.41
 $
