@@ -30,7 +30,7 @@ def check_claim(run: Run) -> None:
     now = run.file.last
     if run.strict and now.open:
         _reject(run, open_tasks(now))
-    elif not run.interrupted():
+    else:
         verified = verify(run) if run.settings.verify else Verification()
         if verified and verified.failed:
             _reject(run, [verified.failed], verified.output)

@@ -26,13 +26,13 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
-    now = run.ready()
-    if claims_done(run, now):
+    while claims_done(run, run.ready()) and not run.interrupted():
         check_claim(run)
+        if verdict(run.read(), run.tally, run.settings, run.elapsed_s()):
+            break
         if run.tally.iterations:
-            pause(run, run.settings.delay)  # none where it holds
-        now = run.ready()
-    stop = run.interrupted() or verdict(now, run.tally, run.settings, run.elapsed_s())
+            pause(run, run.settings.delay)
+    stop = run.interrupted() or verdict(run.file.last, run.tally, run.settings, run.elapsed_s())
     return stop or (run.strict.choose() if run.strict else None)
 
 
@@ -61,6 +61,7 @@ def rest(run: Run, iteration: Iteration, judged: Judgement) -> Stop | None:
 
 def leave(run: Run, stop: Stop) -> None:
     """The breaker opens in the file where another start would repeat what failed, and closes where all is well."""
+    run.state.end()
     if stop.reason in OPENS:
         run.file.edit(lambda text: progress.blocked(text, stop.why))
         run.state.open_breaker(stop.reason)
