@@ -15,7 +15,8 @@ from ralph import progress
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge
 from ralph.progress import Progress, parse
-from ralph.verdict import Limits, Tallies
+from ralph.settings import Settings
+from ralph.verdict import Tally
 
 SIGNED = b"<!-- ralph writes this section"
 thorough = settings(max_examples=100, deadline=None)
@@ -247,7 +248,7 @@ def test_what_judge_says_of_any_tasks_means_nothing(text: bytes, listed: list[st
     after = parse(b"RALPH_DONE\n" + "".join(f"- [ ] {item}\n" for item in listed[:2]).encode())
     turn = Turn(outcome=outcome, why=why)
     iteration = Iteration(number=1, before=agents, after=after, turn=turn, commits=Commits())
-    reasons = judge(iteration, Tallies(), Limits()).refused
+    reasons = judge(iteration, Tally(), Settings()).refused
     assert meaning(parse(progress.with_refusal(text, reasons))) == meaning(parse(text))
 
 
