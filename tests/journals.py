@@ -1,11 +1,13 @@
 """Journals that no run wrote, and the report of one."""
 
 import time
+from pathlib import Path
 from typing import Any
 
-from ralph import journal, progress
-from ralph.report.page import Known, page
+from ralph import journal, progress, report
+from ralph.plans import Plan
 from ralph.standing import Standing
+from ralph.status import Seen
 
 BEGAN = 1_795_215_600
 HOSTILE = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x00\x9b\u202eevil\ud800"
@@ -37,13 +39,17 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
     return [*lines, *([{**common, "event": "run", "success": False, **end}] if end else [])]
 
 
-def known(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> Known:
-    given_: dict[str, Any] = {"name": "feature", "standing": Standing(state="stopped", why="a limit"), **more}
-    read = None if text is None else progress.parse(text.encode(errors="surrogatepass"))
+def made(lines: list[dict[str, Any]], text: str | None = None, *, name: str = "feature", why: str = "") -> str:
+    """The report of such a journal and of such a progress file."""
     found = journal.records(lines)
-    rows, sums = journal.rows(found), journal.sums(found)
-    return Known(progress=read, records=found, rows=rows, sums=sums, now=BEGAN + 9999.0, **given_)
-
-
-def made(lines: list[dict[str, Any]], text: str | None = None, **more: Any) -> str:
-    return page(known(lines, text, **more)).decode()
+    seen = Seen(
+        plan=Plan(name=name, path=Path("feature.md"), progress_path=Path("feature_PROGRESS.md")),
+        progress=None if text is None else progress.parse(text.encode(errors="surrogatepass")),
+        standing=Standing(state="stopped", why=why),
+        holder=None,
+        other=None,
+        sums=journal.sums(found),
+        last=found,
+        moved=None,
+    )
+    return report.page(seen, BEGAN + 9999.0).decode()
