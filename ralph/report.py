@@ -34,8 +34,6 @@ _MOST_LABELS = 4
 """So that they have room on a phone."""
 _INTERVALS = 4
 """Of an axis."""
-_LEAST = 1e-6
-"""What a step is sought for where all is zero."""
 _DAY_S = 86_400
 _CLOCK_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, _DAY_S)
 _TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -170,7 +168,7 @@ class Chart:
     unit: Unit
     groups: Sequence[Group]
     series: Mapping[str, Sequence[float]]
-    """By kind a value for each group; the first stands at the foot."""
+    """By kind a value for each group, not all zero; the first kind stands at the foot."""
     style: str = ""
     """`touching`, without gaps, for what lasts until the next; `marked` with what went wrong; `small`."""
 
@@ -178,8 +176,8 @@ class Chart:
     def axis(self) -> list[float]:
         """From zero in equal round steps to the first that no bar is above; at least two."""
         most = max(map(sum, zip(*self.series.values(), strict=True)))
-        step = self.unit.step(most / _INTERVALS or _LEAST)
-        return [step * count for count in range(max(1, math.ceil(most / step - 1e-9)) + 1)]
+        step = self.unit.step(most / _INTERVALS)
+        return [step * count for count in range(math.ceil(most / step - 1e-9) + 1)]
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
