@@ -80,7 +80,8 @@ def _journal_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
     def numbered(line: str) -> str:
         fact = json.loads(line)
         died = fact.get("ended") == "died"  # in the start before
-        fact["iteration"] += seen.iterations_before(seen.number - 1) if died else before
+        if fact["iteration"]:  # 0 is before the first of a start
+            fact["iteration"] += seen.iterations_before(seen.number - 1) if died else before
         if "summary" in fact:
             fact["summary"] = re.sub(r"^#\d+", lambda number: f"#{int(number[0][1:]) + before}", fact["summary"])
         return json.dumps(fact, ensure_ascii=False)
