@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from keepers import keeper_of
@@ -14,7 +15,9 @@ from ralph_driver import Project, alive, eventually, paced
 from stories import Agent, marks, runs, starts, step, waits_for
 from test_signals import BUILD, goes_on, notify_with, start
 
-from ralph.process import call
+from ralph.process import Files, Job, Keeper, Patience, call
+from ralph.process.keeper import Left
+from ralph.verify import run_command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 
@@ -185,3 +188,29 @@ def test_a_keeper_that_is_asked_to_end_stays(project: Project, agent: Agent, off
     ended = run.wait()
     assert (ended.code, offspring.alive()) == (-signal.SIGTERM, []), ended.text
     goes_on(project)
+
+
+class OnADeadDisk:
+    """What a keeper says of a program whose child not even SIGKILL ends."""
+
+    patience = Patience()
+
+    def start(self, job: Job) -> None:
+        job.files.output.write_text("checked\n")
+
+    def has_left(self) -> bool:
+        return True
+
+    def end(self) -> Left:
+        return Left(code=0, left_over=("sleep 600",), survivors=("cat /mnt/dead",))
+
+
+def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) -> None:
+    files = Files(prompt=Path(os.devnull), output=tmp_path / "output", errors=tmp_path / "errors")
+    keeper = cast("Keeper", OnADeadDisk())
+    run = run_command("the check", Job(argv=["check"], env={}, files=files), keeper, None)
+    assert (run.code, run.output) == (0, "checked\n")
+    assert run.remarks == (
+        "ended what the check left running: sleep 600",
+        "the check left running what cannot be ended, end it by hand: cat /mnt/dead",
+    )

@@ -628,3 +628,19 @@ class TestInterruptions:
         project.progress.write_text(project.progress_text.replace("- [ ] two", "- [x] two"))
         assert run.wait().code == 0
         assert "\nRALPH_DONE\n" in project.progress_text
+
+
+def test_a_done_that_a_program_writes_each_time_is_bounded(project: Project, agent: Agent, tmp_path: Path) -> None:
+    """It is taken back each time, since a task is open; that counts as a refusal, or nothing would end it."""
+    wants(project, ONE)
+    script = tmp_path / "declares"
+    script.write_text("#!/bin/sh\nsed -i 's/^IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n")
+    script.chmod(0o700)
+    agent.story(tries(writes("more.txt", "1"), signals=""), repeat=True)
+    words = ("--strict", "--max-tries", "off", "--notify-frequency", "1", "--max-iterations", "9", "--delay", "1")
+    run = project.ralph("feature.md", "build", *words, env={"RALPH_CUSTOM_NOTIFY_SCRIPT": str(script)})
+    assert run.code == 4, run.text
+    assert (
+        "RALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: 1 task is not"
+        in project.progress_text
+    )
