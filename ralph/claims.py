@@ -125,14 +125,14 @@ def begin_work(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
 
 def _planned_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
-    from ralph import strict  # noqa: PLC0415 - 20 ms that only --strict pays
+    from ralph import tasklist  # noqa: PLC0415 - 20 ms that only --strict pays
 
     ticked = run.file.last.ticked
-    now = run.file.edit(lambda text: strict.planned(run.text_before, text))
+    now = run.file.edit(lambda text: tasklist.planned(run.text_before, text))
     if ticked > now.ticked:
         run.complain(f"planning ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
     try:
-        strict.check(run.file.text, run.file.path.name, run.settings)
+        tasklist.check(run.file.text, run.file.path.name, run.settings)
     except RalphError as error:
         return error.message
     return ""

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import git, journal, progress
 from ralph.errors import RalphError
@@ -14,8 +15,10 @@ from ralph.lock import Lock
 from ralph.process import Patience, end_strays
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
-from ralph.start import Start
 from ralph.state import Death, State
+
+if TYPE_CHECKING:
+    from ralph.start import Start
 
 Complain = Callable[[str], None]
 _LAST_WRITES_S = 15.0
@@ -59,7 +62,7 @@ def _mourn(death: Death, state: State, complain: Complain) -> None:
             Journal(state.journal).append(journal.of_death(by, death.record.name))
 
 
-def recover(start: Start, state: State, complain: Complain) -> None:
+def recover(start: "Start", state: State, complain: Complain) -> None:
     """After a death in an iteration that was watched: what it may not have changed is put back."""
     death, task = state.died(), state.noted("task")
     for store in state.stores():  # of runs that died when nothing was to be put right
@@ -83,7 +86,7 @@ def recover(start: Start, state: State, complain: Complain) -> None:
         guard.recover(task, since, until, ticked=ticked)
 
 
-def _settings_back(start: Start, state: State, death: Death, complain: Complain) -> None:
+def _settings_back(start: "Start", state: State, death: Death, complain: Complain) -> None:
     """Raises RalphError where a strict iteration that died had changed what ralph is started with."""
     saved = state.governing
     if not saved.exists():
@@ -100,27 +103,27 @@ def _settings_back(start: Start, state: State, death: Death, complain: Complain)
             raise RalphError("its settings may have been others than yours; start it again", 1)
 
 
-def check_strict(start: Start, file: ProgressFile, state: State, complain: Complain) -> None:
+def check_strict(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:
     """The list of tasks is as it should be before money is spent; also after a death in an iteration, or a clear error.
 
     What was changed there since that iteration began may be its doing, so it is undone, and kept.
     """
-    from ralph import strict  # noqa: PLC0415 - only --strict gets here
+    from ralph import tasklist  # noqa: PLC0415 - only --strict gets here
     from ralph.tasks.mending import mend  # noqa: PLC0415 - same
 
     before, left = state.before_death(), file.text
     if before:
         planned = (death := state.died()) is not None and death.mode == "plan"
-        file.edit(lambda text: strict.planned(before, text) if planned else mend(before, text).text)
+        file.edit(lambda text: tasklist.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             complain(
                 f"what changed in the tasks of {file.path.name} since ralph was killed is undone, "
                 f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
             )
-    strict.check(strict.tidied(file.text), file.path.name, start.settings)
+    tasklist.check(tasklist.tidied(file.text), file.path.name, start.settings)
 
 
-def judge_claim(start: Start, file: ProgressFile, now: Progress, complain: Complain) -> None:
+def judge_claim(start: "Start", file: ProgressFile, now: Progress, complain: Complain) -> None:
     """A claim that nobody judged, because ralph died: it is verified, or taken back where nothing can tell."""
     why = open_tasks(now)
     if not why and start.settings.verify:

@@ -17,13 +17,13 @@ from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
 from ralph.screen.view import View
 from ralph.settings import Settings
-from ralph.start import Start
 from ralph.state import State
 from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally
 
 if TYPE_CHECKING:
     from ralph.guard import Guard
+    from ralph.start import Start
     from ralph.strict import Strict
 
 
@@ -32,7 +32,7 @@ class Run:
     """The one context that is handed down."""
 
     id: str
-    start: Start
+    start: "Start"
     prompt: Prompt
     env: Mapping[str, str]
     """What the agent and the project's commands get of the environment."""

@@ -28,12 +28,12 @@ from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
 from ralph.screen.text import attended
 from ralph.screen.view import View
-from ralph.start import Start
 from ralph.state import State
 from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally
 
 if TYPE_CHECKING:
+    from ralph.start import Start
     from ralph.taskjson import Imported
 
 _NO_SUSPENSION = (
@@ -44,7 +44,7 @@ _SEND_S = 10.0
 """Seconds that the end of a run waits for notices still on their way."""
 
 
-def session(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
+def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
@@ -106,7 +106,7 @@ def session(start: Start, file: ProgressFile, state: State, held: Lock, pace: Pa
 
 
 def _made(  # noqa: PLR0913 - all that a run works with
-    start: Start,
+    start: "Start",
     file: ProgressFile,
     state: State,
     *,
@@ -168,7 +168,7 @@ def _made(  # noqa: PLR0913 - all that a run works with
     return run
 
 
-def _outbox(start: Start, complain: Callable[[str], None]) -> channels.Outbox:
+def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
     values = sources.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
     if start.rehearsal:
@@ -178,7 +178,7 @@ def _outbox(start: Start, complain: Callable[[str], None]) -> channels.Outbox:
     return channels.Outbox(ready, values, complain)
 
 
-def _prepare(start: Start, file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:
+def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     for line in start.warnings():
         complain(line)
@@ -207,7 +207,7 @@ def _prepare(start: Start, file: ProgressFile, state: State, complain: Callable[
 
 
 def _with_tasks_of_plan(
-    start: Start, imported: "Imported", file: ProgressFile, complain: Callable[[str], None]
+    start: "Start", imported: "Imported", file: ProgressFile, complain: Callable[[str], None]
 ) -> Progress:
     """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
     from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
@@ -221,7 +221,7 @@ def _with_tasks_of_plan(
     return now
 
 
-def _check_repository(start: Start) -> None:
+def _check_repository(start: "Start") -> None:
     """Raises RalphError where something is asked for that only a repository can give."""
     settings, top = start.settings, Path.cwd()
     if not (start.strict or settings.only):

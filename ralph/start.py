@@ -193,17 +193,17 @@ def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
     if not start.strict:
         return {}
-    from ralph import progress, strict, taskjson, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import progress, taskjson, tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
 
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
         text = progress.with_tasks(text, taskjson.lines(start.imported.tasks))
-    strict.check(strict.tidied(text), start.progress_path.name, start.settings)
-    listed = tasks.read(strict.tidied(text))
+    tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
+    listed = tasks.read(tasklist.tidied(text))
     if (task := tasks.select(listed)) is None:
-        stop = strict.stuck(text, start.progress_path.name)
+        stop = tasklist.stuck(text, start.progress_path.name)
         raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
-    return strict.values(task, listed, strict.token())
+    return tasklist.values(task, listed, tasklist.token())
 
 
 def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "Early | None":
@@ -227,10 +227,10 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Ear
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
     if stop is None and start.strict and not ready and state.died() is None:
-        from ralph import strict  # noqa: PLC0415 - other starts need not load it
+        from ralph import tasklist  # noqa: PLC0415 - other starts need not load it
 
-        strict.check(strict.tidied(text), start.progress_path.name, start.settings)
-        stop = strict.stuck(text, start.progress_path.name)
+        tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
+        stop = tasklist.stuck(text, start.progress_path.name)
     return None if stop is None else _early(start, now, stop)
 
 

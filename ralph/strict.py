@@ -1,12 +1,11 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ralph import criteria, journal, progress, tasks, worktree
+from ralph import criteria, journal, progress, tasklist, tasks, worktree
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, project_command, project_program, verify
@@ -23,7 +22,6 @@ from ralph.process import Finished, Job
 from ralph.progress import Progress
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.settings import Settings
 from ralph.tasks import Task
 from ralph.tasks.mending import Mended, mend
 from ralph.verdict import Reason, Stop
@@ -31,51 +29,6 @@ from ralph.words import counted
 
 _TAIL = 200
 """Characters of an output in the journal."""
-
-
-def token() -> str:
-    """A session token, new for each run: whoever says it has read this run's prompt."""
-    return time.strftime("ralph-%Y%m%d-%H%M%S-") + secrets.token_hex(6)
-
-
-def check(text: bytes, name: str, settings: Settings) -> None:
-    """Raises RalphError with all that is wrong with the task list of the progress file of that name."""
-    listed = tasks.read(text)
-    wrong = tasks.problems(listed)
-    for task in tasks.flat(listed):
-        for one in map(criteria.parse, task.criteria):
-            if one.problem:
-                wrong.append(f"line {task.line}: {one.text}: {one.problem}")
-            elif one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
-                wrong.append(f"line {task.line}: {one.text}: no machine can check this, and --criteria is strict")
-            elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
-                wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
-    if wrong:
-        raise RalphError.of([RalphError(f"{name}: {line}") for line in wrong])
-
-
-def planned(before: bytes, text: bytes) -> bytes:
-    """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
-    text = tasks.put_down(tasks.with_ids(text))
-    known = {(one.id, one.text) for one in tasks.flat(tasks.read(tasks.with_ids(before))) if one.mark == "x"}
-    for one in tasks.flat(tasks.read(text)):
-        if one.mark == "x" and (one.id, one.text) not in known:
-            text = tasks.with_mark(text, one.id, " ")
-    return text
-
-
-def tidied(text: bytes) -> bytes:
-    """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
-    text = tasks.with_ids(tasks.put_down(text))
-    return tasks.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
-
-
-def stuck(text: bytes, name: str) -> Stop | None:
-    """Why none of its tasks can be begun; None when one can, or when all are done."""
-    listed = tasks.read(tidied(text))
-    if not listed:
-        return Stop(Reason.STUCK, f"there is no task in {name}; write some, or let ralph PLAN plan --strict do it")
-    return None if tasks.select(listed) or not (why := tasks.stuck(listed)) else Stop(Reason.STUCK, why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +49,7 @@ class Strict:
         self._run, self._guard = run, guard
         self._settings, self._file, self._state = run.settings, run.file, run.state
         self._gates = Gates(
-            token=token(),
+            token=tasklist.token(),
             project=run.top,
             base_url=run.settings.base_url,
             run=lambda command: project_command(run, "check", command),
@@ -121,19 +74,19 @@ class Strict:
     def tidy(self) -> Progress:
         """The progress file with an id for each task, and none in progress."""
         self._run.read()
-        self._file.edit(tidied)
+        self._file.edit(tasklist.tidied)
         return self._run.read()
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         self._commit_left_over()
         name = self._file.path.name
-        check(self._file.text, name, self._settings)
+        tasklist.check(self._file.text, name, self._settings)
         listed = tasks.read(self._file.text)
         task = tasks.select(listed)
         if task is None:
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-            return stuck(self._file.text, name) or Stop(Reason.STUCK, all_ticked)
+            return tasklist.stuck(self._file.text, name) or Stop(Reason.STUCK, all_ticked)
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         self._attempt = Attempt(task=task, chain=tasks.chain(listed, task.id), text=self._file.text)
         self._run.task = task.id
@@ -142,7 +95,7 @@ class Strict:
 
     def values(self) -> dict[str, Value]:
         """What the prompt may say of the task."""
-        return values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
+        return tasklist.values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
     @contextlib.contextmanager
     def watching(self, stream: Stream) -> Iterator[list[str]]:
@@ -343,18 +296,3 @@ def _unticked(text: bytes, ids: Sequence[str]) -> bytes:
     for one in ids:
         text = tasks.with_mark(text, one, " ")
     return text
-
-
-def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
-    """What a prompt may say of this one of the tasks."""
-    wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]
-    above = [one for one in tasks.flat(listed) if tasks.find(one.subtasks, task.id)]
-    return {
-        "TASK_ID": task.id,
-        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),
-        "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
-        "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
-        "FAILURES": list(task.failed),
-        "TRY": task.tries + 1,
-        "SESSION": session,
-    }

@@ -13,7 +13,7 @@ import click
 import pytest
 from ralph_driver import CHECKOUT, COMMAND
 
-from ralph import options, strict, tasks
+from ralph import options, tasklist, tasks
 from ralph.cli import ralph
 from ralph.lock import LOCKED
 from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, PRIVATE, TABLE, Setting, Settings
@@ -149,7 +149,7 @@ def test_what_others_call_otherwise_leads_to_options_that_are_there(settings_tex
 def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes() -> None:
     (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", README, re.DOTALL)
     text = f"# Tasks\n\n{sample}".encode()
-    strict.check(text, "README.md", Settings(criteria="strict"))
+    tasklist.check(text, "README.md", Settings(criteria="strict"))
     selected = tasks.select(tasks.read(text))
     assert selected is not None
     assert selected.id == "auth-01", "auth-02 waits for it, whatever its priority"
@@ -227,7 +227,7 @@ def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str
 
 
 def test_a_run_that_is_not_strict_does_not_wait_for_what_only_strict_needs() -> None:
-    of_strict = re.compile(r"ralph\.(strict|gates|claim(?!s)|criteria|tasks|worktree|guard|taskjson).*")
+    of_strict = re.compile(r"ralph\.(strict|tasklist|gates|claim(?!s)|criteria|tasks|worktree|guard|taskjson).*")
     assert [name for name in loaded_by("ralph.session") if of_strict.fullmatch(name)] == []
 
 

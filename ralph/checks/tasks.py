@@ -1,6 +1,6 @@
 """The tasks: whether ralph can work by them, and whether all of the plan's are among them."""
 
-from ralph import progress, strict, taskjson, tasks
+from ralph import progress, taskjson, tasklist, tasks
 from ralph.checks.check import Check
 from ralph.start import Start
 from ralph.words import counted
@@ -19,8 +19,8 @@ def _of_strict(start: Start, text: bytes) -> list[Check]:
     """Whether ralph could pick one, where that is its job."""
     if not start.strict or progress.parse(text).done:
         return []
-    text = strict.tidied(text)
-    strict.check(text, start.progress_path.name, start.settings)
+    text = tasklist.tidied(text)
+    tasklist.check(text, start.progress_path.name, start.settings)
     listed = tasks.flat(tasks.read(text))
     if not listed:
         said = f"there is none yet in {start.progress_path}, and --strict works by them"

@@ -1,0 +1,73 @@
+"""The task list as --strict needs it: checked, made ready, and told to the agent. Pure, but for a new token."""
+
+import secrets
+import time
+from collections.abc import Sequence
+
+from ralph import criteria, tasks
+from ralph.criteria import Kind
+from ralph.errors import RalphError
+from ralph.prompt import Value
+from ralph.settings import Settings
+from ralph.tasks import Task
+from ralph.verdict import Reason, Stop
+
+
+def token() -> str:
+    """A session token, new for each run: whoever says it has read this run's prompt."""
+    return time.strftime("ralph-%Y%m%d-%H%M%S-") + secrets.token_hex(6)
+
+
+def check(text: bytes, name: str, settings: Settings) -> None:
+    """Raises RalphError with all that is wrong with the task list of the progress file of that name."""
+    listed = tasks.read(text)
+    wrong = tasks.problems(listed)
+    for task in tasks.flat(listed):
+        for one in map(criteria.parse, task.criteria):
+            if one.problem:
+                wrong.append(f"line {task.line}: {one.text}: {one.problem}")
+            elif one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
+                wrong.append(f"line {task.line}: {one.text}: no machine can check this, and --criteria is strict")
+            elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
+                wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
+    if wrong:
+        raise RalphError.of([RalphError(f"{name}: {line}") for line in wrong])
+
+
+def planned(before: bytes, text: bytes) -> bytes:
+    """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
+    text = tasks.put_down(tasks.with_ids(text))
+    known = {(one.id, one.text) for one in tasks.flat(tasks.read(tasks.with_ids(before))) if one.mark == "x"}
+    for one in tasks.flat(tasks.read(text)):
+        if one.mark == "x" and (one.id, one.text) not in known:
+            text = tasks.with_mark(text, one.id, " ")
+    return text
+
+
+def tidied(text: bytes) -> bytes:
+    """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
+    text = tasks.with_ids(tasks.put_down(text))
+    return tasks.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
+
+
+def stuck(text: bytes, name: str) -> Stop | None:
+    """Why none of its tasks can be begun; None when one can, or when all are done."""
+    listed = tasks.read(tidied(text))
+    if not listed:
+        return Stop(Reason.STUCK, f"there is no task in {name}; write some, or let ralph PLAN plan --strict do it")
+    return None if tasks.select(listed) or not (why := tasks.stuck(listed)) else Stop(Reason.STUCK, why)
+
+
+def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
+    """What a prompt may say of this one of the tasks."""
+    wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]
+    above = [one for one in tasks.flat(listed) if tasks.find(one.subtasks, task.id)]
+    return {
+        "TASK_ID": task.id,
+        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),
+        "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
+        "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
+        "FAILURES": list(task.failed),
+        "TRY": task.tries + 1,
+        "SESSION": session,
+    }
