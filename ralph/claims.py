@@ -41,7 +41,13 @@ def check_claim(run: Run) -> None:
 
 def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
     refuse(run, reasons, output=output)
-    run.tally = replace(run.tally, refusals=run.tally.refusals + 1, last_refusal="; ".join(reasons))
+    *earlier, last = run.tally.summaries or ("",)
+    run.tally = replace(
+        run.tally,
+        refusals=run.tally.refusals + 1,
+        last_refusal="; ".join(reasons),
+        summaries=(*earlier, f"{last} · done refused") if last else (),  # of the last notice
+    )
 
 
 def accept(run: Run, *, checked: bool) -> None:

@@ -102,13 +102,23 @@ def _prompt_numbered_by_plan(seen: Seen, old: str, new: str) -> str:
 
 
 def _verified_after(_: Seen, old: str, new: str) -> str:
-    """Where only a line of verify has another place, next to the one that it had."""
+    """Where a line of verify stands behind its iteration's, which then does not know yet what came of it."""
     was, now = old.splitlines(), new.splitlines()
-    for at in range(len(was) - 1):
-        one, two = json.loads(was[at])["event"], json.loads(was[at + 1])["event"]
-        if was != now and (one, two) == ("verify", "iteration") and now[at : at + 2] == [was[at + 1], was[at]]:
-            was[at : at + 2] = now[at : at + 2]
+    for at in range(min(len(was), len(now)) - 1):
+        verify, iteration = was[at : at + 2]
+        if now[at + 1] != verify or json.loads(verify)["event"] != "verify" or now[at] == verify:
+            continue
+        said, says = json.loads(iteration), json.loads(now[at])
+        if not json.loads(verify)["success"]:
+            said |= {name: says.get(name) for name in ("success", "refused", "message", "summary") if name in said}
+        was[at : at + 2] = [json.dumps(said, ensure_ascii=False), verify]
     return "\n".join(was)
+
+
+def _refused_after(_: Seen, old: str, new: str) -> str:
+    """A notice of an iteration goes out before verify has looked at its claim."""
+    told = " · done refused"
+    return new if old.replace(told, "") == new.replace(told, "") else old
 
 
 def _said_of_dropped_settings(seen: Seen, old: str, new: str) -> str:
@@ -218,6 +228,11 @@ REWRITINGS = (
         sentence="verify's line of the journal may stand after that of its iteration",
         fact="journal",
         rewrite=_verified_after,
+    ),
+    Rewriting(
+        sentence="a notice of an iteration does not know yet that verify refuses its claim",
+        fact="notices",
+        rewrite=_refused_after,
     ),
     Rewriting(
         sentence="a setting that is no more is said, and no error",
