@@ -170,9 +170,12 @@ def _check_plan(plan: Path) -> None:
 
 
 def _show(start: Start) -> int:
-    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs no agent
+    from ralph import journal  # noqa: PLC0415 - a start on a finished plan needs none
+    from ralph.agent import command as agent  # noqa: PLC0415 - same
 
-    text = start.prompt().render({**start.values, **_of_task(start), "ITERATION": 1})
+    earlier = journal.count(State(start.name, start.progress_path))
+    values = {**start.values, **_of_task(start), "ITERATION": earlier + 1}
+    text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
     print(thinking + shlex.join(agent.argv(start.settings, start.agent_arguments)))
     print()

@@ -146,6 +146,15 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
     assert agent.prompts[0].strip() == expected.strip()
 
 
+def test_what_a_dry_run_shows_is_numbered_as_the_next_iteration(project: Project, agent: Agent) -> None:
+    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}.")
+    agent.story(step(), repeat=True)
+    shown = [project.ralph("feature.md", "build", "5", "--dry-run").stdout.splitlines()[-1]]
+    project.build("1")
+    shown.append(project.ralph("feature.md", "build", "5", "--dry-run").stdout.splitlines()[-1])
+    assert shown == ["1 of 5.", "2 of ."]
+
+
 def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
     write(project.root / ".ralph", "${AUTO_COMMIT} {{ ITERATION }}{% if AUTO_COMMIT %} yes{% endif %}")
     agent.story(step(), repeat=True)
