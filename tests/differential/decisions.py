@@ -265,7 +265,13 @@ def _refused(new: Facts) -> bool:
     return new["exit code"] == "2" and not new["agent"] and not new["notices"] and not new["journal"]
 
 
+def _claim_counts(seen: Seen, new: Facts) -> bool:
+    strict = "--strict" in seen.words or seen.says("RALPH_STRICT")
+    return strict and (new["exit code"], new["closing"]) == ("4", "done refused")
+
+
 ENDINGS = (
+    Ending(sentence="under --strict a RALPH_DONE with open tasks counts as a refusal", holds=_claim_counts),
     Ending(sentence="a word too many, as in `ralph feature.md 20 plan`, is exit 2", holds=_word_too_many),
     Ending(sentence="`1h30` is refused: nobody means thirty seconds by it", holds=_half_an_hour),
 )
