@@ -149,6 +149,17 @@ def _hurried(seen: Seen, old: str, new: str) -> str:
     return new if any(sum(deed[0] == "signal" for deed in one) > 1 for one in deeds) else old
 
 
+def _quoted_in_notes(_: Seen, old: str, new: str) -> str:
+    """Where the same lines stand there, those that were among ralph's now as a quotation."""
+    told = "> Kept by ralph when it put the task list back:"
+
+    def words(text: str) -> list[str]:
+        lines = (line.removeprefix("> ").strip("\0 \r") for line in text.splitlines() if line != told)
+        return sorted(line for line in lines if line not in ("", "## Notes"))
+
+    return new if told in new and words(old) == words(new) else old
+
+
 def _kept_once(_: Seen, old: str, new: str) -> str:
     """Where both keep the same, and the older one has it more than once; now its folder stands in its name, too."""
     begins = re.compile(r"^== <stamp>-\d+-(?:\.ralph_)?", re.MULTILINE)
@@ -218,6 +229,11 @@ REWRITINGS = (
             rewrite=_hurried,
         )
         for fact in ("notices", "journal")
+    ),
+    Rewriting(
+        sentence="what an agent writes among ralph's own in the progress file is quoted under the Notes",
+        fact="progress file",
+        rewrite=_quoted_in_notes,
     ),
     Rewriting(
         sentence="ITERATION of a template is that of the plan, MAX_ITERATIONS empty where it would mislead",
