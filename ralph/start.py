@@ -50,7 +50,6 @@ class Start:
     name: str
     mode: str
     settings: Settings
-    directives: Sequence[Given]
     template: Path
     template_text: str
     imported: "Imported | None"
@@ -145,7 +144,6 @@ def find(asked: Asked) -> Start:
         name=name,
         mode=asked.mode,
         settings=settings,
-        directives=of_plan,
         template=template,
         template_text=template_text,
         imported=_tasks_in_json(plan, text),
