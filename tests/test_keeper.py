@@ -86,7 +86,8 @@ def test_neither_the_agent_nor_a_notify_script_holds_the_lock(project: Project, 
     """Else a run could not begin while somebody that ralph no longer knows is alive."""
     seen = tmp_path / "seen"
     notify_with(project, tmp_path, f"readlink /proc/$$/fd/* >> {seen}")
-    agent.story(step(runs(f"readlink /proc/$PPID/fd/* >> {seen}"), writes_done=True))
+    one_may_go_while_it_looks = "|| true"
+    agent.story(step(runs(f"readlink /proc/$PPID/fd/* >> {seen} {one_may_go_while_it_looks}"), writes_done=True))
     assert project.build().code == 0
     held = seen.read_text().split()
     assert len(held) > 6, "otherwise this test proves nothing"
