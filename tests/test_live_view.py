@@ -36,10 +36,14 @@ def build(tmux: Tmux, *args: str, before: str = "", after: str = "") -> None:
 
 
 def seen(tmux: Tmux) -> str:
-    """The screen from ralph's first line on, with times masked, and without the seconds of silence."""
+    """The screen from ralph's first line on, with times masked, without the seconds of silence.
+
+    How much of a command is left in the status line depends on the digits of the times beside it.
+    """
     rows = tmux.rows
     first = next((at for at, row in enumerate(rows) if FIRST_ROW.match(row)), len(rows))
-    text = re.sub(r" · idle \S+|(?<=thinking) · \d+s$", "", "\n".join(rows[first:]))
+    text = re.sub(r" · idle \S+|(?<=thinking) · [\dhms]+$", "", "\n".join(rows[first:]))
+    text = re.sub(r"(· verifying: until \[ -e).*…", r"\1…", text)
     return re.sub(r"\b(\d+h\d\dm|\d+m\d\ds|\d+s|\d\d:\d\d)\b", "_", text)
 
 
@@ -113,7 +117,7 @@ ralph: build feature · iteration 1 · 1/3 tasks
   context 37%
 #1 · 3/3 tasks (+2) · _ · $0.41
 ralph: verifying: until [ -e go ]; do sleep 0.01; done
-task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e go ]; do s… · _
+task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e… · _
 """,
     40: """
 ralph: build feature · iteration 1 · 1/3
@@ -140,7 +144,7 @@ ralph: build feature · iteration 1 · 1/3
 #1 · 3/3 tasks (+2) · _ · $0.41
 ralph: verifying: until [ -e go ]; do sl
 eep 0.01; done
-3/3 · #1 · verifying: until [ -e g… · _
+3/3 · #1 · verifying: until [ -e… · _
 """,
 }
 END = {
@@ -180,8 +184,8 @@ def test_a_terminal_that_changes_its_width_has_one_status_line(terminal: Open, p
     tmux = terminal(60)
     build(tmux)
     shows(tmux, RESIZED[60])
-    tmux.resize(24)
-    shows(tmux, RESIZED[24])
+    tmux.resize(28)
+    shows(tmux, RESIZED[28])
     tmux.resize(80)
     shows(tmux, RESIZED[80])
     agent.let("go")
@@ -198,14 +202,14 @@ ralph: build feature · iteration 1 · 0/1 tasks
   So many words that no terminal is so wide, and a bit more
 task 1 of 1 · iteration 1 · _ · thinking
 """,
-    24: """
-ralph: build feature · i
-teration 1 · 0/1 tasks
-  claude-sonnet-5 · your
- login pays
-  So many words that no
-terminal is so wide, and
- a bit more
+    28: """
+ralph: build feature · itera
+tion 1 · 0/1 tasks
+  claude-sonnet-5 · your log
+in pays
+  So many words that no term
+inal is so wide, and a bit m
+ore
 1/1 · #1 · thinking
 """,
     80: """
