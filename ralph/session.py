@@ -40,8 +40,6 @@ _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
     "RALPH_STOP in the progress file after this iteration"
 )
-_SEND_S = 10.0
-"""Seconds that the end of a run waits for notices still on their way."""
 
 
 def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
@@ -269,7 +267,7 @@ def _close(run: Run, stop: Stop) -> None:
     if run.iterated:
         run.outbox.send(notices.ended(run, stop, now))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
-    deadline = time.monotonic() + _SEND_S
+    deadline = time.monotonic() + run.pace.patience.send_s
     while (run.outbox.pending() or run.heartbeat.pending()) and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     run.outbox.close(0)

@@ -23,8 +23,8 @@ from tmux import Open, Tmux
 __all__ = ["claude", "play"]  # fixtures of their own module
 
 LOOPBACK = ("127.", "::1", "localhost")
-GRACE_S = 2.0
-"""How long ralph's own small processes may take to leave after ralph has ended."""
+GRACE_S = 10.0
+"""How long ralph's own small processes may take to leave after ralph has ended, on a slow machine."""
 
 GITCONFIG = """[user]
 \tname = A Tester

@@ -75,7 +75,7 @@ class Server:
     def wait_for(self, count: int) -> None:
         """Returns when so many requests have arrived."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.received) >= count, timeout=5), self.received
+            assert self._changed.wait_for(lambda: len(self.received) >= count, timeout=60), self.received
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -47,6 +47,8 @@ sys.argv[1:3] = []
 given = dict(word.split("=") for word in patience.split())
 main(Pace(clock=Faster(float(speed)), patience=Patience(**{name: float(s) for name, s in given.items()})))
 """
+PATIENCE_S = 60.0
+"""How long a test waits for what it expects: on a slow machine that may be long, and when it comes it costs nothing."""
 MARK = "TEST_MARK"
 """The environment name by which everything that a test starts is known."""
 
@@ -61,13 +63,17 @@ def paced(*, speed: float = 1, **patience_s: float) -> tuple[str, ...]:
     """A `command` for ralph at another pace: its waits and limits of time pass so many times faster.
 
     What is measured in ralph's own waking seconds stays: the idle watchdog, the timeouts of an iteration and of verify,
-    and how long it waits for what shall end, which `patience_s` shortens (interrupt_s, terminate_s, after_result_s).
+    and how long it waits for what shall end, which `patience_s` says (fields of ralph.process.Patience).
     """
     patience = " ".join(f"{name}={seconds}" for name, seconds in patience_s.items())
     return (*PYTHON, "-c", PACED, str(speed), patience)
 
 
-def eventually(condition: Callable[[], T], within_s: float = 10) -> T:
+UNHURRIED = paced(interrupt_s=600, terminate_s=600, send_s=600)
+"""A `command` for ralph that waits for ten minutes where it waits for an end: what has ended was not waited for."""
+
+
+def eventually(condition: Callable[[], T], within_s: float = PATIENCE_S) -> T:
     """The first true value of `condition`; fails when there is none in time."""
     deadline = time.monotonic() + within_s
     while not (value := condition()):
@@ -183,7 +189,7 @@ class Running:
     def poll(self) -> int | None:
         return self.process.poll()
 
-    def wait(self, timeout_s: float = 20) -> Run:
+    def wait(self, timeout_s: float = PATIENCE_S) -> Run:
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -243,7 +249,7 @@ class TtyRunning:
     def poll(self) -> int | None:
         return self.process.poll()
 
-    def wait(self, timeout_s: float = 20) -> Run:
+    def wait(self, timeout_s: float = PATIENCE_S) -> Run:
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -326,7 +332,7 @@ class Project:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
-        timeout_s: float = 20,
+        timeout_s: float = PATIENCE_S,
         command: Sequence[str] = COMMAND,
     ) -> Run:
         """Runs `ralph ARGS` to its end, without a terminal; to the end of all it ran where its agent killed it."""
@@ -339,7 +345,7 @@ class Project:
         self,
         *args: str,
         env: Mapping[str, str] | None = None,
-        timeout_s: float = 20,
+        timeout_s: float = PATIENCE_S,
         command: Sequence[str] = COMMAND,
     ) -> Run:
         """`ralph feature.md build --delay 0 ARGS`."""
@@ -350,7 +356,7 @@ class Project:
         self,
         *args: str,
         env: Mapping[str, str] | None = None,
-        timeout_s: float = 20,
+        timeout_s: float = PATIENCE_S,
         command: Sequence[str] = COMMAND,
     ) -> Run:
         """`ralph feature.md plan --delay 0 ARGS`."""
@@ -372,7 +378,7 @@ class Project:
         self.ttys.append(running)
         return running
 
-    def ralph_tty(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = 20) -> Run:
+    def ralph_tty(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = PATIENCE_S) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""
         return self.start_tty(*args, env=env).wait(timeout_s)
 

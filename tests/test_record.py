@@ -12,7 +12,7 @@ import pytest
 from away import Mailbox
 from http_server import Answer, Bad, Server
 from leaps import leaping
-from ralph_driver import Project, eventually, paced
+from ralph_driver import UNHURRIED, Project, eventually, paced
 from stories import Agent, at_limit, fails, init, raw, result, says, step, ticks, waits_for
 
 USED = {
@@ -232,11 +232,11 @@ def test_a_monitor_that_does_not_answer_is_said_once_and_delays_nothing(
     with Server(answer) as server:
         project.env["RALPH_HEARTBEAT_URL"] = server.url("/ping/s3cr3t")
         agent.story(step(), repeat=True)
-        running = project.start("feature.md", "3", "--delay", "0")
-        eventually(lambda: "limit reached" in running.stdout, 5)
+        running = project.start("feature.md", "3", "--delay", "0", command=UNHURRIED)
+        eventually(lambda: "limit reached" in running.stdout)
         if isinstance(answer, Bad):  # else nothing is waited for, and the signal may meet a process that is leaving
             running.signal(signal.SIGINT)
-        run = running.wait(3)
+        run = running.wait()
         assert (run.code, len(agent.calls)) == (3, 3), run.text
     assert run.stderr.count("heartbeat: not sent") == 1, run.text
     assert "s3cr3t" not in run.text

@@ -152,7 +152,7 @@ def test_a_signal_ends_the_wait_at_once(project: Project, agent: Agent, which: s
     running.signal(which)
     began = time.monotonic()
     assert running.wait().code == -which
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert project.progress_text == progress_text("one")
     assert happened(project)[-1] == "interrupted"
 

@@ -53,7 +53,7 @@ def as_cron(project: Project, *command: str, redirect: str = "<&-") -> subproces
     path = project.env["PATH"]
     kept = [f"{name}={project.env[name]}" for name in ("TEST_MARK", "HOME", "TMPDIR", "GIT_CONFIG_NOSYSTEM")]
     argv = ["env", "-i", *kept, f"PATH={path}", "sh", "-c", f'exec "$@" {redirect}', "sh", *command]
-    return subprocess.run(argv, cwd="/", check=False, capture_output=True, text=True, timeout=30)
+    return subprocess.run(argv, cwd="/", check=False, capture_output=True, text=True, timeout=60)
 
 
 def test_the_wheel_is_used_and_not_the_checkout(installed: Path) -> None:

@@ -23,6 +23,8 @@ class Patience:
     kill_s: float = 10.0
     after_result_s: float = 30.0
     """Seconds the agent has to leave by itself after its `result` event."""
+    send_s: float = 10.0
+    """Seconds that the end of a run waits for notices still on their way."""
 
 
 class Tree:
