@@ -7,15 +7,19 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import __version__, files, git, pickles, worktree
 from ralph.errors import RalphError
-from ralph.judge import Trespass
+from ralph.judge import Watched
 from ralph.lock import working_tree
 from ralph.state import State
 from ralph.uncommitted import Uncommitted
 from ralph.verdict import Reason
 from ralph.words import counted, named
+
+if TYPE_CHECKING:
+    from ralph.run import Run
 
 _SNAPSHOT = "snapshot"
 _MOVES = Path("logs") / "HEAD"
@@ -65,6 +69,23 @@ class Guard:
         self._of_death: tuple[float, float] | None = None
         """When an iteration began that died, and when it was over."""
 
+    @contextlib.contextmanager
+    def watching(self, run: "Run") -> Iterator[Watched]:
+        """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
+        watched = Watched()
+        if run.strict:
+            run.strict.begin()
+        self.begin()
+        yield watched
+        watched.strayed = self.strayed()
+        if not watched.strayed:
+            run.remove_orphaned_locks("the agent")
+        tampered = run.strict.put_right("while an agent works") if run.strict else []
+        if not watched.strayed:
+            found = self.settle(f"{run.id}-{run.number}", run.task)
+            tampered, watched.outside = [*tampered, *found.tampered], found.outside
+        watched.tampered = tuple(tampered)
+
     def begin(self) -> None:
         """An iteration begins: how everything is now is how it can be put back."""
         if self._watches:
@@ -85,12 +106,12 @@ class Guard:
         known = getattr(self._before, "ways_out", None)  # an older ralph that died noted none
         return worktree.strayed(self._before.repository, known) if self._before and known is not None else ""
 
-    def settle(self, name: str, task: str = "") -> Trespass:
+    def settle(self, name: str, task: str = "") -> Watched:
         """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay."""
         if self._before is None:
-            return Trespass()
+            return Watched()
         self._name = name
-        trespass = self._put_right(name)
+        found = self._put_right(name)
         if self._rules.strict:
             with _told():
                 self._changed = worktree.changed(self._before)
@@ -98,7 +119,7 @@ class Guard:
                 self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
             self._earlier = self._uncommitted.of(task)
             self._uncommitted.add(task, self._changed)
-        return trespass
+        return found
 
     def settle_checks(self) -> None:
         """The same once its checks have run, which are programs that the agent may have written."""
@@ -227,12 +248,12 @@ class Guard:
             shutil.rmtree(self._state.store(self._rules.run), ignore_errors=True)
             self._before = None
 
-    def _put_right(self, name: str) -> Trespass:
+    def _put_right(self, name: str) -> Watched:
         """Settings, HEAD and files, in this order, since each needs the one before to be seen."""
         with _told():
             return self._all_put_right(name)
 
-    def _all_put_right(self, name: str) -> Trespass:
+    def _all_put_right(self, name: str) -> Watched:
         assert self._before is not None
         self._state.store(self._rules.run)  # a real folder again, should somebody have made a link of it
         index = self._before.repository.index
@@ -253,7 +274,7 @@ class Guard:
             tampered.append("history was rewritten")
         if moved and moved.kept_ref and not self._rules.strict:
             self._commit_again(moved)
-        return Trespass(outside=outside, tampered=tuple(tampered))
+        return Watched(outside=outside, tampered=tuple(tampered))
 
     def _may_have_moved(self) -> bool:
         """Whether it is not a person who moved HEAD last."""

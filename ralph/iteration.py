@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from ralph import journal, progress
 from ralph.agent import command as agent
-from ralph.agent.stream import Event, Stream, drop_parts
+from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
 from ralph.claims import claims_done
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Judgement, Trespass, over_budget, summary, tallied
+from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tallied
 from ralph.process import Files, Job
 from ralph.prompt import Value
 from ralph.run import Run
@@ -29,20 +29,15 @@ def iterate(run: Run) -> Iteration:
     run.files = files = run.state.transcripts(run.id, number, prompt)
     stream = _begin(run, number, files)
     run.view.told(prompt)
-    with run.strict.watching(stream) if run.strict else contextlib.nullcontext(list[str]()) as undone:
-        if run.guard:
-            run.guard.begin()
-        run.tries.begin()
+    run.tries.begin()
+    with run.guard.watching(run) if run.guard else contextlib.nullcontext(Watched()) as watched:
         before = run.file.last
         turn = _turn(run, files, stream)
-        strayed = run.guard.strayed() if run.guard else ""
-        if not strayed:
-            run.remove_orphaned_locks("the agent")
-    trespass, commits, changed = Trespass(), Commits(), tuple[str, ...]()
-    if run.guard and not strayed:
-        trespass = run.guard.settle(f"{run.id}-{number}", run.task)
+    commits, changed = Commits(), tuple[str, ...]()
     after = run.read()
-    if not strayed:  # else no git may run any more
+    if not watched.strayed:  # else no git may run any more
+        if not run.guard:
+            run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without_verified)
         commits, changed = run.changes.look()
@@ -55,9 +50,9 @@ def iterate(run: Run) -> Iteration:
         changed=changed,
         ended_s=run.elapsed_s(),
         task=run.task,
-        tampered=(*undone, *trespass.tampered),
-        outside=trespass.outside,
-        strayed=strayed,
+        tampered=watched.tampered,
+        outside=watched.outside,
+        strayed=watched.strayed,
     )
 
 
@@ -98,13 +93,7 @@ def _begin(run: Run, number: int, files: Files) -> Stream:
         run.outbox.send(notices.started(run))
     run.iterated, run.number = True, number
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
-
-    def show(event: Event) -> None:
-        if run.strict:
-            run.strict.hears()
-        run.view.show(event)
-
-    stream = Stream(show, run.view.tell, windows=run.windows, max_context=run.settings.max_context)
+    stream = Stream(run.view.show, run.view.tell, windows=run.windows, max_context=run.settings.max_context)
     run.view.begin(stream)
     run.status.iterates(run.tally, before, 0 if run.settings.once else number)
     return stream
@@ -119,15 +108,9 @@ def _turn(run: Run, files: Files, stream: Stream) -> Turn:
         output_bytes=run.pace.transcript_bytes,
         out_of_time=lambda: most_s is not None and run.elapsed_s() >= most_s,
     )
-
-    def quiet() -> None:
-        if run.strict:
-            run.strict.hears_nothing()
-        run.view.quiet()
-
     try:
         job = Job(argv=argv, env=run.env, files=files)
-        return agent.turn(job, run.keeper, stream, bounds, now=run.now, quiet=quiet, ending=run.view.ending)
+        return agent.turn(job, run.keeper, stream, bounds, now=run.now, quiet=run.view.quiet, ending=run.view.ending)
     finally:
         if settings.max_context is not None:
             drop_parts(files.output)

@@ -57,14 +57,16 @@ def _ticked(progress: Progress) -> Counter[str]:
     return Counter(task.text for task in (*progress.tasks, *progress.elsewhere) if task.done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trespass:
-    """What was done to the repository that may not be, all of it put back."""
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """What an agent's turn did that it may not; known when it is over, and put right by then."""
 
+    tampered: tuple[str, ...] = ()
+    """What is ralph's under --strict, in words."""
     outside: tuple[str, ...] = ()
     """Files that --only does not allow."""
-    tampered: tuple[str, ...] = ()
-    """History and settings of git, in words."""
+    strayed: str = ""
+    """What leads git out of the repository since; nothing more may be done there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,9 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
-    while claims_done(run, run.ready()) and not run.interrupted():
+    if run.strict:
+        run.strict.tidy()
+    while claims_done(run, run.read()) and not run.interrupted():
         check_claim(run)
         if verdict(run.read(), run.tally, run.settings, run.elapsed_s()):
             break

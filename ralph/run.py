@@ -104,10 +104,6 @@ class Run:
             self.complain(line, once=what)
         return now
 
-    def ready(self) -> Progress:
-        """The same between two iterations; strict, with its tasks made ready to choose from."""
-        return self.strict.tidy() if self.strict else self.read()
-
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""
         if once not in self.said:

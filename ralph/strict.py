@@ -2,11 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ralph import criteria, journal, progress, tasklist, tasks, worktree
-from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
@@ -17,9 +16,7 @@ from ralph.guard import Guard
 from ralph.judge import Iteration, Judgement
 from ralph.message import message
 from ralph.neighbours import Neighbours
-from ralph.onlooker import Onlooker
 from ralph.process import Finished, Job
-from ralph.progress import Progress
 from ralph.prompt import Value
 from ralph.run import Run
 from ralph.tasks import Task
@@ -60,7 +57,6 @@ class Strict:
         )
         self._governing = Governing(run.start.plan, run.settings.prompts)
         self._neighbours = Neighbours(run.file.path)
-        self._onlooker: Onlooker | None = None
         self._attempt: Attempt | None = None
         self._unfinished = 0
         """Tries in a row that were cut short."""
@@ -71,11 +67,10 @@ class Strict:
         assert self._attempt is not None
         return self._attempt
 
-    def tidy(self) -> Progress:
-        """The progress file with an id for each task, and none in progress."""
+    def tidy(self) -> None:
+        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
         self._run.read()
         self._file.edit(tasklist.tidied)
-        return self._run.read()
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
@@ -97,29 +92,14 @@ class Strict:
         """What the prompt may say of the task."""
         return tasklist.values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
-    @contextlib.contextmanager
-    def watching(self, stream: Stream) -> Iterator[list[str]]:
-        """Around a turn whose output `stream` reads: what is ralph's is put back; what was done to it, in words."""
-        undone: list[str] = []
+    def begin(self) -> None:
+        """A turn begins: what is ralph's is now as it shall be afterwards."""
         self._governing.begin()
         self._governing.save(self._state.governing)
         self._neighbours.begin()
-        self._onlooker = onlooker = Onlooker(stream, self._file.path)
-        yield undone
-        who = " (perhaps yours: no tool of the agent ran just then)" if onlooker.perhaps_a_person else ""
-        undone += self._put_right(f"while an agent works{who}")
 
-    def hears(self) -> None:
-        """An event of the agent's stream."""
-        if self._onlooker:
-            self._onlooker.hears()
-
-    def hears_nothing(self) -> None:
-        """Nothing came for a moment."""
-        if self._onlooker:
-            self._onlooker.hears_nothing()
-
-    def _put_right(self, when: str) -> list[str]:
+    def put_right(self, when: str) -> list[str]:
+        """Puts back what is ralph's; what was done to it, in words."""
         run = self._run
         run.read()
         left = self._file.text
@@ -211,7 +191,7 @@ class Strict:
         if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
             return self._put_down(judged)
         found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
-        self._put_right("while a task is checked")
+        self.put_right("while a task is checked")
         self._guard.settle_checks()
         if stop := self._stop(found is None, "checked"):
             return self._put_down(replace(judged, ended=stop))
@@ -285,7 +265,7 @@ class Strict:
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._file.text
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
-        self._put_right("while a task is committed")
+        self.put_right("while a task is committed")
         self._guard.settle_hooks()
         if failed:
             self._write(lambda text: before if text == ticked else _unticked(text, done))
