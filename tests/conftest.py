@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from offspring import Offspring, offspring_in
 from ralph_driver import Project, clean_environment, marked
@@ -21,6 +22,18 @@ from stories import Agent
 from tmux import Open, Tmux
 
 __all__ = ["claude", "play"]  # fixtures of their own module
+
+LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
+"""More examples of each property, other ones each time, and longer storms: for a night."""
+hypothesis.settings.register_profile(
+    "ralph",
+    max_examples=1000 if LONG else 30,
+    derandomize=not LONG,  # a run of the tests says something of a change, not of its luck
+    deadline=None,
+    database=None,
+    suppress_health_check=list(hypothesis.HealthCheck),  # they mind slow machines, and examples that are drawn anew
+)
+hypothesis.settings.load_profile("ralph")
 
 LOOPBACK = ("127.", "::1", "localhost")
 GRACE_S = 10.0

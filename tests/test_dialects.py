@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph import files
@@ -30,7 +30,6 @@ texts = st.builds(lambda text, times: text * times, st.text() | markup, st.sampl
 notices = st.builds(
     Notice, event=st.just("progress"), title=texts, body=texts, emoji_code=st.sampled_from([":gear:", ":unknown:"])
 )
-thorough = settings(max_examples=80, deadline=None)
 
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
@@ -69,7 +68,6 @@ class Parsed(HTMLParser):
         self.text += data
 
 
-@thorough
 @given(notice=notices)
 def test_telegram_gets_well_formed_html_within_its_limit(notice: Notice) -> None:
     seen = Parsed(json_text(request_for("telegram", notice), "text"))
@@ -77,7 +75,6 @@ def test_telegram_gets_well_formed_html_within_its_limit(notice: Notice) -> None
     assert utf16_units(seen.text) <= 4096
 
 
-@thorough
 @given(notice=notices)
 def test_discord_gets_one_code_block_within_its_limit_and_nobody_is_pinged(notice: Notice) -> None:
     request = request_for("discord", notice)
@@ -88,7 +85,6 @@ def test_discord_gets_one_code_block_within_its_limit_and_nobody_is_pinged(notic
         assert re.fullmatch(r"[^\n]*\*\*\n```\n(?:(?!```).)*[^`]```", content, re.DOTALL)
 
 
-@thorough
 @given(notice=notices)
 def test_slack_gets_one_code_block_and_no_markup_of_the_text(notice: Notice) -> None:
     text = json_text(request_for("slack", notice), "text")
@@ -99,7 +95,6 @@ def test_slack_gets_one_code_block_and_no_markup_of_the_text(notice: Notice) -> 
         assert re.search(r"\n```[^`](?:(?!```).)*(?<!`)```$", text, re.DOTALL)
 
 
-@thorough
 @given(notice=notices)
 def test_ntfy_gets_any_text_within_its_limit_and_the_title_in_the_address(notice: Notice) -> None:
     request = request_for("ntfy", notice)
@@ -108,14 +103,12 @@ def test_ntfy_gets_any_text_within_its_limit_and_the_title_in_the_address(notice
     assert sent["title"] == [dialects.cut(" ".join(dialects.clean(notice.title).split()), 200)]
 
 
-@thorough
 @given(notice=notices)
 def test_a_json_webhook_gets_the_whole_text(notice: Notice) -> None:
     request = request_for("webhook", notice)
     assert request["json"].get("body", "") == dialects.clean(notice.body)
 
 
-@thorough
 @given(text=st.text() | markup, units=st.integers(min_value=1, max_value=30))
 def test_what_fits_stays_and_what_does_not_is_cut(text: str, units: int) -> None:
     short = dialects.cut(text, units)

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph import sources
@@ -13,7 +13,6 @@ from ralph.errors import RalphError
 from ralph.settings import Source
 
 HOOK = "https://hooks.slack.com/services/T0/B0/x"
-IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 of_one_line = st.one_of(
     st.text(alphabet="ab '\"$`#!{}", max_size=12),  # what quoting is about, often
     st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\n\r\0\\")),
@@ -83,7 +82,6 @@ def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path) -> Non
     assert path.read_text() == kept
 
 
-@IN_ONE_FILE
 @given(value=of_one_line)
 def test_any_line_is_read_back_as_it_was(path: Path, value: str) -> None:
     sources.keep(path, {"RALPH_X": value})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ralph_driver import COMMAND, Project
 from test_taskjson import BARE, MARKDOWN, PLAN, PRD, REQUIREMENTS, STORIES
@@ -344,7 +344,6 @@ def test_another_folder_and_another_progress_file(project: Project) -> None:
 
 # What holds for any file and any list.
 
-thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
@@ -404,7 +403,6 @@ def with_marks(listed: tuple[Task, ...], data: st.DataObject, marks: str) -> tup
     return tasks.read(text)
 
 
-@thorough
 @given(files(), st.data())
 def test_nothing_but_the_status_values_differs(file: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
     text, _ = file
@@ -418,7 +416,6 @@ def test_nothing_but_the_status_values_differs(file: tuple[str, dict[str, Any]],
     assert export.updated(imported, listed)[0] == text
 
 
-@thorough
 @given(files(), st.sampled_from(FORMS), st.data())
 def test_any_form_says_the_same(file: tuple[str, dict[str, Any]], form: str, data: st.DataObject) -> None:
     text, _ = file

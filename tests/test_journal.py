@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ralph_driver import CHECKOUT
 
@@ -18,8 +18,6 @@ from ralph.journal import Journal
 
 FIRST = {"iteration": 1, "message": "fine"}
 NEW = {"iteration": 3, "message": "after it"}
-RARELY = settings(max_examples=60, deadline=None)
-IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 
 
 @pytest.fixture
@@ -203,7 +201,6 @@ noise = st.binary(max_size=6) | st.sampled_from([b"", b"{", b"[1]", b"\0\0", b'{
 files = st.lists(st.one_of(lines, lines, noise, long), max_size=8).map(b"\n".join)
 
 
-@IN_ONE_FILE
 @given(files, records)
 def test_whatever_stands_there_the_new_record_is_the_last_and_all_others_stay(
     tmp_path: Path, file: bytes, record: dict[str, object]
@@ -254,7 +251,6 @@ def numbers(*lines: dict[str, Any]) -> list[int]:
     return [row.number for row in journal.rows(journal.records(lines))]
 
 
-@RARELY
 @given(st.lists(ITERATIONS | OTHERS))
 def test_the_sums_are_those_of_the_lines(lines: list[dict[str, Any]]) -> None:
     its = [one for one in lines if one["event"] == "iteration"]
@@ -265,7 +261,6 @@ def test_the_sums_are_those_of_the_lines(lines: list[dict[str, Any]]) -> None:
     assert found.cost_at_least == any(one["cost_at_least"] or one["ended"] == "died" for one in its)
 
 
-@RARELY
 @given(ITERATIONS | OTHERS, st.sampled_from(NAMES), JSON)
 def test_a_line_with_nonsense_in_it_counts_whole_or_not_at_all(base: dict[str, Any], name: str, odd: object) -> None:
     found = journal.records([{**base, name: odd}])
@@ -274,7 +269,6 @@ def test_a_line_with_nonsense_in_it_counts_whole_or_not_at_all(base: dict[str, A
     assert all(record.at > 0 and record.run for record in found)
 
 
-@RARELY
 @given(st.lists(JSON))
 def test_what_is_no_record_is_none(objects: list[object]) -> None:
     assert journal.records(objects) == []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.progress.reading import outside_fences
@@ -134,7 +134,6 @@ def texts_of(line: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     return st.builds(lambda bom, text, last: bom + text + last, st.sampled_from([b"", BOM]), whole, line | st.just(b""))
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts_of(lines) | st.binary(max_size=200))
 def test_the_quick_reading_is_the_plain_one(text: bytes) -> None:
     found, unclosed = outside_fences(text, WORDS)
@@ -144,7 +143,6 @@ def test_the_quick_reading_is_the_plain_one(text: bytes) -> None:
     assert unclosed == (never_closed.start if never_closed else None)
 
 
-@settings(max_examples=200, deadline=None)
 @given(texts_of(flat_lines))
 def test_at_the_margin_and_closed_a_fence_is_what_commonmark_says(text: bytes) -> None:
     kept, open_at_end = commonmark_outside(text)

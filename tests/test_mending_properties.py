@@ -1,13 +1,12 @@
 """Whatever an agent does to the progress file, its tasks stay as they were and its notes are not lost."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_progress_properties import telling, texts, words
 
 from ralph import progress, tasks
 from ralph.tasks.mending import Mended, mend
 
-thorough = settings(max_examples=150, deadline=None)
 NOTE = b"what I learned \xe9 \t, byte for byte"
 
 LIST = b"""# Progress: x
@@ -80,7 +79,6 @@ def check(before: bytes, after: bytes) -> bytes:
     return found.text
 
 
-@thorough
 @given(pairs)
 @example((LIST, b""))
 @example((b"", LIST))
@@ -90,21 +88,18 @@ def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, by
     assert mend(before, text).text == text
 
 
-@thorough
 @given(edits(LIST), st.integers(0, 3))
 def test_what_it_wrote_in_its_notes_is_still_there(after: bytes, blank: int) -> None:
     end = b"\n" * blank + b"\n## Notes\n\n" + NOTE + b"\n"
     assert NOTE in check(LIST, after + end)
 
 
-@thorough
 @given(edits(LIST))
 def test_the_same_tampering_again_is_undone_again(after: bytes) -> None:
     once = check(LIST, after)
     check(once, after)
 
 
-@thorough
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=5))
 def test_free_text_in_the_notes_is_no_tampering(lines: list[bytes]) -> None:
     after = LIST + b"".join(b"note " + line + b"\n" for line in lines)
@@ -126,7 +121,6 @@ def written_into(draw: st.DrawFn, text: bytes, name: bytes) -> tuple[bytes, list
     return b"\n".join(lines), mine
 
 
-@thorough
 @given(st.data())
 def test_what_a_person_writes_is_never_lost(data: st.DataObject) -> None:
     """Between iterations it counts; during one it stands in the file afterwards, or in what is told to be undone."""

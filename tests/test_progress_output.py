@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from test_progress_properties import any_text, ended, meaning, telling, texts, thorough, unsigned, whole
+from test_progress_properties import any_text, ended, meaning, telling, texts, unsigned, whole
 
 from ralph import progress
 from ralph.progress import harmless_output, parse
@@ -155,7 +155,6 @@ def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
     assert harmless_output(raw) == shown
 
 
-@thorough
 @given(outputs | st.lists(st.integers(0, 400), max_size=70).map(lambda sizes: "\n".join("x" * n for n in sizes)))
 def test_what_is_shown_has_bounds_and_drives_no_terminal(raw: str) -> None:
     shown = harmless_output(raw)
@@ -166,7 +165,6 @@ def test_what_is_shown_has_bounds_and_drives_no_terminal(raw: str) -> None:
     assert harmless_output(shown) == shown
 
 
-@thorough
 @given(unsigned, reasons, outputs)
 @example(b"```\nRALPH_STOP\n", ["x"], EVERYTHING)
 def test_no_output_means_anything(text: bytes, why: list[str], output: str) -> None:
@@ -175,7 +173,6 @@ def test_no_output_means_anything(text: bytes, why: list[str], output: str) -> N
     assert after.unclosed_fence == before.unclosed_fence
 
 
-@thorough
 @given(texts, unsigned, reasons, outputs)
 def test_whatever_is_put_above_it_later_no_output_means_anything(
     above: bytes, text: bytes, why: list[str], output: str
@@ -185,13 +182,11 @@ def test_whatever_is_put_above_it_later_no_output_means_anything(
     assert full.unclosed_fence == bare.unclosed_fence
 
 
-@thorough
 @given(whole, reasons, outputs)
 def test_an_output_that_is_removed_leaves_no_trace(text: bytes, why: list[str], output: str) -> None:
     assert progress.without_refusal(progress.with_refusal(text, why, output)) == text
 
 
-@thorough
 @given(unsigned.filter(bool), reasons.filter(bool), outputs, outputs)
 def test_a_refusal_replaces_another(text: bytes, why: list[str], first: str, second: str) -> None:
     assume(not text.endswith(b"\r"))
@@ -199,7 +194,6 @@ def test_a_refusal_replaces_another(text: bytes, why: list[str], first: str, sec
     assert progress.with_refusal(progress.with_refusal(text, why, first), why, second) == once
 
 
-@thorough
 @given(whole, reasons.filter(bool), outputs, unsigned)
 def test_what_is_appended_below_an_output_stays(text: bytes, why: list[str], output: str, tail: bytes) -> None:
     assume(parse(text).unclosed_fence is None)

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from test_markdown import BOM, Plain, plain_lines, plain_outside, texts_of
 
@@ -19,7 +19,6 @@ from ralph.settings import Settings
 from ralph.verdict import Tally
 
 SIGNED = b"<!-- ralph writes this section"
-thorough = settings(max_examples=100, deadline=None)
 
 telling = st.sampled_from(
     b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."
@@ -112,7 +111,6 @@ def meaning(now: Progress) -> tuple[object, ...]:
     return now.done, now.verified, now.stop, now.blocked, now.tasks, now.elsewhere, now.plan, now.spent_usd
 
 
-@thorough
 @given(texts | st.binary())
 def test_any_bytes_are_a_progress_file(text: bytes) -> None:
     now = parse(text)
@@ -126,7 +124,6 @@ def test_any_bytes_are_a_progress_file(text: bytes) -> None:
     assert len(now.open) + now.ticked == len(now.tasks)
 
 
-@thorough
 @given(texts)
 def test_taking_done_back_changes_that_word_and_takes_verified_away_and_no_other_byte(text: bytes) -> None:
     def back(line: Plain, raw: bytes) -> bytes:
@@ -138,7 +135,6 @@ def test_taking_done_back_changes_that_word_and_takes_verified_away_and_no_other
     assert progress.without_done(now) == now
 
 
-@thorough
 @given(texts)
 def test_taking_ralphs_block_out_removes_that_line_and_no_other_byte(text: bytes) -> None:
     def out(line: Plain, raw: bytes) -> bytes:
@@ -158,7 +154,6 @@ def below_status(text: bytes) -> int:
     return [*places, len(text)][0]
 
 
-@thorough
 @given(texts, any_text)
 def test_a_block_is_one_line_more(text: bytes, why: str) -> None:
     """Where it comes after a last line without an end, that line gets one."""
@@ -168,7 +163,6 @@ def test_a_block_is_one_line_more(text: bytes, why: str) -> None:
     assert progress.blocked(text, why) == (ended(text) if at == len(text) else text[:at]) + line + text[at:]
 
 
-@thorough
 @given(texts, any_text)
 def test_a_block_is_known_as_ralphs_own_and_is_one_line(text: bytes, why: str) -> None:
     assume(parse(text).blocked is None)
@@ -179,7 +173,6 @@ def test_a_block_is_known_as_ralphs_own_and_is_one_line(text: bytes, why: str) -
     assert len(now.blocked.splitlines()) == 1
 
 
-@thorough
 @given(texts, any_text)
 def test_a_block_that_is_taken_out_leaves_no_trace(text: bytes, why: str) -> None:
     """But for the end of a last line that had none, when the block stood below it."""
@@ -189,7 +182,6 @@ def test_a_block_that_is_taken_out_leaves_no_trace(text: bytes, why: str) -> Non
     assert now == text or not text.endswith(b"\n")
 
 
-@thorough
 @given(unsigned, st.lists(any_text, max_size=3))
 @example(b"", ["x"])
 def test_a_refusal_is_put_at_the_end_and_changes_no_byte(text: bytes, reasons: list[str]) -> None:
@@ -202,13 +194,11 @@ def test_a_refusal_is_put_at_the_end_and_changes_no_byte(text: bytes, reasons: l
     assert parse(now).done == parse(text).done
 
 
-@thorough
 @given(whole, st.lists(any_text, max_size=3))
 def test_a_refusal_that_is_removed_leaves_no_trace(text: bytes, reasons: list[str]) -> None:
     assert progress.without_refusal(progress.with_refusal(text, reasons)) == text
 
 
-@thorough
 @given(unsigned, st.lists(any_text, max_size=3))
 def test_of_a_text_that_does_not_end_in_a_newline_only_that_newline_stays(text: bytes, reasons: list[str]) -> None:
     """The empty text too gets one: it is the blank line above the section, of which there is nothing to be above."""
@@ -216,13 +206,11 @@ def test_of_a_text_that_does_not_end_in_a_newline_only_that_newline_stays(text: 
     assert progress.without_refusal(progress.with_refusal(text, reasons)) == (ended(text) or b"\n")
 
 
-@thorough
 @given(unsigned)
 def test_without_a_refusal_there_is_nothing_to_remove(text: bytes) -> None:
     assert progress.without_refusal(text) == text
 
 
-@thorough
 @given(unsigned.filter(bool), st.lists(any_text, min_size=1, max_size=2))
 def test_the_same_refusal_twice_is_one(text: bytes, reasons: list[str]) -> None:
     """But for a text that ends in a carriage return alone, whose only line becomes one of Windows by the newline."""
@@ -231,7 +219,6 @@ def test_the_same_refusal_twice_is_one(text: bytes, reasons: list[str]) -> None:
     assert progress.with_refusal(once, reasons) == once
 
 
-@thorough
 @given(unsigned, st.lists(any_text, max_size=3))
 def test_no_reason_means_anything(text: bytes, reasons: list[str]) -> None:
     """A reason quotes what an agent wrote: it is no control word, no task, and opens no fence."""
@@ -240,7 +227,6 @@ def test_no_reason_means_anything(text: bytes, reasons: list[str]) -> None:
     assert after.unclosed_fence == before.unclosed_fence
 
 
-@thorough
 @given(unsigned, st.lists(any_text, min_size=1, max_size=5), any_text, st.sampled_from(Outcome))
 def test_what_judge_says_of_any_tasks_means_nothing(text: bytes, listed: list[str], why: str, outcome: Outcome) -> None:
     """The same with the reasons as they really are: tasks that an agent wrote, and its last words."""
@@ -252,7 +238,6 @@ def test_what_judge_says_of_any_tasks_means_nothing(text: bytes, listed: list[st
     assert meaning(parse(progress.with_refusal(text, reasons))) == meaning(parse(text))
 
 
-@thorough
 @given(texts, st.lists(any_text, min_size=1, max_size=3))
 def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes, listed: list[str]) -> None:
     lost = parse(b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in listed)).tasks
@@ -264,7 +249,6 @@ def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes
     assert words(now) == words(text)
 
 
-@thorough
 @given(texts)
 def test_no_tasks_to_put_back_is_no_edit(text: bytes) -> None:
     assert progress.with_tasks(text, []) == text
@@ -275,7 +259,6 @@ def listed(items: Sequence[str], marks: Sequence[str]) -> Progress:
     return parse("\n".join(["# Tasks", *lines, ""]).encode())
 
 
-@thorough
 @given(st.data())
 def test_tasks_that_are_dropped_are_missed_and_no_others(data: st.DataObject) -> None:
     """In any order, ticked or not, in other letters; of several of the same name as many as are gone."""
@@ -293,7 +276,6 @@ def _letters(text: str) -> str:
     return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
 
 
-@thorough
 @given(st.lists(names, max_size=5), st.lists(st.text(max_size=8), max_size=5))
 def test_new_tasks_hide_no_other(before: list[str], more: list[str]) -> None:
     """Nothing is missing as long as every task is still there, whatever was added and however each went on."""
@@ -302,7 +284,6 @@ def test_new_tasks_hide_no_other(before: list[str], more: list[str]) -> None:
     assert progress.vanished(listed(before, [" "] * len(before)), now) == ()
 
 
-@thorough
 @given(
     st.binary(min_size=1, max_size=20).filter(lambda name: b"\0" not in name)
     | st.sampled_from([b"a\nb", b'"', b"\\", b" "])
@@ -316,7 +297,6 @@ def test_a_plan_of_any_name_is_known_again(name: bytes) -> None:
     assert now.unclosed_fence is None
 
 
-@thorough
 @given(st.text(max_size=20), texts)
 def test_a_fresh_file_has_every_place_that_edits_need(name: str, text: bytes) -> None:
     fresh = progress.fresh(name, "feature.md", "now")

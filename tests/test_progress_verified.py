@@ -10,7 +10,6 @@ from test_progress_properties import (
     meaning,
     newline,
     texts,
-    thorough,
     verified_lines,
     without_lines,
     word_of,
@@ -106,7 +105,6 @@ def test_a_hundred_thousand_forged_lines_go_at_once() -> None:
     assert progress.without_done(b"RALPH_DONE\n" + b"Verified: a\n" * 100_000) == b"IN_PROGRESS\n"
 
 
-@thorough
 @given(texts)
 def test_any_done_is_verified_by_the_line_below_it(text: bytes) -> None:
     done = [line.start for line in plain_outside(text)[0] if word_of(line) == b"RALPH_DONE"]
@@ -114,7 +112,6 @@ def test_any_done_is_verified_by_the_line_below_it(text: bytes) -> None:
     assert parse(text).verified == any(line.start < second for line in verified_lines(text))
 
 
-@thorough
 @given(texts)
 def test_taking_the_note_away_removes_its_lines_and_no_other_byte(text: bytes) -> None:
     now = progress.without_verified(text)
@@ -123,7 +120,6 @@ def test_taking_the_note_away_removes_its_lines_and_no_other_byte(text: bytes) -
     assert progress.without_verified(now) == now
 
 
-@thorough
 @given(texts, any_text)
 def test_a_note_is_one_line_more(text: bytes, note: str) -> None:
     assume(parse(text).done and not text.endswith(b"\r"))
@@ -137,7 +133,6 @@ def test_a_note_is_one_line_more(text: bytes, note: str) -> None:
     assert progress.with_verified(now, note) == now
 
 
-@thorough
 @given(texts, any_text)
 def test_without_done_there_is_nothing_to_note(text: bytes, note: str) -> None:
     text = progress.without_done(text)
@@ -216,7 +211,6 @@ def test_the_cost_has_its_place(text: bytes, expected: bytes) -> None:
     assert parse(now).spent_usd == 12.5
 
 
-@thorough
 @given(texts, amounts)
 def test_noting_the_cost_changes_one_line_and_no_other_byte(text: bytes, dollars: float) -> None:
     assume(text != BOM)
@@ -231,7 +225,6 @@ def test_noting_the_cost_changes_one_line_and_no_other_byte(text: bytes, dollars
     assert more or (b"Spent:" in old[at] and new[at].endswith(b"\r") == old[at].endswith(b"\r"))
 
 
-@thorough
 @given(texts, amounts, amounts)
 def test_the_cost_is_known_again_and_means_nothing_else(text: bytes, dollars: float, more: float) -> None:
     now = progress.with_spent(text, dollars)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journals import EVENTFUL, HOSTILE, KINDS, made, records
 from ralph_driver import Project, eventually, progress_text
@@ -246,7 +246,6 @@ RECORD = st.fixed_dictionaries(
 
 
 @given(lines=st.lists(RECORD, max_size=6), text=TEXT.map(progress_text) | st.none(), name=TEXT)
-@settings(max_examples=40, deadline=None)
 def test_any_records_give_a_page_that_parses(lines: list[dict[str, Any]], text: str | None, name: str) -> None:
     found = Tags(made(lines, text, name=name)).found
     assert {tag for tag, _ in found}.isdisjoint({"script", "img"})

@@ -1,13 +1,11 @@
 """What holds for every task list: any graph is finished in a legal order, and edits change what they mean to change."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_progress_properties import any_text, texts
 
 from ralph import progress, tasks
 from ralph.tasks import Task
-
-thorough = settings(max_examples=100, deadline=None)
 
 nested = st.sampled_from(
     b"  - verify: x|  - after: a|    - priority: 2|\t- failed: now try 2: no|- blocked: no|  - [ ] b: sub|\t- [!] sub"
@@ -63,7 +61,6 @@ def priority(read: tuple[Task, ...], task: Task) -> float:
     return next((one.priority for one in reversed(above(read, task)) if one.priority is not None), float("inf"))
 
 
-@thorough
 @given(graphs(), st.data())
 def test_any_graph_is_finished_in_a_legal_order(text: bytes, data: st.DataObject) -> None:
     assert tasks.problems(tasks.read(text)) == []
@@ -81,7 +78,6 @@ def test_any_graph_is_finished_in_a_legal_order(text: bytes, data: st.DataObject
     assert tasks.stuck(tasks.read(text)) == ""
 
 
-@thorough
 @given(graphs(), st.data())
 def test_what_a_blocked_task_holds_up_is_said(text: bytes, data: st.DataObject) -> None:
     leaves = [task.id for task in tasks.flat(tasks.read(text)) if not task.subtasks and task.mark == " "]
@@ -95,7 +91,6 @@ def test_what_a_blocked_task_holds_up_is_said(text: bytes, data: st.DataObject) 
     assert said.count("is blocked: why not") == min(len(blocked), 6)
 
 
-@thorough
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=10))
 def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tuple[int, int]]) -> None:
     lines = []
@@ -109,7 +104,6 @@ def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tup
     assert found == bool(tasks.stuck(tasks.read(text)))
 
 
-@thorough
 @given(lists | st.binary())
 def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: bytes) -> None:
     read = tasks.flat(tasks.read(text))
@@ -123,7 +117,6 @@ def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: byte
     tasks.stuck(tasks.read(text))
 
 
-@thorough
 @given(lists)
 @example(b"# Tasks\n- [ ] verify: x\n- [ ] task\n- [ ] !")
 def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
@@ -140,7 +133,6 @@ def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
     assert now == text
 
 
-@thorough
 @given(lists, ids, st.sampled_from(" ~x!"))
 def test_a_mark_changes_one_byte(text: bytes, task_id: str, mark: str) -> None:
     now = tasks.with_mark(text, task_id, mark)
@@ -150,7 +142,6 @@ def test_a_mark_changes_one_byte(text: bytes, task_id: str, mark: str) -> None:
     assert getattr(tasks.find(tasks.read(now), task_id), "mark", mark) == mark
 
 
-@thorough
 @given(lists, ids, any_text)
 def test_a_failure_is_one_line_and_reads_as_nothing_else(text: bytes, task_id: str, why: str) -> None:
     now = tasks.with_failure(text, task_id, "now", why)
@@ -169,7 +160,6 @@ def test_a_failure_is_one_line_and_reads_as_nothing_else(text: bytes, task_id: s
     )  # fmt: skip
 
 
-@thorough
 @given(lists, ids, any_text)
 def test_done_takes_everything_back_that_failing_wrote(text: bytes, task_id: str, why: str) -> None:
     whole = text if text.endswith(b"\n") else text + progress.fresh("x", "x", "x")[-1:]

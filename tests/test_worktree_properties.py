@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from worktrees import Tree, contents, fill, surround
 
@@ -141,7 +141,6 @@ def canary() -> Iterator[Path]:
         assert (Path(folder) / "file").read_text() == "there\n"
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     before=st.lists(person, max_size=6),
     hidden=st.booleans(),
