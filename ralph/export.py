@@ -148,7 +148,7 @@ def updated(imported: Imported, today: Sequence[Task]) -> tuple[str, list[str]]:
 
 def _new(listed: Sequence[Task], known: set[str]) -> list[Task]:
     """Those of them that only the Task List has, and below them likewise."""
-    return [replace(task, subtasks=tuple(_new(task.subtasks, known))) for task in listed if task.id not in known]
+    return [replace(task, subtasks=_new(task.subtasks, known)) for task in listed if task.id not in known]
 
 
 def _state(task: Task) -> str:

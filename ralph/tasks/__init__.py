@@ -1,15 +1,27 @@
 """The tasks of strict mode: what the task list says, which is next, and the edits that are ralph's alone."""
 
-from ralph.tasks.edits import put_down, taken_up, with_block, with_done, with_failure, with_ids, with_mark
-from ralph.tasks.order import chain, find, flat, select, stuck
-from ralph.tasks.problems import problems
-from ralph.tasks.reading import Task, read
+from ralph.tasks.edits import (
+    lines,
+    new_ids,
+    put_down,
+    taken_up,
+    with_block,
+    with_done,
+    with_failure,
+    with_ids,
+    with_mark,
+)
+from ralph.tasks.order import chain, find, problems, select, stuck
+from ralph.tasks.reading import Note, Task, flat, read
 
 __all__ = [
+    "Note",
     "Task",
     "chain",
     "find",
     "flat",
+    "lines",
+    "new_ids",
     "problems",
     "put_down",
     "read",

@@ -1,40 +1,67 @@
 """Edits of the task list: each changes the lines it means to change and no other byte."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from ralph.progress.edits import encoded, harmless_output, insert
-from ralph.tasks.naming import new_ids
-from ralph.tasks.reading import Item, column_of, items, tries
+from ralph.progress.reading import Line
+from ralph.tasks.reading import Task, column_of, flat, read
 
 Change = tuple[int, int, bytes]
 """What to put in place of `text[start:end]`."""
 
 _FAILURES_KEPT = 3
 _LONGEST_WHY = 600
+_ARTICLES = {"a", "an", "the"}
+_MOST_WORDS = 5
+_LONGEST_ID = 56
+"""Leaves room for `_2` within the 64 characters of an id."""
 _MARKER = re.compile(rb"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\]]\][ \t]+)?")
 _GOES_ON = re.compile(rb"[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]")
 """An indented line that begins no item and no fence: it goes on with the item above."""
 
 
+def lines(tasks: Iterable[Task], indent: str = "") -> list[bytes]:
+    """The lines of these tasks in a list, with what belongs to each nested below."""
+    said: list[bytes] = []
+    for task in tasks:
+        said.append(encoded(f"{indent}- [{task.mark}] {f'{task.id}: ' if task.id else ''}{task.text}"))
+        said += [encoded(f"{indent}  - {note.name}: {note.value}") for note in task.notes]
+        said += lines(task.subtasks, indent + "  ")
+    return said
+
+
+def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """An id for each of the texts, of its own words, none of them taken; capitals do not tell two apart."""
+    used = {name.casefold() for name in taken}
+    last: dict[str, int] = {}
+    given = []
+    for text in texts:
+        words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
+        name = base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID].rstrip("_") or "task"
+        while name in used:
+            last[base] = last.get(base, 1) + 1
+            name = f"{base}_{last[base]}"
+        used.add(name)
+        given.append(name)
+    return given
+
+
 def with_ids(text: bytes) -> bytes:
     """The same with an id for every task that had none, from its own words."""
-    listed = items(text)
-    nameless = [item for item in listed if not item.id]
-    names = new_ids((item.text for item in nameless), (item.id for item in listed if item.id))
-    return spliced(text, (_named(text, item, name) for item, name in zip(nameless, names, strict=True)))
-
-
-def _named(text: bytes, item: Item, name: str) -> Change:
-    at = _mark_place(text, item) + 2
-    while text[at : at + 1] in (b" ", b"\t"):
-        at += 1
-    return at, at, encoded(f"{name}: ")
+    listed = flat(read(text))
+    nameless = [task for task in listed if not task.id]
+    places = []
+    for task in nameless:
+        marker = re.compile(rb"[^\[]*\[.\][ \t]+", re.DOTALL).match(text, task.place.start)
+        places.append(marker.end() if marker else task.place.end)
+    names = new_ids((task.text for task in nameless), (task.id for task in listed if task.id))
+    return spliced(text, ((at, at, encoded(f"{name}: ")) for at, name in zip(places, names, strict=True)))
 
 
 def with_mark(text: bytes, task_id: str, mark: str) -> bytes:
     """The same with this between the brackets of that task."""
-    return spliced(text, (_marked(text, item, mark) for item in _of(items(text), [task_id])))
+    return _cleared(text, [task_id], mark, ())
 
 
 def taken_up(text: bytes, task_id: str) -> bytes:
@@ -44,7 +71,7 @@ def taken_up(text: bytes, task_id: str) -> bytes:
 
 def put_down(text: bytes) -> bytes:
     """The same with nothing in progress: what was, waits again."""
-    return spliced(text, (_marked(text, item, " ") for item in items(text) if item.mark == "~"))
+    return spliced(text, (_marked(text, task, " ") for task in flat(read(text)) if task.mark == "~"))
 
 
 def with_done(text: bytes, ids: Iterable[str]) -> bytes:
@@ -54,27 +81,19 @@ def with_done(text: bytes, ids: Iterable[str]) -> bytes:
 
 def with_failure(text: bytes, task_id: str, when: str, why: str) -> bytes:
     """The same with one more failed: line, of which the newest three are kept; the task waits again."""
-    for item in _of(items(text), [task_id]):
-        failed = [note for note in item.notes if note.name == "failed"]
-        number = tries([note.value for note in failed if note.value]) + 1
-        line = _note(text, item, f"failed: {_one_line(when)} try {number}: {_one_line(why)}")
-        dropped = [(note.line.start, note.line.end, b"") for note in failed[: 1 - _FAILURES_KEPT]]
-        return spliced(text, [_marked(text, item, " "), *dropped, line])
+    for task in _of(text, [task_id]):
+        failed = [note.place for note in task.notes if note.name == "failed"]
+        line = _note(text, task, f"failed: {_one_line(when)} try {task.tries + 1}: {_one_line(why)}")
+        return spliced(text, [_marked(text, task, " "), *_without(failed[: 1 - _FAILURES_KEPT]), line])
     return text
 
 
 def with_block(text: bytes, task_id: str, why: str) -> bytes:
     """The same with the task blocked, and the reason in place of an older one."""
-    for item in _of(items(text), [task_id]):
-        old = [(note.line.start, note.line.end, b"") for note in item.notes if note.name == "blocked"]
-        return spliced(text, [_marked(text, item, "!"), *old, _note(text, item, f"blocked: {_one_line(why)}")])
+    for task in _of(text, [task_id]):
+        old = _without(note.place for note in task.notes if note.name == "blocked")
+        return spliced(text, [_marked(text, task, "!"), *old, _note(text, task, f"blocked: {_one_line(why)}")])
     return text
-
-
-def inserted(text: bytes, at: int, lines: Sequence[bytes]) -> Change:
-    """These whole lines at the start of a line, with the line ends the text has."""
-    longer = insert(text, at, lines)
-    return at, at, longer[at : at + len(longer) - len(text)]
 
 
 def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
@@ -89,38 +108,37 @@ def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
 def _cleared(text: bytes, ids: Iterable[str], mark: str, names: Collection[str]) -> bytes:
     """The same with this mark, and without the metadata of these names."""
     changes: list[Change] = []
-    for item in _of(items(text), ids):
-        changes.append(_marked(text, item, mark))
-        changes += [(note.line.start, note.line.end, b"") for note in item.notes if note.name in names]
+    for task in _of(text, ids):
+        changes.append(_marked(text, task, mark))
+        changes += _without(note.place for note in task.notes if note.name in names)
     return spliced(text, changes)
 
 
-def _of(listed: Sequence[Item], ids: Iterable[str]) -> list[Item]:
+def _without(places: Iterable[Line]) -> list[Change]:
+    return [(line.start, line.end, b"") for line in places]
+
+
+def _of(text: bytes, ids: Iterable[str]) -> list[Task]:
     """The first task of each of these ids; none for an id that is not there."""
-    first = {item.id: item for item in reversed(listed) if item.id}
+    first = {task.id: task for task in reversed(flat(read(text))) if task.id}
     return [first[task_id] for task_id in dict.fromkeys(ids) if task_id in first]
 
 
-def _marked(text: bytes, item: Item, mark: str) -> Change:
-    at = _mark_place(text, item)
-    return at, at + 1, text[at : at + 1] if item.mark == mark else mark.encode()
+def _marked(text: bytes, task: Task, mark: str) -> Change:
+    at = text.index(b"[", task.place.start) + 1
+    return at, at + 1, text[at : at + 1] if task.mark == mark else mark.encode()
 
 
-def _mark_place(text: bytes, item: Item) -> int:
-    return text.index(b"[", item.line.start) + 1
-
-
-def _note(text: bytes, item: Item, said: str) -> Change:
+def _note(text: bytes, task: Task, said: str) -> Change:
     """One more line of metadata below those the task has."""
-    last = item.notes[-1].line if item.notes else item.line
-    at = last.end
-    while _GOES_ON.match(text, at) and column_of(text[at : at + 200]) > item.column:
+    at = (task.notes[-1].place if task.notes else task.place).end
+    while _GOES_ON.match(text, at) and column_of(text[at : at + 200]) > column_of(task.place.body):
         at = text.find(b"\n", at) + 1 or len(text)
-    like = item.notes[0].line.body if item.notes else item.line.body
-    found = _MARKER.match(like)
+    found = _MARKER.match(task.notes[0].place.body if task.notes else task.place.body)
     blank, marker = found.groups() if found else (b"", b"-")
-    lead = blank if item.notes else blank + b" " * (len(marker) + 1)
-    return inserted(text, at, [lead + b"- " + encoded(said)])
+    lead = blank if task.notes else blank + b" " * (len(marker) + 1)
+    longer = insert(text, at, [lead + b"- " + encoded(said)])
+    return at, at, longer[at : at + len(longer) - len(text)]
 
 
 def _one_line(raw: str) -> str:

@@ -7,29 +7,27 @@ stop a run are anybody's. However tricky a text is, the result is only taken if 
 import difflib
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 
 from ralph import progress
 from ralph.progress.edits import insert
 from ralph.progress.reading import scan
-from ralph.tasks.edits import spliced
-from ralph.tasks.reading import Item, column_of, items, named, read
+from ralph.tasks.edits import lines, spliced
+from ralph.tasks.reading import Task, flat, read
 
 _OURS = ("progress", "status", "task", "verification")
 _STOPS = (b"RALPH_STOP", b"RALPH_BLOCKED")
-_BLANK = b"\xef\xbb\xbf\0 \t\r\n"
 _TOLD = b"> Kept by ralph when it put the task list back:"
-_MARK = re.compile(rb"^([ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[)[xX~!](?=\])", re.MULTILINE)
 _COUNTS = re.compile(
     r"\s*(?:[#>]|RALPH_|IN_PROGRESS|Plan:|Started:|Spent:|Verified:|`{3}|~{3}|<!--"
     r"|(?:[-*+]|\d{1,9}[.)])\s+(?:\[.\]|(?:after|priority|verify|failed|blocked):))"
 )
 """A line that means, or may have meant, something to ralph; any other among its own is somebody's words."""
 _COMPARED = 1000
-"""Lines that are compared one by one; a list that is longer is known by what it means."""
-_READ_BYTES = 1_000_000
+"""Lines that are compared one by one."""
+_MOST_SAID = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,7 @@ class Mended:
     """A text in which everything that is ralph's is as it was."""
 
     text: bytes
-    what: tuple[str, ...] = ()
+    what: Sequence[str] = ()
     """What was undone, a line each for people; white space and proposals are none of it."""
     proposed: int = 0
     """How many new tasks were moved from the task list to Proposed."""
@@ -47,32 +45,34 @@ class Mended:
 
 def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
-    wanted = _essence(before)
-    if _essence(after) == wanted:
+    wanted = _meaning(before)
+    if _meaning(after) == wanted:
         return Mended(text=after)
-    new = _new_tasks(before, after)
-    was, now = _protected(before), _protected(_without(after, new))
+    known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
+    new = list(_new(read(after), known))
+    places = [line for task in flat(new) for line in (task.place, *(note.place for note in task.notes))]
+    was, now = _protected(before), _protected(spliced(after, ((line.start, line.end, b"") for line in places)))
     if was == now and not new:  # what is elsewhere means something where it stands now
         was, now = _lines(before), _lines(after)
-    what = tuple(_said(was, now))
+    what = tuple(islice(_said(was, now), _MOST_SAID))
     diff = "".join(f"{line}\n" for line in list(difflib.unified_diff(was, now, n=0, lineterm=""))[2:])
     words = [line for line in _unknown(was, now) if not _COUNTS.match(line)]
-    proposals = [_as_proposal(after, item, end) for item, end in new]
-    merged = _with_quoted(_with_proposed(_merged(before, after), proposals), words)
+    merged = _with_quoted(_with_lines(_merged(before, after), "Proposed", lines(new)), words)
     quoted = _with_quoted(before, _unknown(_lines(before), _lines(after)))
-    for text, proposed in ((merged, len(new)), (quoted, 0)) if after.strip(_BLANK) else ():
+    for text, proposed in ((merged, len(new)), (quoted, 0)) if after.strip(b"\xef\xbb\xbf\0 \t\r\n") else ():
         whole = _with_stops(text, after)
-        if _essence(whole) == wanted:
+        if _meaning(whole) == wanted:
             return Mended(text=whole, what=what, proposed=proposed, diff=diff)
     return Mended(text=_with_stops(before, after), what=what, diff=diff)
 
 
-def _essence(text: bytes) -> object:
-    """What of a text is ralph's: its lines, and what the whole means but for words that stop a run."""
+def _meaning(text: bytes) -> object:
+    """What it says to ralph, and what ralph says in it, but for what stops a run."""
     now = progress.parse(text)
     under_way = any(word == b"IN_PROGRESS" for _, word, _ in scan(text).words)
-    meaning = now.done, now.verified, now.plan, now.spent_usd, under_way, now.tasks, read(text)
-    return [line.rstrip() for line in _protected(text)], meaning
+    signed = (section for title, _, section in _sections(text) if title.startswith("verification"))
+    refusal = [line.rstrip() for section in signed for line in _lines(section)]
+    return now.done, now.verified, now.plan, now.spent_usd, under_way, refusal, read(text)
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
@@ -89,13 +89,13 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
 def _protected(text: bytes) -> list[str]:
     """The lines of ralph's sections, but for words that stop a run."""
     stops = [(line.start, line.end, b"") for line, word, _ in scan(text).words if word in _STOPS]
-    return _lines(b"".join(section for _, ours, section in _sections(spliced(text, stops)) if ours))[:_COMPARED]
+    return _lines(b"".join(section for _, ours, section in _sections(spliced(text, stops)) if ours))
 
 
 def _lines(text: bytes) -> list[str]:
     """Those that are not blank, without what editors change unasked."""
-    lines = (line.strip(b"\r\0").removeprefix(b"\xef\xbb\xbf") for line in text[:_READ_BYTES].split(b"\n"))
-    return [line.decode(errors="surrogateescape") for line in lines if line.strip()]
+    every = (line.strip(b"\r\0").removeprefix(b"\xef\xbb\xbf") for line in text.split(b"\n"))
+    return [line.decode(errors="surrogateescape") for line in every if line.strip()][:_COMPARED]
 
 
 def _unknown(was: Sequence[str], now: Sequence[str]) -> list[str]:
@@ -128,57 +128,30 @@ def _merged(before: bytes, after: bytes) -> bytes:
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
 
-def _new_tasks(before: bytes, after: bytes) -> list[tuple[Item, int]]:
-    """The tasks that are new in the list, each with where that ends which is nested below it."""
-    known = {key for item in items(before) for key in (item.id, named(item.text)[1]) if key}
-    listed = items(after)
-    old = [item.line.start for item in listed if item.id in known or named(item.text)[1] in known]
-    found: list[tuple[Item, int]] = []
-    for item in listed:
-        place = bisect_left(old, item.line.start)
-        limit = old[place] if place < len(old) else len(after)
-        if limit == item.line.start or (found and item.line.start < found[-1][1]):
-            continue
-        end = item.line.end
-        while end < limit:
-            stop = after.find(b"\n", end) + 1 or len(after)
-            if not after[end:stop].strip() or column_of(after[end:stop]) <= item.column:
-                break
-            end = stop
-        found.append((item, end))
-    return found
-
-
-def _without(text: bytes, new: Sequence[tuple[Item, int]]) -> bytes:
-    return spliced(text, ((item.line.start, end, b"") for item, end in new))
-
-
-def _as_proposal(text: bytes, item: Item, end: int) -> bytes:
-    """The lines of a task, unticked, at the margin."""
-    lines = _MARK.sub(rb"\1 ", text[item.line.start : end].removeprefix(b"\xef\xbb\xbf")).splitlines()
-    lead = lines[0][: len(lines[0]) - len(lines[0].lstrip(b" \t"))]
-    return b"\n".join(line.removeprefix(lead) for line in lines)
-
-
-def _with_proposed(text: bytes, proposals: Sequence[bytes]) -> bytes:
-    lines = [line for proposal in proposals for line in proposal.split(b"\n")]
-    return _with_lines(text, "proposed", [b"", b"## Proposed", b""], lines)
+def _new(tasks: Sequence[Task], known: Collection[str]) -> Iterator[Task]:
+    """Those of them that are not known, unticked, and below the others likewise."""
+    for task in tasks:
+        below = list(_new(task.subtasks, known))
+        if task.id in known or task.text in known:
+            yield from below
+        else:
+            yield replace(task, mark=" ", subtasks=below)
 
 
 def _with_quoted(text: bytes, words: Sequence[str]) -> bytes:
     """The same with these lines in its Notes, as a quotation, in which nothing means anything."""
-    lines = [b"> " + word.encode(errors="surrogateescape") for word in words]
-    return _with_lines(text, "notes", [b"", b"## Notes", b""], [_TOLD, *lines] if lines else [])
+    quotes = [b"> " + word.encode(errors="surrogateescape") for word in words]
+    return _with_lines(text, "Notes", [_TOLD, *quotes] if quotes else [])
 
 
-def _with_lines(text: bytes, title: str, heading: Sequence[bytes], lines: Sequence[bytes]) -> bytes:
+def _with_lines(text: bytes, title: str, new: Sequence[bytes]) -> bytes:
     """The same with these lines at the end of the section of that title, made with its heading where there is none."""
     at = 0
     for name, _, section in _sections(text):
         at += len(section)
-        if name == title and lines:
-            return insert(text, at, lines)
-    return insert(text, len(text), [*heading, *lines]) if lines else text
+        if name == title.casefold() and new:
+            return insert(text, at, new)
+    return insert(text, len(text), [b"", f"## {title}".encode(), b"", *new]) if new else text
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
