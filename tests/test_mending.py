@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph import progress, tasks
@@ -233,13 +233,12 @@ def test_megabytes_take_seconds(noise: bytes) -> None:
 
 # Whatever an agent does to it.
 
-thorough = settings(max_examples=100, deadline=None)
 hostile = st.sampled_from(
     b"- [x] auth-01: One|- [ ] auth-02: Two|- [x] new|  - [x] sub: Part|  - verify: Run `false`|  - after: b|# Big"
     b"|RALPH_DONE|   RALPH_STOP|RALPH_BLOCKED: why?|IN_PROGRESS|Verified: x|Spent: $9|Plan: y.md|## Status|## Proposed"
     b"|  - blocked: no|     RALPH_DONE|     # Tasks|\xef\xbb\xbf- [x] auth-02: Two|## Task List|### Task 1|```|~~~"
-    b"|- ```|\t# Tasks|<!-- ralph writes this section, 2 lines of reasons, and removes it when done holds -->|## Verification"
-    b"|# Notes|### Acceptance|caf\xe9".split(b"|")
+    b"|- ```|\t# Tasks|<!-- ralph writes this section, 2 lines of reasons, and removes it when done holds -->"
+    b"|## Verification|# Notes|### Acceptance|caf\xe9".split(b"|")
 )
 
 
@@ -268,7 +267,6 @@ def edits(draw: st.DrawFn, text: bytes = BEFORE) -> bytes:
 befores = st.just(BEFORE) | st.lists(hostile, max_size=12).map(b"\n".join) | edits()
 
 
-@thorough
 @given(befores.flatmap(lambda before: st.tuples(st.just(before), edits(before) | edits() | st.binary())))
 def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, bytes]) -> None:
     before, after = pair
@@ -278,7 +276,6 @@ def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, by
     assert (now.blocked is not None) >= (left.blocked is not None)
 
 
-@thorough
 @given(edits(), st.data())
 def test_what_somebody_writes_meanwhile_is_never_lost(cheated: bytes, data: st.DataObject) -> None:
     """It stands in the file afterwards, or in what is told to be undone."""

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph import progress, tasks
@@ -270,7 +270,6 @@ def test_ids_are_given_once_and_each_is_one_of_its_own() -> None:
 
 # What holds for every list.
 
-thorough = settings(max_examples=100, deadline=None)
 nested = st.sampled_from(
     b"  - verify: x|  - after: a|    - priority: 2|\t- failed: now try 2: no|- blocked: no|  - [ ] b: sub|\t- [!] sub"
     b"|- [ ] a: one|- [~] a: again|  - [x] `c`: x|  goes on|  ```|- [ ] The Same|- [ ] the same|1. [ ] 2nd|# Tasks"
@@ -298,7 +297,6 @@ def graphs(draw: st.DrawFn) -> bytes:
     return ("# Tasks\n" + "\n".join(draw(st.permutations(blocks))) + "\n").encode()
 
 
-@thorough
 @given(graphs(), st.data())
 def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up_is_said(
     text: bytes, data: st.DataObject
@@ -322,7 +320,6 @@ def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up
     assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == min(blocked, 6)
 
 
-@thorough
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=10))
 def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tuple[int, int]]) -> None:
     lines = []
@@ -336,7 +333,6 @@ def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tup
     assert found == bool(tasks.stuck(tasks.read(text)))
 
 
-@thorough
 @given(lists | st.binary())
 def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: bytes) -> None:
     read, lines = tasks.flat(tasks.read(text)), text.split(b"\n")
@@ -349,7 +345,6 @@ def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: byte
     tasks.stuck(tasks.read(text))
 
 
-@thorough
 @given(lists)
 def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
     now = tasks.with_ids(text)
@@ -362,7 +357,6 @@ def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
     assert now == text
 
 
-@thorough
 @given(lists, ids, words)
 def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back(
     text: bytes, task_id: str, why: str
