@@ -123,7 +123,7 @@ class TestEffort:
         assert command[-2:] == ["--effort", told]
 
     def test_none_is_no_word_for_the_agent(self, project: Project) -> None:
-        """It takes the word and ignores it; tests/test_real_claude_settings.py shows what works."""
+        """It takes the word and ignores it; tests/test_real_claude.py shows what works."""
         command, _ = shown(project, "--effort", "none")
         assert command[:2] == ["MAX_THINKING_TOKENS=0", "claude"], "as a shell would take it"
         assert "--effort" not in command
