@@ -76,7 +76,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
         pace.patience,
         state.keepers_error(run_id),
         holds=[held.fd],
-        after_death=lambda: shutil.rmtree(litter, ignore_errors=True),
+        at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
     )
     screen.open()  # the first thread
     try:
@@ -96,7 +96,6 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     except BaseException:
         screen.close()  # a traceback does not go into the status line
         raise
-    shutil.rmtree(litter, ignore_errors=True)
     keeper.dismiss()
     held.begin("")
     screen.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.judge import Verification
-from ralph.process import How, Job, Keeper, follow, signals
+from ralph.process import Job, Keeper, follow, signals
 from ralph.words import duration
 
 _TAIL_BYTES = 20_000
@@ -50,29 +50,30 @@ def run_command(
     output = job.files.output
     before, began = output.stat().st_size if output.exists() else 0, time.monotonic()
 
-    def beyond(_silent_s: float, took_s: float, printed: int) -> How | None:
+    cut = ""
+
+    def over(_silent_s: float, took_s: float, printed: int) -> bool:
+        nonlocal cut
         if signals.interrupted():
             ending()
-            return How.INTERRUPTED
-        if timeout_s is not None and took_s > timeout_s:
-            return How.TOO_SLOW
-        return How.TOO_LONG if printed > _OUTPUT_BYTES else None
+            cut = "was interrupted"
+        elif timeout_s is not None and took_s > timeout_s:
+            cut = f"had not ended after {duration(timeout_s)}"
+        elif printed > _OUTPUT_BYTES:
+            cut = "printed more than ralph records"
+        return bool(cut)
 
-    ended = follow(job, keeper, lambda _output, _complaints: None, beyond)
+    ended = follow(job, keeper, lambda _output, _complaints: None, over)
     if ended.unstarted:
         raise RalphError(f"{what} cannot be run: {ended.unstarted.strerror}", 1) from ended.unstarted
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
-    if ended.how is How.TOO_SLOW:
-        how = f"had not ended after {duration(timeout_s or 0)}"
-    elif ended.how is How.TOO_LONG:
-        how = "printed more than ralph records"
     return CommandRun(
-        code=ended.code if ended.how is How.LEFT else None,
-        what=how,
+        code=None if cut or ended.interrupted else ended.code,
+        what=cut or how,
         output=_tail(output, before),
         took_s=time.monotonic() - began,
         record=output.name,
-        interrupted=ended.how is How.INTERRUPTED,
+        interrupted=ended.interrupted,
         remarks=(
             *(f"ended what {what} left running: {command}" for command in ended.left_over),
             *(f"{what} left running what cannot be ended, end it by hand: {command}" for command in ended.survivors),

@@ -26,7 +26,7 @@ from stories import (
 from tmux import lines_only
 
 from ralph.agent.stream import Stream
-from ralph.process import Ended, How
+from ralph.process import Ended
 
 
 def one(project: Project, agent: Agent, *acts: Act) -> str:
@@ -218,7 +218,7 @@ def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
     return stream.turn(ENDED, took_s=1.0, now=0.0).said
 
 
-ENDED = Ended(code=0, how=How.LEFT, shrunk=False, left_over=(), survivors=(), complaints=b"")
+ENDED = Ended(code=0)
 INNER = {**result("Of a sub-agent."), "parent_tool_use_id": "t1"}
 
 

@@ -15,8 +15,7 @@ from ralph_driver import Project, alive, eventually, paced
 from stories import Agent, marks, runs, starts, step, waits_for
 from test_signals import BUILD, goes_on, notify_with, start
 
-from ralph.process import Files, Job, Keeper, Patience, call
-from ralph.process.keeper import Left
+from ralph.process import Ended, Files, Job, Keeper, Patience, call
 from ralph.verify import run_command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
@@ -123,7 +122,7 @@ keeper = Keeper("a-run", Patience(interrupt_s=0.2, terminate_s=0.2), folder / "k
 files = Files(prompt=Path(os.devnull), output=Path("/proc/self/clear_refs"), errors=folder / "err")
 job = Job(argv=["sh", "-c", f"echo $$ > {folder}/pid; exec sleep 600"], env=dict(os.environ), files=files)
 try:
-    follow(job, keeper, lambda *_: None, lambda *_: None)
+    follow(job, keeper, lambda *_: None, lambda *_: False)
 except RalphError as error:
     print(error.message, error.exit_code)
 keeper.dismiss()
@@ -202,8 +201,8 @@ class OnADeadDisk:
     def has_left(self) -> bool:
         return True
 
-    def end(self) -> Left:
-        return Left(code=0, left_over=("sleep 600",), survivors=("cat /mnt/dead",))
+    def end(self) -> Ended:
+        return Ended(code=0, left_over=("sleep 600",), survivors=("cat /mnt/dead",))
 
 
 def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
-from ralph.process import MARK, How, Job, Keeper, follow, signals
+from ralph.process import MARK, Job, Keeper, follow, signals
 from ralph.settings import Settings
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
@@ -124,15 +124,15 @@ class Bounds:
     out_of_time: Callable[[], bool]
     """Whether the time of the whole run is over."""
 
-    def crossed(self, silent_s: float, took_s: float, printed: int) -> How | None:
-        """How a turn that is so far has to end now."""
+    def crossed(self, silent_s: float, took_s: float, printed: int) -> Outcome | None:
+        """What a turn that is so far comes to now, or None."""
         if self.out_of_time():
-            return How.OUT_OF_TIME
+            return Outcome.OUT_OF_TIME
         if self.whole_s is not None and took_s > self.whole_s:
-            return How.TOO_SLOW
+            return Outcome.TIMED_OUT
         if self.silence_s is not None and silent_s > self.silence_s:
-            return How.SILENT
-        return How.TOO_LONG if printed > self.output_bytes else None
+            return Outcome.HUNG
+        return Outcome.TOO_LONG if printed > self.output_bytes else None
 
 
 def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
@@ -150,6 +150,7 @@ def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
     `quiet` is called while it says nothing, `ending` when a signal ends it.
     """
     result_at: float | None = None
+    cut: Outcome | None = None
 
     def hear(output: bytes, complaints: bytes) -> None:
         if output:
@@ -159,24 +160,23 @@ def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
         else:
             quiet()
 
-    def beyond(silent_s: float, took_s: float, printed: int) -> How | None:
-        nonlocal result_at
-        how = None
+    def over(silent_s: float, took_s: float, printed: int) -> bool:
+        nonlocal result_at, cut
         if signals.interrupted():
             ending()
-            how = How.INTERRUPTED
+            cut = Outcome.INTERRUPTED
         elif stream.has_result():
             result_at = took_s if result_at is None else result_at
-            how = How.ENDED_AFTER_RESULT if took_s - result_at > keeper.patience.after_result_s else None
+            cut = Outcome.OK if took_s - result_at > keeper.patience.after_result_s else None
         else:
             result_at = None
-            how = bounds.crossed(silent_s, took_s, printed) or (How.ENOUGH if stream.has_enough() else None)
-        if how:
+            cut = bounds.crossed(silent_s, took_s, printed) or (Outcome.CONTEXT_FULL if stream.has_enough() else None)
+        if cut:
             stream.over()
-        return how
+        return cut is not None
 
     began = time.monotonic()
-    ended = follow(job, keeper, hear, beyond)
+    ended = follow(job, keeper, hear, over)
     if ended.unstarted:
         return Turn(outcome=Outcome.HOPELESS, why=why_not_started(job.argv, ended.unstarted))
-    return stream.turn(ended, time.monotonic() - began, now())
+    return stream.turn(ended, cut, took_s=time.monotonic() - began, now=now())

@@ -13,7 +13,7 @@ from typing import Any
 
 from ralph.agent.errors import Meaning, meaning, refusal
 from ralph.agent.turn import Outcome, Tokens, Turn
-from ralph.process import Ended, How
+from ralph.process import Ended
 
 Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
@@ -23,7 +23,7 @@ _LAST_WORDS = 20_000
 _LAST_LINES = 100
 _LAST_LINES_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints comes here."""
-_REFUSAL_LINES = 3
+_REFUSAL_LINES, _COMPLAINT_BYTES = 3, 20_000
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
 _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
 """Tokens that a model's context takes, as long as no result has said it."""
@@ -65,6 +65,7 @@ class Stream:
         self._result: Event | None = None
         self._last_text = ""
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._complained: deque[str] = deque(maxlen=_REFUSAL_LINES)
         self._texts = 0
 
     def sees(self, data: bytes) -> None:
@@ -75,7 +76,9 @@ class Stream:
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in _whole_lines(self._complaints, data):
-            self._texts += bool(line.strip())
+            if line.strip():
+                self._texts += 1
+                self._complained.append(line[:_COMPLAINT_BYTES].decode(errors="replace").strip())
             self._tell(_text(line))
 
     def has_result(self) -> bool:
@@ -103,10 +106,10 @@ class Stream:
         if self._complaints:
             self.complains(b"\n")
 
-    def turn(self, ended: Ended, took_s: float, now: float) -> Turn:
-        """What it all came to; `now` is the time since 1970."""
+    def turn(self, ended: Ended, cut: Outcome | None = None, *, took_s: float, now: float) -> Turn:
+        """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
-        meant = self._judged(ended)
+        meant = self._judged(ended, Outcome.INTERRUPTED if ended.interrupted else cut)
         return Turn(
             outcome=meant.outcome,
             why=_encodable(meant.why),
@@ -216,20 +219,20 @@ class Stream:
         known = isinstance(stated, int | float) and now < stated < now + _RESET_AT_MOST_S
         return int(stated) if stated and known else None
 
-    def _judged(self, ended: Ended) -> Meaning:
+    def _judged(self, ended: Ended, cut: Outcome | None) -> Meaning:
         if ended.survivors:
             return Meaning(Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}")
-        if ended.how in _ENDED_BY_RALPH:
-            return Meaning(*_ENDED_BY_RALPH[ended.how])
+        if cut in _ENDED_BY_RALPH:
+            return Meaning(cut, _ENDED_BY_RALPH[cut])
         if self._result is not None and self._result.get("is_error"):
             return self._result_error(self._result)
         if ended.shrunk:
             return Meaning(Outcome.FAILED, "the record of what the agent said was cut short while it ran")
-        if self._result is not None and (ended.code == 0 or ended.how is How.ENDED_AFTER_RESULT):
+        if self._result is not None and (ended.code == 0 or cut is Outcome.OK):
             return Meaning(Outcome.OK, "")
         if ended.code == 0 and not self._started:
             return Meaning(Outcome.OK, "")
-        return self._without_result(ended.code, ended.complaints.decode(errors="replace"))
+        return self._without_result(ended.code)
 
     def _result_error(self, result: Event) -> Meaning:
         """An error the agent reported itself; `subtype` may well say success."""
@@ -240,15 +243,15 @@ class Stream:
             return Meaning(_BOUNDS[subtype], said)
         return meaning(said, self._error, result.get("api_error_status")) or Meaning(Outcome.FAILED, said)
 
-    def _without_result(self, code: int, errors: str) -> Meaning:
-        last = next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "") or self._last_text
+    def _without_result(self, code: int) -> Meaning:
+        last = (self._complained[-1] if self._complained else "") or self._last_text
         died = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
         said = f"the agent {died}" + (f": {last[:300]}" if last else "")
         if self._result is not None:
             return Meaning(Outcome.FAILED, said + " after its result")
         if self._started:
             return Meaning(Outcome.FAILED, said + ("" if last else " without a result"))
-        if self._texts <= _REFUSAL_LINES and (remedy := refusal(errors)):
+        if self._texts <= _REFUSAL_LINES and (remedy := refusal("\n".join(self._complained))):
             return Meaning(Outcome.HOPELESS, said, remedy)
         if code in (126, 127) and not self._last_text:
             return Meaning(Outcome.HOPELESS, said, "the agent's command cannot be started; see --agent")
@@ -258,12 +261,12 @@ class Stream:
 
 
 _ENDED_BY_RALPH = {
-    How.INTERRUPTED: (Outcome.INTERRUPTED, "it was interrupted"),
-    How.SILENT: (Outcome.HUNG, "it was silent for longer than idle-timeout"),
-    How.TOO_SLOW: (Outcome.TIMED_OUT, "it took longer than iteration-timeout"),
-    How.OUT_OF_TIME: (Outcome.OUT_OF_TIME, "max-time was over"),
-    How.ENOUGH: (Outcome.CONTEXT_FULL, "it used more of its context than max-context"),
-    How.TOO_LONG: (Outcome.TOO_LONG, "it printed more than ralph records of one iteration"),
+    Outcome.INTERRUPTED: "it was interrupted",
+    Outcome.HUNG: "it was silent for longer than idle-timeout",
+    Outcome.TIMED_OUT: "it took longer than iteration-timeout",
+    Outcome.OUT_OF_TIME: "max-time was over",
+    Outcome.CONTEXT_FULL: "it used more of its context than max-context",
+    Outcome.TOO_LONG: "it printed more than ralph records of one iteration",
 }
 """What it means that ralph ended the agent."""
 

@@ -8,7 +8,7 @@ from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome, Turn
 from ralph.checks.check import Check
-from ralph.process import Ended, Finished, How, call
+from ralph.process import Ended, Finished, call
 from ralph.settings import Settings
 from ralph.words import duration
 
@@ -69,5 +69,4 @@ def _turn(done: Finished) -> Turn:
     stream = Stream(lambda _event: None, lambda _line: None)
     stream.sees(done.stdout)
     stream.complains(done.stderr)
-    ended = Ended(code=done.code, how=How.LEFT, shrunk=False, left_over=(), survivors=(), complaints=done.stderr)
-    return stream.turn(ended, took_s=0, now=0)
+    return stream.turn(Ended(code=done.code), took_s=0, now=0)

@@ -1,31 +1,32 @@
 """The keeper: the process below which everything runs that is not ralph's own, and which ends all of it.
 
 On Linux whatever loses its parent becomes the keeper's child, so descent alone finds the agent's processes, however
-they hide, and nobody else's. When ralph's end of the link closes without a goodbye, ralph is dead by whatever means,
-kill -9 included: then the keeper ends everything, and holds ralph's lock until that is done.
+they hide, and nobody else's. When ralph's end of the link closes, ralph is done, or dead by whatever means, kill -9
+included: then the keeper ends everything, and holds ralph's lock until that is done.
 """
 
 import contextlib
+import io
 import os
 import pickle
 import select
 import signal
 import subprocess
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ralph.errors import RalphError
-from ralph.process import signals, table
-from ralph.process.ending import Patience, Tree, end_strays, send_to, until
+from ralph.process import signals
+from ralph.process.tree import LINUX, Patience, Tree, below, end_strays, send_to
 
-_LOOK_S = 2.0
-"""Seconds between looks where orphans do not become the keeper's: there, having seen them in time is all there is."""
-_Say = Enum("_Say", "END GOODBYE")
+_LOOK_S = 3600.0 if LINUX else 2.0
+"""Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
+_END = "end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,79 +53,83 @@ class Job:
     """Where; None is ralph's own when its keeper began."""
 
 
-class Left(NamedTuple):
-    """What became of a job: its exit code, and command lines of what it left running and of what still runs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What became of a job."""
 
     code: int
-    left_over: tuple[str, ...]
-    survivors: tuple[str, ...]
+    """Negative for the signal that killed it."""
+    unstarted: OSError | None = None
+    """Why it could not be started."""
+    left_over: tuple[str, ...] = ()
+    """Command lines of what it had left running, now ended."""
+    survivors: tuple[str, ...] = ()
+    """Command lines of what could not be ended."""
+    interrupted: bool = False
+    """Ralph was asked to stop while it ran."""
+    shrunk: bool = False
+    """Its output became shorter while it ran, so the record is not whole."""
 
 
 class Keeper:
     """Ralph's end of the link. The keeper starts when this is made, which has to be before the first thread.
 
     `mark` is the RALPH_RUN_ID of what it will run, and `errors` the file for a traceback of its own. It shares the
-    descriptors `holds`. When ralph has died it does `at_death`, ends everything, and does `after_death`.
+    descriptors `holds`, and does `at_last` when all is ended and ralph is gone.
     """
 
-    def __init__(  # noqa: PLR0913 - all that it must know before it is alone
+    def __init__(
         self,
         mark: str,
         patience: Patience,
         errors: Path,
         *,
         holds: Collection[int] = (),
-        at_death: Callable[[], None] = lambda: None,
-        after_death: Callable[[], None] = lambda: None,
+        at_last: Callable[[], None] = lambda: None,
     ) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self.patience = patience
         self._mark, self._errors = mark, errors
-        there, back = os.pipe(), os.pipe()
+        (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
-            link = _Link(there[0], back[1])
-            _become_keeper(lambda: _Keeping(link, patience).keep(at_death, after_death), {*holds, *link.ends}, errors)
-        os.close(there[0])
-        os.close(back[1])
-        self._link = _Link(back[0], there[1])
+            _become_keeper(_Link(its_reads, its_writes), patience, errors, {*holds, its_reads, its_writes}, at_last)
+        os.close(its_reads)
+        os.close(its_writes)
+        self._link = _Link(reads, writes)
+
+    def start(self, job: Job) -> None:
+        """Starts it in a session of its own. Raises RalphError without a keeper."""
+        try:
+            self._link.send(job)
+        except EOFError:
+            self._lost()
 
     def fileno(self) -> int:
         """Readable once the job's own process has left."""
         return self._link.fileno()
 
-    def start(self, job: Job) -> None:
-        """Starts it in a session of its own. Raises OSError when it cannot be started, RalphError without a keeper."""
-        try:
-            self._link.send(job)
-            error = self._link.receive()
-        except EOFError:
-            self._lost()
-        if error:
-            raise error
-
     def has_left(self) -> bool:
         """Whether the job's own process is gone; what it started may still run."""
         return self._link.has_news()
 
-    def end(self) -> Left:
+    def end(self) -> Ended:
         """What became of the job, when it and all that it started are gone. Raises RalphError without a keeper."""
-        left = None
+        ended = None
         try:
-            self._link.send(_Say.END)
-            while not isinstance(left, Left):
+            self._link.send(_END)
+            while not isinstance(ended, Ended):
                 if signals.impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
-                signals.wait(1.0, self._link)
-                left = self._link.receive() if self._link.has_news() else None
+                signals.wait(1.0, self._link.fileno())
+                ended = self._link.receive() if self._link.has_news() else None
         except EOFError:
             self._lost()
-        return left
+        return ended
 
     def dismiss(self) -> None:
-        """Lets it go: everything is ended already."""
-        with contextlib.suppress(EOFError):
-            self._link.send(_Say.GOODBYE)
+        """Lets it go, and waits until it has."""
+        self._link.close()
         with contextlib.suppress(ChildProcessError):  # it was killed, and that is known
             os.waitpid(self._pid, 0)
 
@@ -140,36 +145,37 @@ class _Link:
     """One end of a line between two processes: whole objects, and EOFError when nobody is at the other end."""
 
     def __init__(self, reads: int, writes: int) -> None:
-        self.ends = (reads, writes)
+        self._reads = io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead
+        self._writes = io.FileIO(writes, "w")
 
     def fileno(self) -> int:
-        return self.ends[0]
+        return self._reads.fileno()
 
     def send(self, said: object) -> None:
         data = pickle.dumps(said)
-        data = len(data).to_bytes(4, "big") + data
         try:
             while data:
-                data = data[os.write(self.ends[1], data) :]
-        except BrokenPipeError:
+                data = data[self._writes.write(data) :]
+        except (OSError, ValueError):  # gone, or let go
             raise EOFError from None
 
     def receive(self) -> Any:
-        return pickle.loads(self._read(int.from_bytes(self._read(4), "big")))  # noqa: S301 - its own other half
-
-    def _read(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            if not (more := os.read(self.ends[0], count - len(data))):
-                raise EOFError
-            data += more
-        return data
+        try:
+            return pickle.load(self._reads)  # noqa: S301 - its own other half
+        except pickle.UnpicklingError:  # it died in the middle of a word
+            raise EOFError from None
 
     def has_news(self) -> bool:
-        return bool(select.select([self], [], [], 0)[0])
+        return bool(select.select([self._reads], [], [], 0)[0])
+
+    def close(self) -> None:
+        self._reads.close()
+        self._writes.close()
 
 
-def _become_keeper(keep: Callable[[], None], kept: set[int], errors: Path) -> NoReturn:
+def _become_keeper(
+    link: _Link, patience: Patience, errors: Path, kept: set[int], at_last: Callable[[], None]
+) -> NoReturn:
     """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only `kept` stay."""
     try:
         os.setsid()
@@ -182,7 +188,12 @@ def _become_keeper(keep: Callable[[], None], kept: set[int], errors: Path) -> No
                 with contextlib.suppress(OSError):  # the one that listed them
                     os.close(fd)
         signals.install()
-        keep()
+        if LINUX:
+            import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
+
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
+        _Keeping(link, patience).keep()
+        at_last()
     except BaseException:  # noqa: BLE001 - nobody else could tell
         with contextlib.suppress(OSError):
             errors.write_text(traceback.format_exc())
@@ -196,26 +207,25 @@ class _Keeping:
     def __init__(self, link: _Link, patience: Patience) -> None:
         self._link, self._patience = link, patience
         self._child: subprocess.Popen[bytes] | None = None
-        self._inherits = _inherits_orphans()
-        childless = self._is_childless if self._inherits else None
-        self._tree = Tree(lambda processes: table.below({os.getpid()}, processes), childless)
+        self._unstarted: OSError | None = None
+        me = {os.getpid()}
+        self._tree = Tree(lambda processes: below(me, processes), self._is_childless if LINUX else None)
 
-    def keep(self, at_death: Callable[[], None], after_death: Callable[[], None]) -> None:
-        """Does what ralph says until it says goodbye, or is dead."""
+    def keep(self) -> None:
+        """Does what ralph says until it is gone, and ends everything."""
         try:
-            while (said := self._link.receive()) is not _Say.GOODBYE:
-                if said is _Say.END:
+            while True:
+                said = self._link.receive()
+                if isinstance(said, Job):
+                    self._start(said)
+                else:
                     self._link.send(self._end())
-                elif isinstance(said, Job):
-                    self._link.send(self._begin(said))
-                    self._await()
         except EOFError:
-            at_death()
             self._end()
-            after_death()
 
-    def _begin(self, job: Job) -> OSError | None:
-        self._child, files = None, job.files
+    def _start(self, job: Job) -> None:
+        """Returns when its own process has left, which is told, or ralph says something."""
+        self._child, self._unstarted, files = None, None, job.files
         try:
             with files.prompt.open("rb") as given, files.output.open("ab") as out, files.errors.open("ab") as err:
                 self._child = subprocess.Popen(
@@ -228,28 +238,16 @@ class _Keeping:
                     start_new_session=True,
                 )
         except OSError as error:
-            return error
-        return None
-
-    def _await(self) -> None:
-        """Until the job's own process has left, which is told, or ralph says something."""
+            self._unstarted = error
         while self._runs():
-            signals.wait(3600.0 if self._inherits else _LOOK_S, self._link)
+            signals.wait(_LOOK_S, self._link.fileno())
             if self._link.has_news():
                 return
-            if not self._inherits:
+            if not LINUX:
                 self._tree.look()
         self._link.send(None)
 
-    def _runs(self) -> bool:
-        """Whether the job's own process does. Buries all who are dead: nobody else waits for anybody here."""
-        with contextlib.suppress(ChildProcessError):
-            while (dead := os.waitpid(-1, os.WNOHANG))[0]:
-                if self._child and dead[0] == self._child.pid:
-                    self._child.returncode = os.waitstatus_to_exitcode(dead[1])
-        return self._child is not None and self._child.returncode is None
-
-    def _end(self) -> Left:
+    def _end(self) -> Ended:
         """Asks the job itself to stop, then its group; then ends all that is left.
 
         Only SIGINT makes the real agent end its tools and still report its cost (measured). A shell script waits for
@@ -257,26 +255,29 @@ class _Keeping:
         """
         pid = self._child.pid if self._child else 0
         for kill, part in ((os.kill, 0.4), (os.killpg, 0.6)):
+            deadline = time.monotonic() + part * self._patience.interrupt_s
             if self._runs():
                 send_to(kill, pid, signal.SIGINT)
-                until(lambda: not self._runs(), part * self._patience.interrupt_s)
+            while self._runs() and time.monotonic() < deadline and not signals.impatient():
+                signals.wait(0.02)
         left_over, survivors = self._tree.end(self._patience, but=pid)
         code = None if self._runs() or not self._child else self._child.returncode
-        return Left(code=-signal.SIGKILL if code is None else code, left_over=left_over, survivors=survivors)
+        code = -signal.SIGKILL if code is None else code
+        return Ended(code=code, unstarted=self._unstarted, left_over=left_over, survivors=survivors)
+
+    def _runs(self) -> bool:
+        """Whether the job's own process does."""
+        self._is_childless()
+        return self._child is not None and self._child.returncode is None
 
     def _is_childless(self) -> bool:
-        """Who inherits every orphan has no descendant when there is no child, dead or alive."""
-        self._runs()
+        """Whether no child is left, of whoever inherits every orphan no descendant. Buries all who are dead.
+
+        Nobody else waits for anybody here.
+        """
         with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            while (dead := os.waitpid(-1, os.WNOHANG))[0]:
+                if self._child and dead[0] == self._child.pid:
+                    self._child.returncode = os.waitstatus_to_exitcode(dead[1])
             return False
         return True
-
-
-def _inherits_orphans() -> bool:
-    """Whether who loses its parent below this process becomes its child from now on; on Linux it does."""
-    if not table.LINUX:
-        return False
-    import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
-
-    return bool(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)

@@ -15,8 +15,6 @@ from typing import BinaryIO
 from ralph.process import signals
 
 _GLANCE_S = 0.1
-_SHARED_S = 0.5
-"""Seconds within which a program leaves that got the terminal's Ctrl+C too."""
 _running: set[int] = set()
 
 
@@ -49,15 +47,18 @@ def call(
         child = subprocess.Popen(argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True)
         _running.add(child.pid)
         try:
-            timed_out = not _left_within(child, timeout_s)
+            _wait(child, timeout_s)
         finally:
-            if child.returncode is None:
+            timed_out = child.returncode is None
+            if timed_out:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
-            code = _code(child)
+                with contextlib.suppress(subprocess.TimeoutExpired):  # a dead network disk holds it
+                    child.wait(5)
             _running.discard(child.pid)
         out.seek(0)
         err.seek(0)
+        code = -signal.SIGKILL if child.returncode is None else child.returncode
         return Finished(code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
 
 
@@ -68,34 +69,18 @@ def _scratch() -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
-def _left_within(child: "subprocess.Popen[bytes]", timeout_s: float) -> bool:
-    """Whether it ended in time, and before somebody lost patience.
+def _wait(child: "subprocess.Popen[bytes]", timeout_s: float) -> None:
+    """Until it ends, the time is over, or somebody loses patience.
 
     `Popen.wait` with a timeout polls, which would cost git more time than git itself takes.
     """
-    deadline = time.monotonic() + timeout_s
-    try:
-        fd = os.pidfd_open(child.pid)
-    except (AttributeError, OSError):  # macOS, old kernels, filters of containers
-        fd = -1
-    try:
-        while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
-            if fd < 0:
-                time.sleep(0.002)
-            else:
-                select.select([fd], [], [], _GLANCE_S)
-    finally:
-        if fd >= 0:
-            os.close(fd)
-    return child.poll() is not None
-
-
-def _code(child: "subprocess.Popen[bytes]") -> int:
-    """Its exit code; one that not even SIGKILL ends (a dead network disk) is not waited for."""
-    try:
-        return child.wait(5)
-    except subprocess.TimeoutExpired:
-        return -signal.SIGKILL
+    deadline, watched = time.monotonic() + timeout_s, list[int]()
+    with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, filters of containers
+        watched.append(os.pidfd_open(child.pid))
+    while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
+        select.select(watched, [], [], _GLANCE_S if watched else 0.002)
+    for fd in watched:
+        os.close(fd)
 
 
 def end_own() -> None:
@@ -106,20 +91,16 @@ def end_own() -> None:
 
 
 def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> int:
-    """Runs a program in this terminal; its exit code, negative for a signal.
+    """Runs a program in this terminal, and passes each signal on; its exit code, negative for a signal.
 
-    It hears of each signal. Ctrl+C goes to both of us, so that one gets there only if it stays nevertheless: it may
-    have been sent to this process alone.
+    Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
     """
     sys.stdout.flush()
-    child = subprocess.Popen(argv, env=env, cwd=cwd)
-    forwarded = 0
+    child, passed = subprocess.Popen(argv, env=env, cwd=cwd), 0
     while child.poll() is None:
-        for number, at in signals.received()[forwarded:]:
-            if number == signal.SIGINT and time.monotonic() - at < _SHARED_S:
-                break
+        for number in signals.received()[passed:]:
             child.send_signal(number)
-            forwarded += 1
+            passed += 1
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(_GLANCE_S)
     return child.returncode

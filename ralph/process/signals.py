@@ -6,8 +6,6 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from types import FrameType
-from typing import Protocol
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
@@ -16,13 +14,6 @@ _received: list[tuple[int, float]] = []
 _suspensions: list[int] = []
 _bell: list[int] = []
 _on_suspend: list[Callable[[], None]] = []
-
-
-class Readable(Protocol):
-    """What select can wait for."""
-
-    def fileno(self) -> int:
-        """Its descriptor."""
 
 
 def install(on_suspend: Callable[[], None] = lambda: None) -> None:
@@ -40,15 +31,11 @@ def install(on_suspend: Callable[[], None] = lambda: None) -> None:
     signal.set_wakeup_fd(_bell[1], warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _note)
+            signal.signal(number, lambda number, _: _received.append((number, time.monotonic())))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # its byte in the pipe ends a wait at once
     signal.signal(signal.SIGTSTP, lambda number, _: _suspensions.append(number))
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop`: printing from the background must not stop ralph
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-
-
-def _note(number: int, _frame: FrameType | None) -> None:
-    _received.append((number, time.monotonic()))
 
 
 def interrupted() -> int | None:
@@ -56,9 +43,9 @@ def interrupted() -> int | None:
     return _received[0][0] if _received else None
 
 
-def received() -> list[tuple[int, float]]:
-    """Every signal that asked ralph to stop, and when, by time.monotonic()."""
-    return list(_received)
+def received() -> list[int]:
+    """Every signal that asked ralph to stop."""
+    return [number for number, _ in _received]
 
 
 def impatient() -> bool:
@@ -66,10 +53,9 @@ def impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float, *others: Readable) -> None:
-    """Sleeps up to that long, or until any signal, also one just before, a child's end, or news in `others`."""
-    watched: list[int | Readable] = [*_bell[:1], *others]
-    ready, _, _ = select.select(watched, [], [], max(0.0, seconds))
+def wait(seconds: float, *descriptors: int) -> None:
+    """Sleeps up to that long, or until any signal, also one just before, a child's end, or something can be read."""
+    ready, _, _ = select.select([*_bell[:1], *descriptors], [], [], max(0.0, seconds))
     if _bell and _bell[0] in ready:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)

@@ -84,7 +84,7 @@ def _kept(folder: Path, mark: str) -> Iterator[Keeper]:
         _remove(folder)
 
     os.environ[MARK] = ":".join(filter(None, (os.environ.get(MARK), mark)))
-    keeper = Keeper(mark, Patience(), folder / "keeper.txt", after_death=clear_up)
+    keeper = Keeper(mark, Patience(), folder / "keeper.txt", at_last=clear_up)
     try:
         yield keeper
     finally:

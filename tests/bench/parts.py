@@ -40,7 +40,7 @@ PARTS = {
     "ralph.changes:Changes.begin": "git's index lock",
     "ralph.changes:Changes.look": "what changed",
     "ralph.git:call": "run git",
-    "ralph.process.programs:_left_within": "wait for its end",
+    "ralph.process.programs:_wait": "wait for its end",
     "subprocess:Popen.__init__": "spawn",
     "tempfile:TemporaryFile": "temporary file",
     "ralph.progress.file:ProgressFile.read": "read, parse if changed",

@@ -1,0 +1,155 @@
+"""Trees of processes: who is alive, who descends from whom, who carries a run's mark; and how a tree is ended."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.process import signals
+
+MARK = "RALPH_RUN_ID"
+"""In the environment of all that runs below a keeper; an inner run's mark follows its outer one's, after a colon."""
+_NAME = f"{MARK}=".encode()
+LINUX = sys.platform == "linux"
+_ASK_AGAIN_S = 1.0
+"""A shell that has just forked can lose a signal that it traps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds to wait at each step of ending something."""
+
+    interrupt_s: float = 5.0
+    terminate_s: float = 5.0
+    kill_s: float = 10.0
+    after_result_s: float = 30.0
+    """Seconds the agent has to leave by itself after its `result` event."""
+    send_s: float = 10.0
+    """Seconds that the end of a run waits for notices still on their way."""
+
+
+class Process(NamedTuple):
+    """One that is alive; `started` tells it from a later one of the same pid."""
+
+    parent: int
+    started: str
+
+
+class Tree:
+    """The processes that `roots` finds among all, all below them, and those seen there before whose parents are gone.
+
+    `is_over` is for who knows better than two looks can tell: what is born in one shows in the next.
+    """
+
+    def __init__(
+        self, roots: Callable[[dict[int, Process]], Collection[int]], is_over: Callable[[], bool] | None = None
+    ) -> None:
+        self._roots = roots
+        self._is_over = is_over or (lambda: not (self.look() or self.look()))
+        self._seen: dict[int, Process] = {}
+
+    def look(self) -> dict[int, Process]:
+        """All that run now, but this process."""
+        processes = _alive()
+        known = {pid for pid, one in self._seen.items() if pid in processes and processes[pid].started == one.started}
+        roots = known.union(self._roots(processes)) - {os.getpid()}
+        self._seen = {pid: processes[pid] for pid in roots} | below(roots, processes)
+        return self._seen
+
+    def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
+        names = {} if self._is_over() else {pid: _command(pid) for pid in self.look() if pid != but}
+        for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
+            self._signal(number, within_s)
+        left = {} if self._is_over() else self.look()
+        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
+
+    def _signal(self, number: int, within_s: float) -> None:
+        """Sends it to all, what is born meanwhile included, until none is left, or the time or patience is over."""
+        deadline, due = time.monotonic() + within_s, dict[int, float]()
+        hurried = signals.impatient if number == signal.SIGTERM else lambda: False
+        while not (self._is_over() or hurried() or time.monotonic() > deadline):
+            for pid in self.look():
+                if time.monotonic() >= due.get(pid, 0.0):
+                    due[pid] = time.monotonic() + _ASK_AGAIN_S
+                    send_to(os.kill, pid, number)
+            signals.wait(0.02)
+
+
+def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
+    """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines.
+
+    Nothing where environments are hidden.
+    """
+    return Tree(lambda processes: {pid for pid in processes if _carries(pid, mark)}).end(patience)[0]
+
+
+def _carries(pid: int, mark: str) -> bool:
+    with contextlib.suppress(OSError):
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return any(mark.encode() in pair.removeprefix(_NAME).split(b":") for pair in pairs if pair.startswith(_NAME))
+    return False
+
+
+def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:
+    """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        kill(pid, number)
+        kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
+
+
+def below(roots: Collection[int], processes: dict[int, Process]) -> dict[int, Process]:
+    """All that descends from these."""
+    found: dict[int, Process] = {}
+    while roots:
+        born = {pid: one for pid, one in processes.items() if one.parent in roots and pid not in found}
+        found |= born
+        roots = born.keys()
+    return found
+
+
+def somebody_runs(program: str, inside: Path) -> bool:
+    """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
+    for pid in _alive() if LINUX else ():
+        with contextlib.suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
+                return True
+    return not LINUX
+
+
+def _alive() -> dict[int, Process]:
+    """Every process of this machine that may be seen, by its pid; no zombies."""
+    return dict(_proc() if LINUX else _ps())
+
+
+def _proc() -> Iterator[tuple[int, Process]]:
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
+            row = file.read()
+            state, parent, *rest = row[row.rindex(b")") + 2 :].split()  # proc(5): a name may hold any byte
+            if state not in b"ZX":
+                yield int(pid), Process(int(parent), rest[17].decode())
+
+
+def _ps() -> Iterator[tuple[int, Process]]:
+    argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as ps:
+        for line in ps.communicate()[0].splitlines():
+            pid, parent, state, started = line.split(maxsplit=3)
+            if int(pid) != ps.pid and not state.startswith("Z"):
+                yield int(pid), Process(int(parent), started)
+
+
+def _command(pid: int) -> str:
+    """Its command line as a person would recognise it, in one line."""
+    with contextlib.suppress(OSError):
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
+    return f"process {pid}"
