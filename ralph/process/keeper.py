@@ -256,7 +256,7 @@ class _Keeping:
         pid = self._child.pid if self._child else 0
         for kill, part in ((os.kill, 0.4), (os.killpg, 0.6)):
             deadline = time.monotonic() + part * self._patience.interrupt_s
-            if self._runs():
+            if self._runs() and not signals.impatient():
                 send_to(kill, pid, signal.SIGINT)
             while self._runs() and time.monotonic() < deadline and not signals.impatient():
                 signals.wait(0.02)
