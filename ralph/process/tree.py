@@ -55,10 +55,10 @@ class Tree:
         self._seen: dict[int, Process] = {}
 
     def look(self) -> dict[int, Process]:
-        """All that run now, but this process."""
+        """All that run now, but this process; who is asked before its children has no time to mourn them."""
         processes = _alive()
-        known = {pid for pid, one in self._seen.items() if pid in processes and processes[pid].started == one.started}
-        roots = known.union(self._roots(processes)) - {os.getpid()}
+        known = [pid for pid, one in self._seen.items() if pid in processes and processes[pid].started == one.started]
+        roots = dict.fromkeys(pid for pid in (*self._roots(processes), *known) if pid != os.getpid())
         self._seen = {pid: processes[pid] for pid in roots} | below(roots, processes)
         return self._seen
 
