@@ -27,20 +27,14 @@ def claim(said: str) -> Claim:
         pytest.param(DONE, id="alone"),
         pytest.param(f"All is well.\n\n{DONE}\n", id="as the last line"),
         pytest.param(f"{DONE}\n\nI hope you like it.", id="as the first line"),
-        pytest.param(f"One.\r\n  \t{DONE} \t\r\nTwo.\r\n", id="with white space around it, and other line ends"),
         pytest.param(f"All is well. {DONE}", id="at the end of the last line"),
         pytest.param(f"I ran `pytest`. {DONE}\n\n", id="at the end of the last line, behind code"),
-        pytest.param(f"- {DONE}", id="as a bullet at the very end"),
         pytest.param(f"{DONE}\n{DONE}", id="twice"),
         pytest.param(f"<task-done  session = '{TOKEN}' > auth-02\t</task-done >", id="with single quotes and room"),
         pytest.param(f'<task-done id="auth-02" session="{TOKEN}">auth-02</task-done>', id="with its id twice"),
         pytest.param(f"```\npytest\n```\n{DONE}", id="behind a code fence"),
         pytest.param(f"Unlike this:\n```\n{DONE}\n```\nit counts here:\n{DONE}", id="also within code"),
-        pytest.param(f"> {DONE}\n\n{DONE}", id="also within a quotation"),
-        pytest.param(f"I end with `{DONE}`:\n{DONE}", id="also within a sentence"),
         pytest.param(f"```\nnever closed\n{DONE}", id="behind a fence that is never closed, so is none"),
-        pytest.param(f"\x1b[32m{DONE}\x1b[0m", id="in green"),
-        pytest.param(f"\ufeff{DONE}", id="behind a byte order mark"),
         pytest.param(f"ü \ud800\n{DONE}", id="behind half a character"),
     ],
 )
@@ -53,7 +47,6 @@ def test_done_is_done(said: str) -> None:
     [
         pytest.param(BLOCKED, "the database is down", id="alone"),
         pytest.param(f"Sorry.\n{BLOCKED}", "the database is down", id="as the last line"),
-        pytest.param(BLOCKED.replace("the ", "  the \t"), "the database is down", id="with room in it"),
         pytest.param(f"{BLOCKED}\n{BLOCKED}", "the database is down", id="twice"),
         pytest.param(
             f"{BLOCKED}\n{BLOCKED.replace('database', 'network')}",
@@ -77,63 +70,37 @@ def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
     [
         pytest.param("", SILENT, id="nothing"),
         pytest.param("The task auth-02 is done.", SILENT, id="prose"),
-        pytest.param(f"The session is {TOKEN}, auth-02.", SILENT, id="the token alone"),
-        pytest.param("&lt;task-done&gt;auth-02", SILENT, id="escaped"),
         pytest.param(DONE.replace(TOKEN, OLD), FOREIGN, id="the token of another run"),
-        pytest.param(DONE.replace(TOKEN, TOKEN + "0"), FOREIGN, id="a token that is longer"),
         pytest.param(DONE.replace(TOKEN, TOKEN[:-1]), FOREIGN, id="a token that is shorter"),
-        pytest.param(DONE.replace(TOKEN, TOKEN.upper()), FOREIGN, id="a loud token"),
         pytest.param(DONE.replace(TOKEN, ""), FOREIGN, id="an empty token"),
-        pytest.param(DONE.replace(TOKEN, "ü"), FOREIGN, id="a token of other letters"),
-        pytest.param(BLOCKED.replace(TOKEN, OLD), FOREIGN, id="blocked, in another run"),
         pytest.param(f"{DONE.replace(TOKEN, OLD)}\n{DONE}", FOREIGN, id="an old token and the right one"),
         pytest.param(DONE.replace("auth-02", "b"), "the signal is for b, and the task was auth-02", id="another task"),
         pytest.param(
             BLOCKED.replace("auth-02", "b"), "the signal is for b, and the task was auth-02", id="blocked, another task"
         ),
         pytest.param(
-            f"{DONE}\n{DONE.replace('auth-02', 'b')}", "the signal is for b, and the task was", id="two tasks at once"
-        ),
-        pytest.param(
             DONE.replace("task-done", 'task-done id="b"', 1),
             "the signal is for b, and the task was",
             id="two ids in one",
         ),
-        pytest.param(DONE.replace("auth-02", "auth-02: Log in"), "the signal is for auth-02: Log in", id="id and text"),
         pytest.param(DONE.replace("auth-02", TOKEN), "the signal is for SESSION", id="the token for an id"),
         pytest.param(f"{DONE}\n{BLOCKED}", BOTH, id="done and blocked"),
         pytest.param(f"> {DONE}", MISPLACED, id="in a quotation"),
-        pytest.param(f"  > > {DONE}", MISPLACED, id="in a quotation of a quotation"),
         pytest.param(f"```\n{DONE}\n```", MISPLACED, id="in a code fence"),
-        pytest.param(f"~~~xml\n{DONE}\n~~~\n", MISPLACED, id="in another code fence"),
         pytest.param(f"- ```\n  {DONE}\n  ```", MISPLACED, id="in a code fence of a list"),
         pytest.param(f"`{DONE}`", MISPLACED, id="in backticks"),
-        pytest.param(f"```{DONE}```", MISPLACED, id="in three backticks"),
-        pytest.param(f"`{DONE}` is what I shall say.", MISPLACED, id="in backticks and a sentence"),
         pytest.param(f"I shall say {DONE} soon.", MISPLACED, id="in a sentence"),
-        pytest.param(f"{DONE} is what I shall say.", MISPLACED, id="at the beginning of a sentence"),
         pytest.param(f"I say {DONE}\nnow.", MISPLACED, id="at the end of a line that is not the last"),
         pytest.param(f"{DONE} {DONE}", MISPLACED, id="twice on a line"),
-        pytest.param(f"Both: {DONE.replace('auth-02', 'b')} {DONE}", MISPLACED, id="two tasks at the end of a line"),
-        pytest.param(f"**{DONE}**", MISPLACED, id="in bold"),
-        pytest.param(f"<!-- {DONE} -->", MISPLACED, id="in a comment"),
         pytest.param(f"an open `tick {DONE}", MISPLACED, id="behind an open backtick"),
         pytest.param("<task-done>auth-02</task-done>", MALFORMED, id="no session"),
         pytest.param(DONE.replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}"), MALFORMED, id="typographic quotes"),
-        pytest.param(DONE.replace('"', ""), MALFORMED, id="no quotes"),
         pytest.param(DONE.replace("auth-02", " "), MALFORMED, id="no id"),
-        pytest.param(f'<task-done session="{TOKEN}" id="auth-02"/>', MALFORMED, id="closed at once"),
-        pytest.param(f'<task-done session="{TOKEN}" session="{OLD}">auth-02</task-done>', MALFORMED, id="two sessions"),
-        pytest.param(f'<task-done session="{TOKEN}" x="y">auth-02</task-done>', MALFORMED, id="an unknown attribute"),
         pytest.param(f'<task-blocked session="{TOKEN}">why</task-blocked>', MALFORMED, id="blocked, without an id"),
-        pytest.param(BLOCKED.replace("the database is down", " "), MALFORMED, id="blocked, without a reason"),
         pytest.param(BLOCKED.replace("is", "\n"), MALFORMED, id="blocked, on two lines"),
-        pytest.param(DONE.replace("/task-done", "/task-blocked"), MALFORMED, id="ended as something else"),
         pytest.param(DONE.removesuffix("</task-done>"), MALFORMED, id="never ended"),
-        pytest.param(DONE.replace("task-done", "task_done"), MALFORMED, id="with a low line"),
         pytest.param(DONE.replace("task-done", "Task-Done"), MALFORMED, id="with capitals"),
         pytest.param(f"{DONE}\n<task-done>auth-02</task-done>", MALFORMED, id="a good one and a bad one"),
-        pytest.param(DONE.replace("auth-02", f"<b>{DONE}"), MALFORMED, id="one in the other"),
     ],
 )
 def test_anything_else_is_rejected_and_the_next_try_is_told_why(said: str, why: str) -> None:
@@ -150,30 +117,17 @@ def test_without_a_token_nothing_counts() -> None:
     assert heard('<task-done session="">a</task-done>', token="", task_id="a").rejected.startswith(FOREIGN)
 
 
-def test_a_long_wrong_id_is_cut() -> None:
-    assert len(claim(DONE.replace("auth-02", "b" * 5000)).rejected) < 200
-
-
 TAGS = ("<task-done", "<task-blocked", "</task-done>", "</task-blocked>", " session=", ' id="auth-02"', ">", "/>")
-MARKS = ('"', "'", '""', " ", "\n", "```", "`", "> ", "auth-02", "\ufeff", "ü")
-TOKENS = (OLD, TOKEN[:-1], TOKEN[1:], TOKEN.upper())
-PIECES = st.sampled_from((*TAGS, *MARKS, *TOKENS))
-WORDS = st.lists(PIECES, max_size=25).map("".join)
-SIGNALS = st.sampled_from([DONE.replace(TOKEN, "{}"), BLOCKED.replace(TOKEN, "{}")])
+MARKS = ('"', "'", " ", "\n", "```", "`", "> ", "auth-02", "\ufeff", "ü")
+PIECES = st.sampled_from((*TAGS, *MARKS, OLD, TOKEN, TOKEN[:-1], DONE, BLOCKED, f"\n{DONE}\n"))
 
 
-@given(st.one_of(WORDS, st.text(), st.tuples(SIGNALS, WORDS).map(lambda pair: pair[0].format(pair[1]))))
-def test_no_words_without_the_token_are_ever_believed(said: str) -> None:
-    found = claim(said.replace(TOKEN, OLD))
-    assert (found.done, found.blocked, bool(found.rejected)) == (False, "", True)
-    assert TOKEN not in found.rejected
-
-
-@given(st.lists(st.one_of(PIECES, st.sampled_from([TOKEN, DONE, BLOCKED, f"\n{DONE}\n"])), max_size=12).map("".join))
-def test_whatever_is_said_one_of_three_holds(said: str) -> None:
+@given(st.lists(PIECES, max_size=16).map("".join) | st.text())
+def test_whatever_is_said_one_of_three_holds_and_none_is_believed_without_the_token(said: str) -> None:
     found = claim(said)
     assert [found.done, bool(found.blocked), bool(found.rejected)].count(True) == 1
     assert TOKEN not in found.blocked + found.rejected
+    assert claim(said.replace(TOKEN, OLD)).rejected
 
 
 @given(st.text(alphabet="abc .`>-\n"), st.text(alphabet="abc .>-\n"))
