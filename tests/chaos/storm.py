@@ -1,4 +1,4 @@
-"""kill -9 at random moments to whom it may hit, and the same command again and again until the plan is done.
+"""Signals at random moments to whom they may hit, and the same command again and again until the plan is done.
 
 The seed decides who is hit and after how long; the machine decides what they were doing then.
 """
@@ -6,129 +6,108 @@ The seed decides who is hit and after how long; the machine decides what they we
 import contextlib
 import os
 import random
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
-from ralph_driver import MARK, Project, eventually, progress_text
-from ralphs import Ralphs, ralphs_in
-from written_down import AGENT, IN_PLACE, TASKS, Record, without_marks
+from ralph_driver import MARK, Project, Running, eventually
 
-BUILD = ("feature.md", "build", "--delay", "0")
+LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 LOCKED = 75
 LONGEST_CALM_S = 0.2
-VICTIMS = {
-    "ralph": ("ralph",),
-    "the agent": ("agent",),
-    "its tool": ("tool",),
-    "its keeper": ("keeper",),
-    "ralph and its keeper": ("ralph", "keeper"),
-    "everything": ("ralph", "keeper", "agent", "tool"),
-}
+ENDED = (-SIGKILL, LOCKED, -SIGINT, 128 + SIGINT, -SIGTERM, 128 + SIGTERM)
+Blow = tuple[Signals, tuple[str, ...]]
+"""A signal, and to whom."""
+TO_RALPH: tuple[Blow, ...] = (
+    (SIGKILL, ("ralph",)),
+    (SIGKILL, ("ralph", "keeper")),
+    (SIGKILL, ("ralph", "keeper", "agent", "tool")),
+    (SIGTERM, ("ralph",)),
+    (SIGINT, ("ralph",)),
+)
+TO_OTHERS: tuple[Blow, ...] = ((SIGKILL, ("agent",)), (SIGKILL, ("tool",)), (SIGKILL, ("keeper",)))
 
 
 class Storm:
-    """One plan in a folder of its own, its agent, and what is killed there."""
+    """One plan, its agent (a program, which writes what it does into the file RECORD), and what hits them."""
 
-    def __init__(self, project: Project, seed: str, *, saves: str, victims: Sequence[str], kills: int) -> None:
-        self._chance = random.Random(seed)
-        self._victims, self._kills = victims, kills
-        self._leaves_empty = saves == IN_PLACE
-        self._seed, mine = seed, f"{seed}-{project.env[MARK]}"
-        self._mine = f"STORM={mine}".encode()
-        self.progress, self.record = project.progress, Record(project.outputs / "record")
-        self._agent = project.home / f"agent-{seed}"
-        self._agent.write_text(AGENT.replace("SAVE", saves))
-        self._agent.chmod(0o755)
-        about = {"STORM": mine, "RALPH_AGENT": str(self._agent), "RECORD": str(self.record.file)}
-        self._place = (project.root, project.env | about, project.outputs)
-        self.progress.write_text(progress_text(*TASKS))
-        self._whole = self.progress.read_text()
-        self._ralph = 0
+    def __init__(self, project: Project, seed: str, agent: Path, blows: Sequence[Blow], *, kills: int) -> None:
+        self._chance, self._blows, self._kills = random.Random(seed), blows, kills
+        self._project, self._agent = project, agent
+        self._mine = f"STORM={seed}-{project.env[MARK]}"
+        self.record = project.outputs / "record"
+        self.record.touch()
+        self.runs: list[Running] = []
         self.killed = 0
 
-    def rages(self) -> None:
-        """From the first start until the plan is done, nothing runs any more and all is as it must be."""
-        with ralphs_in(*self._place) as ralphs:
-            try:
-                self._go_on_until_done(ralphs)
-                self._calms_down()
-            except AssertionError as error:
-                error.add_note(f"seed {self._seed}\n{self.record.tail()}\n{ralphs.said(self._ralph)[-2000:]}")
-                raise
+    def rages(self, *words: str, calm: Callable[[], None] = lambda: None) -> None:
+        """From the first start until the plan is done; `calm` looks at what must hold whenever nothing runs."""
+        try:
+            run = self._start(words)
+            while (code := run.poll()) != 0:
+                if code is not None:
+                    assert code in ENDED or "the keeper was killed" in run.stderr, f"exit {code}"
+                    if self._chance.random() < 0.5:  # else the next start is at once, and ends what is left
+                        eventually(lambda: not self._roles())
+                        calm()
+                    run = self._start(words)
+                elif self.killed < self._kills:
+                    time.sleep(self._chance.random() ** 2 * LONGEST_CALM_S)
+                    self._strikes(*self._chance.choice(self._blows))
+                else:
+                    run.wait(600)
+            eventually(lambda: not self._roles())
+            calm()
+        except AssertionError as error:
+            record = "\n".join(self.record.read_text().splitlines()[-20:])
+            said = "\n---\n".join((run.stdout + run.stderr)[-1500:] for run in self.runs[-3:])
+            error.add_note(f"{self._mine}\n{record}\n{said}")
+            raise
+        finally:
+            for run in self.runs:
+                run.process.kill()
 
-    def _go_on_until_done(self, ralphs: Ralphs) -> None:
-        self._ralph = ralphs.start(*BUILD)
-        while (code := ralphs.codes().get(self._ralph)) != 0:
-            if code is not None:
-                if code not in (-signal.SIGKILL, LOCKED):
-                    assert "the keeper was killed" in ralphs.said(self._ralph), ralphs.said(self._ralph)
-                if code == LOCKED:
-                    self._waits()  # for the keeper
-                self._ralph = ralphs.start(*BUILD)
-            elif self.killed < self._kills:
-                self._waits()
-                self._strikes(self._chance.choice(self._victims))
-            else:
-                ralphs.code(self._ralph, within_s=30)
+    def _start(self, words: Sequence[str]) -> Running:
+        about = {"RALPH_AGENT": str(self._agent), "RECORD": str(self.record)}
+        env = dict([self._mine.split("=")]) | about
+        self.runs.append(self._project.start("feature.md", "build", "--delay", "0", *words, env=env))
+        return self.runs[-1]
 
-    def _waits(self) -> None:
-        time.sleep(self._chance.random() ** 2 * LONGEST_CALM_S)
+    def _strikes(self, number: Signals, whom: Sequence[str]) -> None:
+        victims = [pid for pid, role in self._roles().items() if role in whom]
+        if victims:
+            self._write(f"kill {','.join(whom)} 0")
+            self.killed += sum(map(_send, victims, [number] * len(victims))) > 0
+            self._write("killed - 0")
 
-    def _strikes(self, whom: str) -> None:
-        there = self._roles()
-        victims = [pid for role in VICTIMS[whom] for pid, is_it in there.items() if is_it == role]
-        if not victims:
-            return
-        self.record.write("kill", whom)
-        self.killed += sum(map(kill, [self._chance.choice(victims)] if whom == "its tool" else victims)) > 0
-        while whom == "everything" and (born := self._roles()):
-            sum(map(kill, born))
-        self.record.write("killed", "-")
-        ends = whom == "everything" or (whom == "ralph" and "keeper" in there.values())
-        if ends and self._chance.random() < 0.5:  # else the next start is at once, which is what ends the rest
-            eventually(lambda: not any(words(Path(f"/proc/{pid}/cmdline")) for pid in there))
-            self._calms_down()
-
-    def _calms_down(self) -> None:
-        """Nothing runs any more, and all is as it must be."""
-        eventually(lambda: not self._roles())
-        text = self.progress.read_text()
-        if text or not self._leaves_empty:
-            assert without_marks(text) == self._whole
-        self.record.check(text)
+    def _write(self, line: str) -> None:
+        with self.record.open("a") as file:
+            file.write(line + "\n")
 
     def _roles(self) -> dict[int, str]:
-        return roles(self._mine, self._agent, self._ralph)
+        """What everything is that carries this storm's mark in its environment."""
+        processes = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+        mine = self._mine.encode()
+        return {pid: role for pid in processes if mine in _words(pid, "environ") and (role := self._role(pid))}
+
+    def _role(self, pid: int) -> str:
+        line = _words(pid, "cmdline")
+        if line[2:4] == [b"-m", b"ralph"]:
+            return "ralph" if pid == self.runs[-1].pid else "keeper"
+        return "agent" if str(self._agent).encode() in line else "tool" if line else ""
 
 
-def roles(mark: bytes, agent: Path, ralph: int) -> dict[int, str]:
-    """What everything is that carries this mark in its environment."""
-    processes = Path("/proc").glob("[0-9]*")
-    here = [int(folder.name) for folder in processes if mark in words(folder / "environ")]
-    return {pid: role for pid in here if (role := _role(pid, agent, ralph))}
-
-
-def _role(pid: int, agent: Path, ralph: int) -> str:
-    line = words(Path(f"/proc/{pid}/cmdline"))
-    if pid == ralph:
-        return "ralph"
-    if line[2:4] == [b"-m", b"ralph"]:
-        return "keeper"
-    return "agent" if str(agent).encode() in line else "tool" if line else ""
-
-
-def words(file: Path) -> list[bytes]:
+def _words(pid: int, name: str) -> list[bytes]:
     """The words in a file of proc(5); none when the process has gone or is a zombie."""
     try:
-        return file.read_bytes().split(b"\0")[:-1]
+        return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")[:-1]
     except OSError:
         return []
 
 
-def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
-    """Whether it was there to be killed."""
+def _send(pid: int, number: Signals) -> bool:
+    """Whether it was there to be hit."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True
