@@ -224,7 +224,7 @@ def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
 
     Exit codes: 0 done, 3 work remains, 4 a person is needed.
     """
-    from ralph import status  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.look import status  # noqa: PLC0415 - a verb loads what it needs
 
     return status.status(plan, progress_file=progress_file, as_json=as_json)
 
@@ -244,7 +244,7 @@ def _log(plan: str | None, number: str | None, what: str | None, progress_file: 
 
     PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
     """
-    from ralph import log, plans  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.look import log, plans  # noqa: PLC0415 - a verb loads what it needs
 
     found, number = plans.meant(plan, number, progress_file)
     return log.log(found, number, what=what, **how)
@@ -258,7 +258,7 @@ def _log(plan: str | None, number: str | None, what: str | None, progress_file: 
 @_FILE
 def _report(plan: str, output: str | None, opens: bool, progress_file: str | None) -> int:
     """What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration."""
-    from ralph import report  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.look import report  # noqa: PLC0415 - a verb loads what it needs
 
     return report.report(plan, output=output, opens=opens, progress_file=progress_file)
 
@@ -303,16 +303,19 @@ def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
 @ralph.command("doctor", params=options.of_a_run())
 @_FOLDER
 @click.option("--live", is_flag=True, help="also log in with one cheap call, and reach the channels")
+@click.option("--verbose", is_flag=True, help="a line for each thing that was looked at")
 @_JSON
 @click.pass_obj
-def _doctor(around: "tuple[list[str], Pace | None]", /, *, live: bool, as_json: bool, **said: Any) -> int:
-    """Whether a run would find what it needs: each check a line, ok or what to do. Exit code 0 or 1.
+def _doctor(
+    around: "tuple[list[str], Pace | None]", /, *, live: bool, verbose: bool, as_json: bool, **said: Any
+) -> int:
+    """Whether a run would find what it needs: each subject a line, with what to do. Exit code 0 or 1.
 
     With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
     """
-    from ralph import doctor  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.look import doctor  # noqa: PLC0415 - a verb loads what it needs
 
-    return doctor.doctor(options.asked(said, around[0]), live=live, as_json=as_json)
+    return doctor.doctor(options.asked(said, around[0]), live=live, as_json=as_json, verbose=verbose)
 
 
 @ralph.command("notify")

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ralph import files, plans, progress, taskjson, tasks
+from ralph import files, progress, taskjson, tasks
 from ralph.errors import RalphError
-from ralph.plans import Plan
+from ralph.look import plans
+from ralph.look.plans import Plan
 from ralph.screen.text import plain
 from ralph.taskjson import Imported, ImportedTask, Object
 from ralph.tasks import Task

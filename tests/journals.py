@@ -4,10 +4,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ralph import journal, progress, report
-from ralph.plans import Plan
-from ralph.standing import Standing
-from ralph.status import Seen
+from ralph import journal, progress
+from ralph.look import report
+from ralph.look.plans import Plan
+from ralph.look.standing import Standing
+from ralph.look.status import Seen
 
 BEGAN = 1_795_215_600
 HOSTILE = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x00\x9b\u202eevil\ud800"

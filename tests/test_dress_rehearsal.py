@@ -324,7 +324,7 @@ def is_fine(project: Project) -> None:
         pytest.param(
             is_nobody_nowhere_in_a_merge,
             (),
-            ("identity: git does not know who commits", "state: ", "feature.md is no folder", "git: a merge is not"),
+            ("repository: git does not know who commits", "feature.md is no folder", "repository: a merge is not"),
             id="the doctor would say so",
         ),
         pytest.param(is_blocked, (), ("is blocked: no key: a start ends at once",), id="it is blocked"),
@@ -354,8 +354,8 @@ def test_what_only_deserves_a_look_is_no_failure(project: Project, no_override: 
     assert run.code == 0, run.text
     assert section(run, WRONG) == [NOTHING]
     look = "\n".join(section(run, LOOK))
-    assert "limits: none is set" in look
-    assert "tree: 1 uncommitted file: mine" in look
+    assert "settings: no limit" in look
+    assert "repository: 1 uncommitted file: mine" in look
     assert "not in the copy: cannot open 'mine' for reading: Permission denied" in look
     assert "feature is done: a start ends at once" in look
 

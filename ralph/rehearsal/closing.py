@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ralph.checks import Check
 from ralph.journal import Record
 from ralph.judge import Verification
+from ralph.look.checks import Check
+from ralph.look.standing import reason_of
 from ralph.progress import harmless_output
 from ralph.rehearsal.marked import Told
-from ralph.standing import reason_of
 from ralph.verdict import Reason
 from ralph.words import counted
 
@@ -52,12 +52,12 @@ class Rehearsed:
     @property
     def wrong(self) -> list[Check]:
         """What would have gone wrong."""
-        return [check for check in self._all if not check.ok and check.obstacle]
+        return [check for check in self._all if check.level == "bad"]
 
     @property
     def remarkable(self) -> list[Check]:
         """What need not go wrong, but deserves a look."""
-        return [check for check in self._all if not check.ok and not check.obstacle]
+        return [check for check in self._all if check.level == "warning"]
 
     @property
     def _all(self) -> list[Check]:
@@ -84,11 +84,10 @@ def _happened(rehearsed: Rehearsed) -> Iterator[str]:
 
 def _listed(checks: Sequence[Check]) -> Iterator[str]:
     for check in checks:
-        first, *more = f"{check.name}: {check.said}".splitlines()
+        first, *more = f"{check.subject}: {check.said}".splitlines()
         yield f"  - {first}"
         yield from (f"      {line}" for line in more)
-        if check.remedy:
-            yield f"    {check.remedy}"
+        yield from (f"    {line}" for line in check.fix.splitlines())
 
 
 def _outcome(take: Take) -> str:
@@ -149,7 +148,7 @@ def _of_takes(rehearsed: Rehearsed) -> Iterator[Check]:
         if take.run and take.run.done is not None:
             why += f" ({take.run.done} of {take.run.total} tasks done)"
         said = f"{take}: exit code {take.code}: {why}"
-        yield Check(name="run", ok=False, said=said, remedy=_REMEDIES.get(ended, ""), obstacle=ended != "limit")
+        yield Check("warning" if ended == "limit" else "bad", said, _REMEDIES.get(ended, ""), subject="run")
 
 
 _REMEDIES = {
@@ -167,7 +166,7 @@ def of_copy(lost: Sequence[str]) -> list[Check]:
     """What could not be copied."""
     remedy = "what needs it, such as the verify command, may fail here only"
     said = "not in the copy: " + "\n".join(lost)
-    return [Check(name="copy", ok=False, said=said, remedy=remedy, obstacle=False)] if lost else []
+    return [Check("warning", said, remedy, subject="copy")] if lost else []
 
 
 def of_verification(verified: Verification | None, *, done: bool) -> list[Check]:
@@ -183,7 +182,7 @@ def of_verification(verified: Verification | None, *, done: bool) -> list[Check]
     else:
         remedy = "RALPH_DONE will count only once the work turns it green; rehearsed without it"
     more = "the RALPH_DONE in the progress file would be taken back; " if done else ""
-    return [Check(name="verify", ok=False, said=said, remedy=more + remedy)]
+    return [Check("bad", said, more + remedy, subject="verify")]
 
 
 def _of_notices(told: Told) -> Iterator[Check]:
@@ -191,4 +190,4 @@ def _of_notices(told: Told) -> Iterator[Check]:
     first = {line.partition(":")[0]: line for line in reversed(told.failed)}
     for line in first.values():
         remedy = "mend its settings, and try them with ralph notify test"
-        yield Check(name="notices", ok=False, said=line, remedy=remedy)
+        yield Check("bad", line, remedy, subject="notices")

@@ -7,14 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import channels, checks, files, journal, progress, sources
+from ralph import channels, files, journal, progress, sources
 from ralph.agent import command as agent
-from ralph.checks import Check, hidden
-from ralph.checks.agent import rights
-from ralph.checks.machine import writable
-from ralph.checks.plan import progress_file
-from ralph.checks.repository import repository, unfinished
+from ralph.errors import RalphError
 from ralph.judge import Verification
+from ralph.look.checks import Check, checks, hider
 from ralph.process import Files, Job, Keeper, foreground, signals
 from ralph.rehearsal import itself, marked, scenery, script, severed
 from ralph.rehearsal.closing import Rehearsed, Take, of_copy, of_verification
@@ -74,14 +71,14 @@ class Performance:
 
     def _checks(self) -> list[Check]:
         """What a look at the original shows, of all that the doctor asks for."""
-        top, settings = self.stage.original, self._settings
-        found = [checks.agent_found(settings), checks.bounds(settings), checks.disk([top, files.state_home()])]
-        found += [*rights(settings), writable("state", files.state_home(), "set XDG_STATE_HOME elsewhere")]
-        found += progress_file(self.play.last)
-        if not (there := repository(top)).ok:
-            return [*found, there]
-        found += [*unfinished(top), checks.clean_tree(top, self.play.last.progress_path)]
-        return [*found, checks.git_identity(top)] if settings.auto_commit else found
+        others = ("settings", "rights", "repository", "machine")
+        found = [*checks(self.play.scenes[0].asked, without=("agent", "notices", "cron", *others))]  # before it plans
+        found += checks(self.play.scenes[-1].asked, without=("agent", "notices", "cron", "plan"))
+        try:
+            agent.check_there(self._settings.agent)
+        except RalphError as error:
+            found.append(Check("bad", error.what, error.fix, subject="agent"))
+        return found
 
     def _copy(self) -> list[Check]:
         """What is not in it. Raises RalphError when there is no room for it."""
@@ -153,7 +150,7 @@ class Performance:
         agent_file = self._stand_in(scene, pace_s(self.screen, tasks))
         own = {**instead, **script.fewer_notices(scene.start.settings, tasks), "agent": shlex.quote(str(agent_file))}
         words = scene.in_copy(self.stage, own)
-        self.screen.say(f"$ {hidden.hider(scene.asked.given)(shlex.join(scene.words))}")
+        self.screen.say(f"$ {hider(scene.asked.given)(shlex.join(scene.words))}")
         self.screen.close()  # what was said before comes before
         code = foreground([*itself.program("ralph.cli"), *words], env=self._environment(), cwd=str(self._here))
         runs = self._runs()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import git
-from ralph.checks import Check
+from ralph.look.checks import Check
 from ralph.process import call
 from ralph.rehearsal.stage import walked
 
@@ -57,7 +57,7 @@ def _check(named: list[str], *, obstacle: bool) -> Check:
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     said = f"the repository is not as it was before the rehearsal: {', '.join(named[:_NAMED])}{more}"
     remedy = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
-    return Check(name="untouched", ok=False, said=said, remedy=remedy, obstacle=obstacle)
+    return Check("bad" if obstacle else "warning", said, remedy, subject="untouched")
 
 
 def _folders(top: Path) -> dict[str, int]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ralph import git, journal
 from ralph.errors import RalphError
-from ralph.follow import follow as follow_run
 from ralph.journal import Record
-from ralph.plans import Plan
+from ralph.look.follow import follow as follow_run
+from ralph.look.plans import Plan
+from ralph.look.replay import Replay, say, view
+from ralph.look.standing import ending
 from ralph.process import foreground
-from ralph.replay import Replay, say, view
-from ralph.standing import ending
 from ralph.words import duration
 
 _BLOCK_BYTES = 1 << 20

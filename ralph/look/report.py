@@ -15,13 +15,14 @@ from pathlib import Path
 
 import click
 
-from ralph import __version__, files, journal, plans, status
+from ralph import __version__, files, journal
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.journal import Record
+from ralph.look import plans, status
+from ralph.look.standing import ending
+from ralph.look.status import Seen
 from ralph.screen.text import is_terminal, plain
-from ralph.standing import ending
-from ralph.status import Seen
 from ralph.words import counted, duration, usd
 
 _STDOUT = "-"

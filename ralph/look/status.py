@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralph import files, journal, lock, plans, sources
+from ralph import files, journal, lock, sources
 from ralph.channels.notices import next_move
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
 from ralph.judge import tasks
 from ralph.lock import Holder
-from ralph.plans import Plan
+from ralph.look import plans
+from ralph.look.plans import Plan
+from ralph.look.standing import Evidence, Standing, standing
 from ralph.progress import Progress
 from ralph.screen.text import clipped, columns, is_terminal, plain, terminal_size
 from ralph.settings import Settings
-from ralph.standing import Evidence, Standing, standing
 from ralph.words import counted, moment, since, usd
 
 _LAST = 5

@@ -7,9 +7,9 @@ from pathlib import Path
 from ralph import journal
 from ralph.errors import RalphError
 from ralph.journal import Record
-from ralph.plans import Plan
-from ralph.replay import Replay, say, view
-from ralph.standing import ending
+from ralph.look.plans import Plan
+from ralph.look.replay import Replay, say, view
+from ralph.look.standing import ending
 from ralph.state import Death
 from ralph.words import moment
 

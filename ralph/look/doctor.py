@@ -1,0 +1,66 @@
+"""`ralph doctor`: whether a run would find what it needs, a line for each subject, with the remedy."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from ralph.look.checks import Check, checks
+from ralph.screen.text import is_terminal, plain, terminal_size, wrapped
+from ralph.start import Asked
+from ralph.words import counted
+
+_LEVELS = ("ok", "warning", "bad")
+_WORDS = {"ok": "ok   ", "warning": "warn ", "bad": "BAD  "}
+_SIGNS = {"ok": ("32", "✓ "), "warning": ("33", "! "), "bad": ("31", "✗ ")}
+_SUBJECT_COLUMNS = 12
+_NARROWEST = 20
+
+
+def doctor(asked: Asked, *, live: bool, as_json: bool, verbose: bool) -> int:
+    """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
+    seen = list(checks(asked, live=live))
+    bad = dict.fromkeys(check.subject for check in seen if check.level == "bad")
+    if as_json:
+        print(json.dumps({"ok": not bad, "checks": [_told(check) for check in seen]}))
+        return 1 if bad else 0
+    subjects = [list(its) for _, its in groupby(seen, lambda check: check.subject)]
+    for its in sorted(subjects, key=lambda its: max(_LEVELS.index(check.level) for check in its)):
+        for check in its if verbose else _brief(its):
+            print("\n".join(_shown(check)))
+    mending = f"{counted(len(bad), 'thing')} to mend: {', '.join(bad)}."
+    print(mending if bad else "A run would find what it needs.")
+    return 1 if bad else 0
+
+
+def _told(check: Check) -> dict[str, object]:
+    found = {"name": check.subject, "ok": check.level == "ok", "level": check.level}
+    return {**found, "said": check.said, "remedy": check.fix}
+
+
+def _brief(its: Sequence[Check]) -> Iterable[Check]:
+    """What is not right; else in a line what is."""
+    wrong = [check for check in its if check.level != "ok"]
+    return wrong or [replace(its[0], said=" · ".join(check.said for check in its))]
+
+
+def _shown(check: Check) -> Iterator[str]:
+    """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
+    width = terminal_size().columns if is_terminal(1) else None
+    mark, columns = _mark(check.level, draws=width is not None)
+    margin = " " * (columns + _SUBJECT_COLUMNS)
+    room = None if width is None else max(_NARROWEST, width - len(margin))
+    prose, _, commands = check.fix.partition("\n") if check.level != "ok" else ("", "", "")
+    rows = [*wrapped(" ".join(check.said.split()), room), *(wrapped(f"→ {prose}", room) if prose else ())]
+    yield f"{mark}{check.subject:{_SUBJECT_COLUMNS}}{rows[0]}"
+    yield from (margin + row for row in rows[1:])
+    yield from (f"    {plain(command)}" for command in commands.splitlines())
+
+
+def _mark(level: str, *, draws: bool) -> tuple[str, int]:
+    """What stands in front of a line, and its columns: a sign in colour on a terminal, else a word."""
+    if not draws or os.environ.get("TERM") in ("", "dumb", None):
+        return _WORDS[level], len(_WORDS[level])
+    colour, sign = _SIGNS[level]
+    return (sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"), len(sign)
