@@ -37,7 +37,7 @@ def after_death(held: Lock, state: State, complain: Complain, patience: Patience
             complain(f"ended what the run before left running: {command}")
         for lock in git.remove_orphaned_locks(git.locks_since(held.dead_since()), held.tree):
             complain(f"removed {lock}, left behind by the run before")
-    held.begin("")
+    held.forget()
     if death := state.died():
         _mourn(death, state, complain)
 

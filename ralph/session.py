@@ -70,7 +70,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
     env = agent.environment(os.environ, run=run_id, tmux=litter, effort=start.settings.effort)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
-    held.begin(run_id)
+    held.begin(run_id, start.plan.name, start.progress_path)
     keeper = Keeper(
         run_id,
         pace.patience,
@@ -97,7 +97,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
         screen.close()  # a traceback does not go into the status line
         raise
     keeper.dismiss()
-    held.begin("")
+    held.forget()
     screen.close()
     return code
 

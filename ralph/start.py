@@ -104,14 +104,12 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     if asked.dry_run:
         return _show(start)
     state = State(start.name, start.progress_path)
-    tree = lock.working_tree(Path.cwd())
-    held = lock.acquire(tree)
+    held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
     early = _early_stop(start, file, state, held)
     if early is None:
         from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-        lock.announce(tree, start.plan.name, start.progress_path)
         code = session(start, file, state, held, pace)
     else:
         code = early.stop.reason.code

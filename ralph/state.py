@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,17 +43,10 @@ class State:
 
     @functools.cached_property
     def folder(self) -> Path:
-        """Its path, by where the progress file is: a link that an agent makes of it leads to no other state.
-
-        Of a link of a person's, ralph before 2026-11-22 had the state of what it leads to; that is taken over.
-        """
+        """Its path, by where the progress file is: a link that an agent makes of it leads to no other state."""
         here = Path(os.path.realpath(self._progress_path.parent)) / self._progress_path.name
-        mine, target = self._folder_of(here), self._folder_of(Path(os.path.realpath(here)))
-        return target if target.is_dir() and not mine.is_dir() else mine
-
-    def _folder_of(self, path: Path) -> Path:
         plain = re.sub(r"[^\w.-]+", "_", self._name.encode("ascii", "replace").decode())[:40]
-        return files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(path)):08x}"
+        return files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
 
     def _sub(self, name: str) -> Path:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
@@ -70,15 +63,30 @@ class State:
 
     def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
-        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
-
-        output = _free(self._sub("transcripts") / run, f".{iteration:04d}", ".jsonl")
-        made = Files(prompt=output.with_suffix(".prompt.md"), output=output, errors=output.with_suffix(".err"))
+        made = self._files(run, iteration, ".jsonl")
+        made = replace(made, prompt=made.output.with_suffix(".prompt.md"))
         try:
             made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
         except OSError as error:
             raise RalphError(f"{made.prompt}: cannot be written: {error.strerror}", 1) from error
         return made
+
+    def verification(self, run: str, iteration: int) -> "Files":
+        """The same for a verify command, which gets no prompt and whose output is one file."""
+        return self._files(run, iteration, ".verify.log")
+
+    def _files(self, run: str, iteration: int, suffix: str) -> "Files":
+        """Names of their own also for an iteration that is repeated, or verified twice.
+
+        By `with_suffix`, since `/` enters each name into a table of Python's, which grows by a megabyte in 2000
+        iterations.
+        """
+        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
+
+        first, base = f".{iteration:04d}", self._sub("transcripts") / run
+        suffixes = (first + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
+        output = next(path for one in suffixes if not os.path.lexists(path := base.with_suffix(one)))
+        return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
 
     def check_room(self) -> None:
         """Raises RalphError before money is spent when the disk is too full to record what the agent says."""
@@ -99,13 +107,6 @@ class State:
         folder = self._sub("kept")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
         return next(p for n in itertools.count() if not os.path.lexists(p := folder / f"{stamp}-{n}-{plain}"))
-
-    def verification(self, run: str, iteration: int) -> "Files":
-        """The same for a verify command, which gets no prompt and whose output is one file."""
-        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
-
-        output = _free(self._sub("transcripts") / run, f".{iteration:04d}", ".verify.log")
-        return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
 
     def keepers_error(self, run: str) -> Path:
         """Where the keeper of that run leaves a traceback."""
@@ -204,12 +205,3 @@ class State:
                     return
                 excess -= path.stat().st_size
                 path.unlink()
-
-
-def _free(run: Path, number: str, suffix: str) -> Path:
-    """A name of its own also for an iteration that is repeated, or verified twice.
-
-    By `with_suffix`, since `/` enters each name into a table of Python's, which grows by a megabyte in 2000 iterations.
-    """
-    suffixes = (number + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
-    return next(path for one in suffixes if not os.path.lexists(path := run.with_suffix(one)))
