@@ -1,72 +1,82 @@
-"""What happened: the iterations of a plan, a line each, and one of them as it was seen. Only looks."""
+"""What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
 
 import os
 import re
+import shutil
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from ralph import git, journal
+from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
-from ralph.look.follow import follow as follow_run
 from ralph.look.plans import Plan
-from ralph.look.replay import Replay, say, view
 from ralph.look.standing import ending
 from ralph.process import foreground
-from ralph.words import duration
+from ralph.screen import Detail
+from ralph.screen.text import is_terminal, plain, terminal_size
+from ralph.screen.view import View
+from ralph.words import duration, moment
 
 _BLOCK_BYTES = 1 << 20
 _NOTHING_MOVED = "\N{EN DASH}"
+_LOOK_S = 0.1
+_LOOKS_FOR_RUN = 10
+"""Looks at what is new to each look at whether the run still goes on, which takes its lock for an instant."""
 
 
 def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbose: bool) -> int:
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
+    if follow and (number or what):
+        raise RalphError("-f follows what runs now; leave out N, --raw, --prompt and --diff")
     if follow:
-        if number or what:
-            raise RalphError("-f follows what runs now; leave out N, --raw, --prompt and --diff")
-        return follow_run(plan, verbose=verbose)
+        return _follow(plan, verbose=verbose)
     if number is None and what is None:
         return _list(plan)
     row = _row(plan, number or "last")
     if what == "diff":
         return _diff(plan, row)
     path = _transcript(plan, row)
-    if what == "raw":
-        return _copy(path)
-    if what == "prompt":
-        return _copy(path.with_suffix(".prompt.md"))
-    say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.number}")
-    Replay(path, view(verbose=verbose, pays=row.pays)).rest()
+    if what:
+        return _copy(path if what == "raw" else path.with_suffix(".prompt.md"))
+    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.number}")
+    _Replay(path, _view(verbose=verbose, pays=row.pays)).rest()
     if row.refused:
-        say(f"RALPH_DONE refused: {row.message}")
-    say(row.summary)
+        _say(f"RALPH_DONE refused: {row.message}")
+    _say(row.summary)
     return 0
+
+
+def _say(line: str) -> None:
+    """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
+    if line:
+        print(plain(line))
+
+
+# The list.
 
 
 def _list(plan: Plan) -> int:
     """Each iteration with the number by which it can be asked for, and how each run ended."""
     records = _records(plan)
     for record in records:
-        if line := _line(record):
-            say(line)
-    if not journal.rows(records):
-        raise _nothing(plan)
+        _say(_line(record))
+    _rows(plan, records)
     return 0
 
 
-def _nothing(plan: Plan) -> RalphError:
-    return RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
+def _rows(plan: Plan, records: Iterable[Record]) -> list[Record]:
+    if rows := journal.rows(records):
+        return rows
+    raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
 
 
 def _records(plan: Plan) -> list[Record]:
-    """The journal, with the iteration that runs now, or in which ralph was killed just now. Raises RalphError."""
-    state = plan.state
-    try:
-        records = journal.read(state.journal)
-    except OSError as error:
-        raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
-    begun = state.died()
+    """The journal, with the iteration that runs now, or in which ralph was killed just now."""
+    records, begun = plan.records(), plan.state.died()
     if begun and not journal.tells_of(records, begun):
         records.append(journal.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed"))
     return records
@@ -86,14 +96,19 @@ def _line(record: Record) -> str:
     return f"{_NOTHING_MOVED if record.counted and not record.moved else ' '} {when}  {said}"
 
 
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+# One iteration.
+
+
 def _row(plan: Plan, number: str) -> Record:
     """That iteration, as it came out in the end. Raises RalphError when there is none of that number."""
     if not re.fullmatch(r"last|[1-9][0-9]{0,8}", number):
         raise RalphError(f'"{number}": N is a number of `ralph log {plan.name}`, or `last`')
-    rows = journal.rows(_records(plan))
+    rows = _rows(plan, _records(plan))
     found = [row for row in rows if number in ("last", str(row.number))]
-    if not rows:
-        raise _nothing(plan)
     if not found:
         raise RalphError(f"{plan.name}: there are {rows[-1].number} iterations, no {number}")
     return found[-1]
@@ -112,8 +127,7 @@ def _copy(path: Path) -> int:
     sys.stdout.flush()
     try:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                sys.stdout.buffer.write(block)
+            shutil.copyfileobj(file, sys.stdout.buffer)
     except FileNotFoundError as error:
         raise RalphError(f"{path}: is not there any more", 1) from error
     return 0
@@ -131,5 +145,108 @@ def _diff(plan: Plan, row: Record) -> int:
     return 1 if code else 0
 
 
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+def _view(*, verbose: bool, pays: bool) -> View:
+    """What shows a transcript here; words are wrapped to a terminal's width."""
+    detail, sees = Detail.of(quiet=False, verbose=verbose), is_terminal(1)
+    return View(_say, lambda: terminal_size().columns if sees else None, pays=pays, detail=detail, breaks_silence=sees)
+
+
+class _Replay:
+    """Shows the transcript at `path`, also while it grows, and with it what the agent wrote to its standard error."""
+
+    def __init__(self, path: Path, view: View) -> None:
+        self.path = path
+        self._files: dict[Path, BinaryIO] = {}
+        self._stream = Stream(view.show, view.tell)
+        view.begin(self._stream)
+
+    def more(self) -> None:
+        """Shows what is new."""
+        self._feed(self.path, self._stream.sees)
+        self._feed(self.path.with_suffix(".err"), self._stream.complains)
+
+    def rest(self) -> None:
+        """Shows all that is left, a last line without an end too."""
+        self.more()
+        self._stream.finish()
+        for file in self._files.values():
+            file.close()
+
+    def _feed(self, path: Path, sees: Callable[[bytes], None]) -> None:
+        """The file stays open: another may take its name, shorter than what has been read of this one."""
+        if path not in self._files and path.is_file():
+            self._files[path] = path.open("rb")
+        if file := self._files.get(path):
+            while block := file.read(_BLOCK_BYTES):
+                sees(block)
+
+
+# A run that goes on in another terminal.
+
+
+def _follow(plan: Plan, *, verbose: bool) -> int:
+    """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
+    if not plan.holders()[0]:
+        raise RalphError(f"{plan.name}: no run works on it now; `ralph log {plan.name}` shows what was", 1)
+    follower = _Follower(plan, _view(verbose=verbose, pays=False))  # who pays was said where it runs
+    while plan.holders()[0]:
+        for _ in range(_LOOKS_FOR_RUN):
+            follower.look()
+            time.sleep(_LOOK_S)
+    follower.look()
+    follower.end()
+    if unjudged := plan.state.died():
+        _say(f"ended: ralph was killed in iteration {unjudged.iteration}")
+    return 0
+
+
+class _Follower:
+    """Shows what is new since the last look, of the transcript that grows and of the journal."""
+
+    def __init__(self, plan: Plan, view: View) -> None:
+        self._name, self._state, self._view = plan.name, plan.state, view
+        earlier, self._at = journal.since(self._state.journal, 0)
+        self._replay: _Replay | None = None
+        self._begun: Path | None = None
+        self._verifying: Path | None = None
+        if not self._state.died():
+            _say("".join(map(_news, earlier[-1:])))
+
+    def look(self) -> None:
+        """What the journal says of an iteration was written after its last word, and is told after it."""
+        records, self._at = journal.since(self._state.journal, self._at)
+        running = self._state.died()
+        if self._replay:
+            self._replay.more()
+            self._view.quiet()
+            if records or running is None or running.record != self._replay.path:
+                self.end()
+        for record in records:
+            _say(_news(record))
+        if running and running.record != self._begun and running.record.is_file():
+            self._begun = running.record
+            _say(f"{running.mode} {self._name} · iteration {running.iteration}")
+            self._replay = _Replay(running.record, self._view)
+            self._replay.more()
+        verifying = running.record.with_suffix(".verify.log") if running else None
+        if verifying and verifying != self._verifying and verifying.exists():
+            self._verifying = verifying
+            _say("verifying")
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """Nothing more comes of this iteration."""
+        if self._replay:
+            self._replay.rest()
+        self._replay = None
+
+
+def _news(record: Record) -> str:
+    """A record in a line, as it is written just now; empty where there is nothing to say."""
+    if record.event == "iteration":
+        return record.summary
+    if record.event == "verify":
+        return "" if record.success else record.message
+    if record.event == "wait" and record.until > time.time():
+        return f"waiting until {moment(record.until, time.time())}: {record.message}"
+    return f"ended: {ending(record)}" if record.event == "run" else ""

@@ -3,20 +3,19 @@
 import contextlib
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import files, lock, progress, sources
+from ralph import files, journal, lock, progress, sources
 from ralph.errors import RalphError
+from ralph.journal import Record
 from ralph.lock import Holder
 from ralph.progress import Progress
-from ralph.settings import Given, Settings, Source, resolve
+from ralph.settings import Given, Source, resolve
 from ralph.state import State
 
 _SUFFIX = "_PROGRESS.md"
-_HEAD_BYTES = 4_096
-"""In which a progress file names its plan."""
+_FILE = "RALPH_PROGRESS_FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +53,14 @@ class Plan:
             return None
         except OSError as error:
             raise RalphError(f"{self.progress_path}: cannot be read: {error.strerror}") from error
+
+    def records(self) -> list[Record]:
+        """Its journal, the oldest first. Raises RalphError when it cannot be read."""
+        path = self.state.journal
+        try:
+            return journal.read(path)
+        except OSError as error:
+            raise RalphError(f"{path}: cannot be read: {error.strerror}", 1) from error
 
 
 def find(word: str, progress_file: str | None = None) -> Plan:
@@ -102,26 +109,26 @@ def _only() -> Plan:
 
 def _named_in(progress_path: Path) -> Path | None:
     """The plan that a progress file names, which may be gone; None when it names none."""
-    with contextlib.suppress(OSError, ValueError):
-        if said := progress.parse(_head(progress_path)).plan:
-            named, beside = Path(said), progress_path.parent / said
-            return beside if not named.exists() and beside.exists() else named
+    with contextlib.suppress(ValueError):
+        if said := progress.parse(_bytes(progress_path)).plan:
+            plan, beside = Path(said), progress_path.parent / said
+            return beside if not plan.exists() and beside.exists() else plan
     return None
+
+
+def _bytes(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def here() -> list[Plan]:
     """Those whose progress file lies in this folder, or is named by a plan or by the settings of this folder."""
     found = sorted(path for path in Path().glob(f"*{_SUFFIX}") if path.is_file())
-    naming = [path for path in sorted(Path().glob("*.md")) if path not in found and _names_its_file(path)]
+    naming = [path for path in sorted(Path().glob("*.md")) if path not in found and _FILE.encode() in _bytes(path)]
     named = (_progress_path(path, None) for path in [*naming, Path()])
     found += dict.fromkeys(path for path in named if path is not None and path.is_file() and path not in found)
     return [of_progress_file(path) for path in found]
-
-
-def _names_its_file(plan: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return _FILE.encode() in plan.read_bytes()
-    return False
 
 
 def of_progress_file(path: Path) -> Plan:
@@ -132,26 +139,9 @@ def of_progress_file(path: Path) -> Plan:
     return Plan(name=name, path=path.with_name(f"{name}.md"), progress_path=path)
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
-
-
-def settings(plan: Path, names: Sequence[str], given: Sequence[Given] = ()) -> Settings:
-    """What counts for this plan, of these variables alone; what is wrong with the others does no harm here."""
-    of_plan: list[Given] = []
-    with contextlib.suppress(OSError):
-        of_plan = sources.of_plan(plan.read_bytes(), plan.name)
-    in_files, _ = sources.in_files()
-    everywhere = [*given, *of_plan, *sources.in_environment(), *in_files]
-    return resolve([one for one in everywhere if one.variable in names])
-
-
 def _progress_path(plan: Path, progress_file: str | None) -> Path | None:
-    given = []
-    if progress_file is not None:
-        given.append(Given(variable=_FILE, text=progress_file, source=Source.COMMAND_LINE, where="--progress-file"))
-    return settings(plan, [_FILE], given).progress_file
-
-
-_FILE = "RALPH_PROGRESS_FILE"
+    """The one that the settings name; what is wrong with other settings does no harm here."""
+    asked = (progress_file,) if progress_file is not None else ()
+    given = [Given(variable=_FILE, text=one, source=Source.COMMAND_LINE, where="--progress-file") for one in asked]
+    given += [*sources.of_plan(_bytes(plan), plan.name), *sources.in_environment(), *sources.in_files()[0]]
+    return resolve([one for one in given if one.variable == _FILE]).progress_file

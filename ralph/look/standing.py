@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ralph.journal import Record
-from ralph.lock import Holder
 from ralph.progress import Progress
 from ralph.settings import Settings
 from ralph.state import Death
@@ -33,74 +32,67 @@ class Standing:
         return self.state if self.until is None else f"{self.state} until {moment(self.until, now)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What tells how a plan stands."""
+def standing(  # noqa: PLR0913 - what tells it
+    progress: Progress | None,
+    last: Sequence[Record],
+    settings: Settings,
+    now: float,
+    *,
+    runs: bool,
+    unjudged: Death | None,
+    verifying: bool,
+) -> Standing:
+    """How it stands at this time, in seconds since 1970, by its progress file and the records of its journal.
 
-    progress: Progress | None
-    """None without a progress file."""
-    last: Sequence[Record]
-    """The records of its journal, the newest last."""
-    holder: Holder | None
-    """The run that works on it now."""
-    unjudged: Death | None
-    """The iteration that was begun and not judged; while a run works, the running one."""
-    verifying: bool
-    """What it did is being verified, or was when ralph died."""
-    settings: Settings
-
-
-def standing(seen: Evidence, now: float) -> Standing:
-    """How it stands at this time, in seconds since 1970."""
-    if seen.holder is not None:
-        return _running(seen, now)
-    if seen.progress is None:
+    `runs` says that a run works on it. `unjudged` is the iteration that was begun and not judged, while a run works the
+    running one, and `verifying` that what it did is being verified, or was when ralph died.
+    """
+    if runs:
+        return _running(last[-1] if last else None, unjudged, now, verifying=verifying)
+    if progress is None:
         return Standing(state="new", why="there is no progress file yet")
-    stop = verdict(seen.progress, Tally(), seen.settings)
-    if stop is None and seen.progress.done:
-        return Standing(state="unchecked", why="RALPH_DONE counts once the verify command has passed")
-    if stop is None:
-        return _at_rest(seen)
-    if stop.reason is Reason.DONE and seen.unjudged:
+    stop = verdict(progress, Tally(), settings)
+    if stop and stop.reason is Reason.DONE and unjudged:
         return Standing(state="unchecked", why="ralph was killed before it could look at RALPH_DONE")
-    state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
-    return Standing(state=state, why=stop.why, code=stop.reason.code, stop=stop)
+    if stop:
+        state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
+        return Standing(state=state, why=stop.why, code=stop.reason.code, stop=stop)
+    if progress.done:
+        return Standing(state="unchecked", why="RALPH_DONE counts once the verify command has passed")
+    if unjudged:
+        why = f"ralph was killed in iteration {unjudged.iteration} of {unjudged.mode}"
+        return Standing(state="stopped", why=why + ", while it was verified" * verifying)
+    if last:
+        return _ended(last[-1], progress)
+    return Standing(state="stopped", why="no run is on record here") if progress.ticked else Standing(state="new")
 
 
-def _running(seen: Evidence, now: float) -> Standing:
-    last = seen.last[-1] if seen.last else None
-    if seen.unjudged:
-        what = f"{seen.unjudged.mode}, iteration {seen.unjudged.iteration}" + ", verifying" * seen.verifying
+def _running(last: Record | None, unjudged: Death | None, now: float, *, verifying: bool) -> Standing:
+    if unjudged:
+        what = f"{unjudged.mode}, iteration {unjudged.iteration}" + ", verifying" * verifying
         return Standing(state="running", why=what)
     if last and last.event == "wait" and last.until > now:
         return Standing(state="waiting", why=last.message, until=last.until)
     return Standing(state="running")
 
 
-def _at_rest(seen: Evidence) -> Standing:
-    """Work remains and nobody works: how the last run ended."""
-    if seen.unjudged:
-        why = f"ralph was killed in iteration {seen.unjudged.iteration} of {seen.unjudged.mode}"
-        return Standing(state="stopped", why=why + ", while it was verified" * seen.verifying)
-    if not seen.last:
-        begun = seen.progress is not None and seen.progress.ticked > 0
-        return Standing(state="stopped", why="no run is on record here") if begun else Standing(state="new")
-    run = seen.last[-1]
+def _ended(run: Record, now: Progress) -> Standing:
+    """Work remains and nobody works: how the last run ended, by the last record."""
     reason = reason_of(run)
     if reason is None:
         return Standing(state="stopped", why=f"ralph was killed {_when_killed(run)}")
     if reason is Reason.ONCE and run.mode == "plan":
         return Standing(state="planned")
-    if reason is Reason.STUCK and _needs_person(seen.progress):
+    if reason is Reason.STUCK and _needs_person(now):
         return Standing(state="blocked", why=run.message, code=reason.code)
     if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
         return Standing(state="stopped", why=f"the last run ended {reason.label}, which the file says no more")
     return Standing(state="stopped", why=ending(run))
 
 
-def _needs_person(now: Progress | None) -> bool:
+def _needs_person(now: Progress) -> bool:
     """Whether what a strict run was stuck at still stands there, as far as marks show it."""
-    return now is not None and (not now.open or any(task.mark == "!" for task in now.open))
+    return not now.open or any(task.mark == "!" for task in now.open)
 
 
 def _when_killed(last: Record) -> str:

@@ -5,7 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ralph.judge import tasks
 from ralph.lock import Holder
 from ralph.look import plans
 from ralph.look.plans import Plan
-from ralph.look.standing import Evidence, Standing, standing
+from ralph.look.standing import Standing, standing
 from ralph.progress import Progress
 from ralph.screen.text import clipped, columns, is_terminal, plain, terminal_size
 from ralph.settings import Settings
@@ -37,14 +37,14 @@ class Seen:
     plan: Plan
     progress: Progress | None
     standing: Standing
-    holder: Holder | None
+    holder: Holder | None = None
     """Who works on it."""
-    other: Holder | None
+    other: Holder | None = None
     """Who else works in its tree, so that no run of it can start."""
-    sums: Sums
-    last: Sequence[Record]
+    sums: Sums = field(default_factory=Sums)
+    last: Sequence[Record] = ()
     """The records of its journal."""
-    moved: float | None
+    moved: float | None = None
     """When something happened last, in seconds since 1970."""
 
     @property
@@ -87,33 +87,22 @@ def _look_or_say(plan: Plan, now: float) -> Seen:
     try:
         return look(plan, now)
     except RalphError as error:
-        standing = Standing(state=_UNREADABLE, why=error.message)
-        return Seen(
-            plan=plan, progress=None, standing=standing, holder=None, other=None, sums=Sums(), last=[], moved=None
-        )
+        return Seen(plan=plan, progress=None, standing=Standing(state=_UNREADABLE, why=error.message))
 
 
 def look(plan: Plan, now: float) -> Seen:
     """What there is to say about a plan. Raises RalphError when its files cannot be read."""
-    progress, state = plan.read(), plan.state
+    progress = plan.read()
     holder, other = plan.holders()
-    unjudged = state.died()
-    try:
-        last = journal.read(state.journal)
-    except OSError as error:
-        raise RalphError(f"{state.journal}: cannot be read: {error.strerror}", 1) from error
-    evidence = Evidence(
-        progress=progress,
-        last=last,
-        holder=holder,
-        unjudged=unjudged,
-        verifying=unjudged is not None and unjudged.record.with_suffix(".verify.log").exists(),
-        settings=_settings(plan, progress, last),
-    )
+    unjudged = plan.state.died()
+    last = plan.records()
+    verifying = unjudged is not None and unjudged.record.with_suffix(".verify.log").exists()
+    settings = _settings(plan, progress, last)
+    how = standing(progress, last, settings, now, runs=bool(holder), unjudged=unjudged, verifying=verifying)
     return Seen(
         plan=plan,
         progress=progress,
-        standing=standing(evidence, now),
+        standing=how,
         holder=holder,
         other=other,
         sums=journal.sums(last),
