@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forks import BEGINS_WITH, PYTHON, SERVER, Forked, can_fork
+from forks import BEGINS_WITH, PYTHON, Forked, can_fork
 
 T = TypeVar("T")
 Process = Forked | subprocess.Popen[bytes]
@@ -143,9 +143,7 @@ def launched(
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is all it is for
         reads = nothing.fileno() if stdin is None else stdin
         if can_fork(argv, env):
-            return SERVER.start(
-                argv, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, has_terminal=has_terminal
-            )
+            return Forked(argv, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, has_terminal=has_terminal)
         command = [*((sys.executable, "-I", "-c", TAKE_TERMINAL) if has_terminal else ()), *argv]
         return subprocess.Popen(
             command, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, start_new_session=True
@@ -326,42 +324,20 @@ class Project:
         argv = [*self.prefix, *COMMAND, *args]
         return launched(argv, self.env, self.root, stdout=output, stderr=output)
 
-    def ralph(
-        self,
-        *args: str,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        prefix: Sequence[str] = (),
-        timeout_s: float = PATIENCE_S,
-        command: Sequence[str] = COMMAND,
-    ) -> Run:
-        """Runs `ralph ARGS` to its end, without a terminal; to the end of all it ran where its agent killed it."""
-        run = self.start(*args, env=env, cwd=cwd, prefix=prefix, command=command).wait(timeout_s)
+    def ralph(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
+        """Runs `ralph ARGS` to its end, as `start` does; to the end of all it ran where its agent killed it."""
+        run = self.start(*args, **how).wait(timeout_s)
         if run.code == -signal.SIGKILL:  # a start that is a fork is there before the lock is free
             eventually(lambda: is_free(self.root), timeout_s)
         return run
 
-    def build(
-        self,
-        *args: str,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = PATIENCE_S,
-        command: Sequence[str] = COMMAND,
-    ) -> Run:
+    def build(self, *args: str, **how: Any) -> Run:
         """`ralph feature.md build --delay 0 ARGS`."""
-        words = (self.plan_file, "build", "--delay", "0", *args)
-        return self.ralph(*words, env=env, timeout_s=timeout_s, command=command)
+        return self.ralph(self.plan_file, "build", "--delay", "0", *args, **how)
 
-    def plan(
-        self,
-        *args: str,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = PATIENCE_S,
-        command: Sequence[str] = COMMAND,
-    ) -> Run:
+    def plan(self, *args: str, **how: Any) -> Run:
         """`ralph feature.md plan --delay 0 ARGS`."""
-        words = (self.plan_file, "plan", "--delay", "0", *args)
-        return self.ralph(*words, env=env, timeout_s=timeout_s, command=command)
+        return self.ralph(self.plan_file, "plan", "--delay", "0", *args, **how)
 
     def start_tty(
         self,
