@@ -5,6 +5,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +59,15 @@ def main(pace: "Pace | None" = None) -> None:
     try:
         code = run(sys.argv[1:], pace)
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = _without_reader()
+    except BrokenPipeError:  # who read has left, such as `head`: the end, in silence
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 1
     except RalphError as error:
+        from ralph.screen.text import attended, plain  # noqa: PLC0415 - only this way out pays
+
         code = error.exit_code
-        _complain(error.message, code)
+        for line in error.message.splitlines() if code != 75 or attended() else ():
+            click.echo(f"ralph: {plain(line)}", err=True)
     except (KeyboardInterrupt, click.Abort):
         code = 130
     if code > 128:
@@ -70,12 +76,6 @@ def main(pace: "Pace | None" = None) -> None:
         signals.die_by(code - 128)
     gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start
     sys.exit(code)
-
-
-def _without_reader() -> int:
-    """Whoever read has left, such as `head`: the end, in silence, with the exit code that click has for it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 1
 
 
 def _mend_streams() -> None:
@@ -88,15 +88,6 @@ def _mend_streams() -> None:
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115 - stays open as the other does
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
-
-
-def _complain(message: str, code: int) -> None:
-    from ralph.screen.text import attended, plain  # noqa: PLC0415 - only this way out pays
-
-    if code == 75 and not attended():
-        return
-    for line in message.splitlines():
-        click.echo(f"ralph: {plain(line)}", err=True)
 
 
 def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
@@ -165,47 +156,48 @@ def _enter(_context: click.Context, _option: click.Parameter, folder: str | None
             raise RalphError(f"-C {folder}: {error.strerror}") from error
 
 
-_FOLDER = click.option(
-    "-C",
-    "folder",
-    metavar="DIR",
-    type=options.FOLDER,
-    is_eager=True,
-    expose_value=False,
-    callback=_enter,
-    help="change to DIR first, for cron",
-)
+def _option(meaning: str, *names: str, **more: Any) -> click.Option:
+    return click.Option(names, help=meaning, **more)
+
+
+_flag = partial(_option, is_flag=True)
 _VERSION = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-_PLAN = click.argument("plan", shell_complete=options.plans)
-_MAYBE_PLAN = click.argument("plan", required=False, shell_complete=options.plans)
-_FILE = click.option("--progress-file", metavar="FILE", type=options.FILE, help="if it is not <plan>_PROGRESS.md")
-_JSON = click.option("--json", "as_json", is_flag=True, help="for a program")
+_ENTER: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _enter}
+_FOLDER = _option("change to DIR first, for cron", "-C", "folder", metavar="DIR", type=options.FOLDER, **_ENTER)
+_FILE = _option("if it is not <plan>_PROGRESS.md", "--progress-file", metavar="FILE", type=options.FILE)
+_JSON = _flag("for a program", "--json", "as_json")
+_LIVE = _flag("also log in with one cheap call, and reach the channels", "--live")
+_EACH = _flag("a line for each thing that was looked at", "--verbose")
+_FORMS = click.Choice(("requirements", "plan", "prd"))
+_OF_A_RUN = [
+    *options.of_a_run(),
+    _FOLDER,
+    _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
+    _flag("print all that the agent says, does and is told", "--verbose"),
+    _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
+    _flag("print the command and the prompt, start nothing", "--dry-run"),
+    _flag("", "--rehearsal", hidden=True),
+]
 
 
 @click.group(
     cls=_PlanOrVerb,
+    params=[_FOLDER],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True},
 )
-@_FOLDER
 @_VERSION
 def ralph() -> None:
     """All that there is."""
 
 
-@click.command(cls=_Run, params=options.of_a_run(), epilog=_PLACES)
-@_FOLDER
-@click.option("-q", "--quiet", is_flag=True, help="print a line per iteration, wait and run, and no more")
-@click.option("--verbose", is_flag=True, help="print all that the agent says, does and is told")
-@click.option("--no-spinner", is_flag=True, help="print lines alone, without the live one at the bottom")
-@click.option("--dry-run", is_flag=True, help="print the command and the prompt, start nothing")
-@click.option("--rehearsal", is_flag=True, hidden=True)
+@click.command(cls=_Run, params=_OF_A_RUN, epilog=_PLACES)
 @_VERSION
 @click.pass_obj
 def _run(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Works through PLAN with a coding agent."""
     rest, pace = around
     asked = options.asked(said, rest)
-    if said["plan"] is None and said["requirements"] is None:
+    if not asked.plan:
         raise click.UsageError("Missing argument 'PLAN'.")
     if not Path(asked.plan).is_file() and (fix := options.meant(asked)):
         raise RalphError(f"{asked.plan}: No such file", fix=fix)
@@ -214,78 +206,64 @@ def _run(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     return start.run(asked, pace)
 
 
-@ralph.command("status")
-@_MAYBE_PLAN
-@_FOLDER
-@_FILE
-@_JSON
-def _status(plan: str | None, progress_file: str | None, as_json: bool) -> int:
+def _verb(module: str, meaning: str, *params: click.Parameter) -> None:
+    """A verb that looks at a plan: the function of its name, in the module of its name, which only it loads."""
+    name = module.rpartition(".")[2]
+
+    def look(plan: str | None, **said: Any) -> Any:
+        return getattr(import_module(module), name)(plan, **said)
+
+    plan = click.Argument(["plan"], required=name in ("report", "export"), shell_complete=options.plans)
+    ralph.add_command(click.Command(name, params=[plan, *params], callback=look, help=meaning))
+
+
+_verb(
+    "ralph.look.status",
     """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
 
     Exit codes: 0 done, 3 work remains, 4 a person is needed.
-    """
-    from ralph.look import status  # noqa: PLC0415 - a verb loads what it needs
-
-    return status.status(plan, progress_file=progress_file, as_json=as_json)
-
-
-@ralph.command("log")
-@_MAYBE_PLAN
-@click.argument("number", required=False, metavar="[N]")
-@click.option("--raw", "what", flag_value="raw", help="what the agent printed, as it is")
-@click.option("--prompt", "what", flag_value="prompt", help="what it was told")
-@click.option("--diff", "what", flag_value="diff", help="what it committed")
-@click.option("-f", "--follow", is_flag=True, help="show the running iteration, and those after it, as they happen")
-@click.option("--verbose", is_flag=True, help="show all that the agent said, did and was told")
-@_FOLDER
-@_FILE
-def _log(plan: str | None, number: str | None, what: str | None, progress_file: str | None, **how: bool) -> int:
+    """,
+    _FOLDER,
+    _FILE,
+    _JSON,
+)
+_verb(
+    "ralph.look.log",
     """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
 
     PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
-    """
-    from ralph.look import log, plans  # noqa: PLC0415 - a verb loads what it needs
-
-    found, number = plans.meant(plan, number, progress_file)
-    return log.log(found, number, what=what, **how)
-
-
-@ralph.command("report")
-@_PLAN
-@click.option("-o", "--output", metavar="FILE", type=options.FILE, help="where; `-` is the standard output")
-@click.option("--open", "opens", is_flag=True, help="show it in the browser")
-@_FOLDER
-@_FILE
-def _report(plan: str, output: str | None, opens: bool, progress_file: str | None) -> int:
-    """What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration."""
-    from ralph.look import report  # noqa: PLC0415 - a verb loads what it needs
-
-    return report.report(plan, output=output, opens=opens, progress_file=progress_file)
-
-
-@ralph.command("export")
-@_PLAN
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("requirements", "plan", "prd")),
-    help="another form than the plan's own; plan for a plan in markdown",
+    """,
+    click.Argument(["number"], required=False, metavar="[N]"),
+    _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
+    _flag("what it was told", "--prompt", "what", flag_value="prompt"),
+    _flag("what it committed", "--diff", "what", flag_value="diff"),
+    _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
+    _flag("show all that the agent said, did and was told", "--verbose"),
+    _FOLDER,
+    _FILE,
 )
-@click.option("-o", "--output", metavar="FILE", type=options.FILE, help="where; PLAN itself is brought up to date")
-@_FOLDER
-@_FILE
-def _export(plan: str, form: str | None, output: str | None, progress_file: str | None) -> int:
+_verb(
+    "ralph.look.report",
+    "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
+    _option("where; `-` is the standard output", "-o", "--output", metavar="FILE", type=options.FILE),
+    _flag("show it in the browser", "--open", "opens"),
+    _FOLDER,
+    _FILE,
+)
+_verb(
+    "ralph.export",
     """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
 
     requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
-    """
-    from ralph import export  # noqa: PLC0415 - a verb loads what it needs
+    """,
+    _option("another form than the plan's own; plan for a plan in markdown", "--format", "form", type=_FORMS),
+    _option("where; PLAN itself is brought up to date", "-o", "--output", metavar="FILE", type=options.FILE),
+    _FOLDER,
+    _FILE,
+)
 
-    return export.export(plan, form=form, output=output, progress_file=progress_file)
 
-
-@ralph.command("rehearse", params=options.of_a_run())
-@_FOLDER
+@ralph.command("rehearse", params=[*options.of_a_run(), _FOLDER])
 @click.pass_obj
 def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
@@ -300,11 +278,7 @@ def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     return dress.rehearse(asked) if asked.plan else of_sample.rehearse()
 
 
-@ralph.command("doctor", params=options.of_a_run())
-@_FOLDER
-@click.option("--live", is_flag=True, help="also log in with one cheap call, and reach the channels")
-@click.option("--verbose", is_flag=True, help="a line for each thing that was looked at")
-@_JSON
+@ralph.command("doctor", params=[*options.of_a_run(), _FOLDER, _LIVE, _EACH, _JSON])
 @click.pass_obj
 def _doctor(
     around: "tuple[list[str], Pace | None]", /, *, live: bool, verbose: bool, as_json: bool, **said: Any
@@ -318,8 +292,7 @@ def _doctor(
     return doctor.doctor(options.asked(said, around[0]), live=live, as_json=as_json, verbose=verbose)
 
 
-@ralph.command("notify")
-@click.argument("what", required=False, type=click.Choice(("setup", "test")))
+@ralph.command("notify", params=[click.Argument(["what"], required=False, type=click.Choice(("setup", "test")))])
 def _notify(what: str | None) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
     from ralph import channels, sources  # noqa: PLC0415 - a verb loads what it needs
@@ -345,8 +318,8 @@ def _config(what: str | None, choice: str | None) -> int:
 
     if what != "commit" or choice not in ("on", "off", "status"):
         raise RalphError("usage: ralph config commit on|off|status")
-    path = sources.home_file()
     if choice != "status":
+        path = sources.home_file()
         sources.keep(path, {"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
         click.echo(f"auto-commit is {choice} in {path}")
     in_files, problems = sources.in_files()

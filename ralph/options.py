@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 from ralph import prompt
 from ralph.errors import RalphError
 from ralph.screen import Detail
-from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, Given, Setting, Source, texts_of
+from ralph.settings import DROPPED, ON_COMMAND_LINE, Given, Setting, Source
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config")
 """First words that are no plan."""
+
+FILE, FOLDER = click.Path(readable=False), click.Path(file_okay=False, readable=False)
+_KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
 
 
 class Words(click.Choice[str]):
@@ -30,24 +34,12 @@ class Words(click.Choice[str]):
         return value
 
 
-class _Place(click.Path):
-    """The same of a file or a folder."""
-
-    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
-        return value
-
-
-FILE, FOLDER = _Place(), _Place(file_okay=False)
-_KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
-
-
 def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """What may be a plan in this folder; where nothing is, the shell looks for a file itself, in other folders too."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 - only the shell asks for it
 
-    return [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)] or [
-        CompletionItem(incomplete, type="file")
-    ]
+    found = [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
 
 
 def _plans_here() -> list[str]:
@@ -99,16 +91,12 @@ def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
     from ralph.start import Asked  # noqa: PLC0415 - --help need not load it
 
     plan, mode, number = _words(said)
-    given = [
-        _given(setting.variable, text, f"--{setting.name}")
-        for setting in ON_COMMAND_LINE
-        for text in _texts(said[setting.field])
-    ]
-    given += [_given(name, text, _name(name)) for name in DROPPED for text in _texts(said[name])]
-    if number is not None:
-        given.append(_given("RALPH_MAX_ITERATIONS", number, "MAX_ITERATIONS"))
+    given = [_given(one.variable, text) for one in ON_COMMAND_LINE for text in _texts(said[one.field])]
+    given += [_given(name, text) for name in DROPPED for text in _texts(said[name])]
+    if number:
+        given.append(replace(_given("RALPH_MAX_ITERATIONS", number), where="MAX_ITERATIONS"))
     return Asked(
-        plan=plan or "",
+        plan=plan,
         mode=mode or "build",
         given=given,
         agent_arguments=rest,
@@ -119,8 +107,8 @@ def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
     )
 
 
-def _given(variable: str, text: str, where: str) -> Given:
-    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=where)
+def _given(variable: str, text: str) -> Given:
+    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=_name(variable))
 
 
 def _texts(value: str | tuple[str, ...] | bool | None) -> Sequence[str]:
@@ -130,31 +118,21 @@ def _texts(value: str | tuple[str, ...] | bool | None) -> Sequence[str]:
     return [] if value is None else [str(value).lower() if isinstance(value, bool) else value]
 
 
-def _words(said: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
+def _words(said: Mapping[str, Any]) -> tuple[str, str, str]:
     """Plan, mode and number; with --requirements the plan may be missing, and the others stand one word earlier."""
     words = [word for word in (said["plan"], said["mode"], said["number"]) if word is not None]
     if (file := said["requirements"]) is not None:
-        if words and _is_same(words[0], file):
+        if words and Path(words[0]) == Path(file):
             words = words[1:]
         elif words and not re.fullmatch(r"[\w-]+", words[0]):  # the form of a mode
             raise RalphError(f"{words[0]} and --requirements {file} are two plans", fix="leave one of them out")
         words = [file, *words]
-    plan, mode, number, *more = [*words, None, None, None]
-    if mode and re.fullmatch("[0-9]+", mode):
-        mode, number, more = None, mode, [number, *more]
-    if many := next(filter(None, more), None):
+    if re.fullmatch("[0-9]+", "".join(words[1:2])):
+        words.insert(1, "")
+    plan, mode, number, *more = [*words, "", "", ""]
+    if many := "".join(more):
         raise RalphError(f"{many} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
-    if said_of_a_flag := {mode, number} & {"true", "false"}:
-        fix = "--wait and --auto-commit take no value: write --no-wait or --no-auto-commit for false"
-        raise RalphError(f"{said_of_a_flag.pop()} is a word too many", fix=fix)
     return plan, mode, number
-
-
-def _is_same(plan: str, other: str) -> bool:
-    try:
-        return Path(plan) == Path(other) or Path(plan).samefile(other)
-    except OSError:
-        return False
 
 
 def meant(asked: "Asked") -> str:
@@ -170,21 +148,14 @@ def meant(asked: "Asked") -> str:
 
 def arguments(asked: "Asked") -> list[str]:
     """The words after `ralph` that ask for the same."""
-    given: dict[str, list[str]] = {}
-    for one in asked.given:
-        if one.variable in BY_VARIABLE:
-            texts = given.setdefault(one.variable, [])
-            if not texts or BY_VARIABLE[one.variable].many:  # else the first is the one that counts
-                texts += texts_of(one)
-    said = [word for name, texts in given.items() for text in texts for word in _words_for(BY_VARIABLE[name], text)]
+    said = []
+    for setting in ON_COMMAND_LINE:
+        given = [one for one in asked.given if one.variable == setting.variable]
+        for text in [text for one in given[: None if setting.many else 1] for text in setting.texts(one)]:
+            no = "" if setting.metavar or setting.parse(text) else "no-"
+            said += [f"--{no}{setting.name}", *([text] if setting.metavar else [])]
     plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
     return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
-
-
-def _words_for(setting: Setting, text: str) -> Sequence[str]:
-    if setting.metavar:
-        return [f"--{setting.name}", text]
-    return [f"--{setting.name}" if setting.parse(text) else f"--no-{setting.name}"]
 
 
 def shown(asked: "Asked", hide: Callable[[str], str]) -> str:

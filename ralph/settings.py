@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,26 +72,18 @@ class Setting:
         """Its name in the environment, in env files, plans and templates."""
         return f"RALPH_{self.field.upper()}"
 
+    def texts(self, one: "Given") -> Sequence[str]:
+        """Each value that this text holds: one, or where a setting has many, as many as it has words.
 
-def _row(metavar: str, parse: Callable[[str], object], default: str, meaning: str, **more: Any) -> Any:
-    """A field of `Settings` that can be set, with what stands in its row of the table."""
-    value = () if more.get("many") else parse(default) if default else None
-    row = {"metavar": metavar, "parse": parse, "default": default, "meaning": meaning, **more}
-    return field(default=value, metadata=row)
+        On the command line every option holds one, as it stands. Raises ValueError for an open quote.
+        """
+        text = one.text.strip()
+        return values.words(text) if self.many and one.source is not Source.COMMAND_LINE else (text,)
 
-
-def _flag(default: str, meaning: str, **more: Any) -> Any:
-    return _row("", values.truth, default, meaning, **more)
-
-
-def _choice(metavar: str, words: tuple[str, ...], meaning: str) -> Any:
-    """One of these words; the first is the default."""
-    return _row(metavar, values.one_of(*words), words[0], meaning, words=words)
-
-
-_COUNT, _LIMIT = unless("off", values.count), unless("unlimited", values.count)
-_TIME, _MAX_TIME = unless("off", values.bound), unless("unlimited", values.bound)
-_USD, _PERCENT = unless("unlimited", values.usd), unless("off", values.percent)
+    def value(self, one: "Given") -> Any:
+        """What that means. Raises ValueError with what is allowed."""
+        meant = tuple(map(self.parse, self.texts(one)))
+        return meant if self.many else meant[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,31 +96,52 @@ class Given:
     where: str
 
 
+def _row(metavar: str, parse: Callable[[str], object], default: str, meaning: str, **more: Any) -> Any:
+    """A field of `Settings` that can be set, with what stands in its row of the table."""
+    value = () if more.get("many") else parse(default) if default else None
+    row = {"metavar": metavar, "parse": parse, "default": default, "meaning": meaning, **more}
+    return field(default=value, metadata=row)
+
+
+def _word(metavar: str, words: tuple[str, ...], meaning: str) -> Any:
+    """One of these words; the first is the default."""
+    return _row(metavar, values.one_of(*words), words[0], meaning, words=words)
+
+
+_count = partial(_row, "N", unless("off", values.count))
+_time = partial(_row, "TIME", unless("off", values.bound))
+_usd = partial(_row, "USD", unless("unlimited", values.usd), "unlimited")
+_url = partial(_row, "URL", values.address, "")
+_flag = partial(_row, "", values.truth)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice."""
 
-    max_iterations: int | None = _row("N", _LIMIT, "unlimited", "iterations of this start")
+    max_iterations: int | None = _row("N", unless("unlimited", values.count), "unlimited", "iterations of this start")
     max_time: float | None = _row(
-        "TIME", _MAX_TIME, "unlimited", "time of this start; a running iteration is ended then", alias="duration"
+        "TIME",
+        unless("unlimited", values.bound),
+        "unlimited",
+        "time of this start; a running iteration is ended then",
+        alias="duration",
     )
-    max_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of this start")
-    max_iteration_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of one iteration")
-    max_total_cost: float | None = _row("USD", _USD, "unlimited", "US dollars of the plan for ever, on its line Spent:")
-    max_failures: int | None = _row(
-        "N",
-        _COUNT,
-        "3",
-        "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never",
+    max_cost: float | None = _usd("US dollars of this start")
+    max_iteration_cost: float | None = _usd("US dollars of one iteration")
+    max_total_cost: float | None = _usd("US dollars of the plan for ever, on its line Spent:")
+    max_failures: int | None = _count(
+        "3", "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never"
     )
-    max_stalls: int | None = _row(
-        "N", _COUNT, "5", "iterations in a row that change nothing before ralph gives up; off = never"
-    )
+    max_stalls: int | None = _count("5", "iterations in a row that change nothing before ralph gives up; off = never")
     delay: float = _row("TIME", values.duration, "2s", "pause between iterations")
-    idle_timeout: float | None = _row("TIME", _TIME, "30m", "silence after which the agent is taken for hung and ended")
-    iteration_timeout: float | None = _row("TIME", _TIME, "off", "time that one iteration may take")
+    idle_timeout: float | None = _time("30m", "silence after which the agent is taken for hung and ended")
+    iteration_timeout: float | None = _time("off", "time that one iteration may take")
     max_context: float | None = _row(
-        "PERCENT", _PERCENT, "off", "part of the model's context after which the next iteration starts fresh"
+        "PERCENT",
+        unless("off", values.percent),
+        "off",
+        "part of the model's context after which the next iteration starts fresh",
     )
     wait: bool = _flag("true", "wait for the end of a reached usage limit, or stop with exit 3")
     verify: str | None = _row(
@@ -136,33 +150,29 @@ class Settings:
         "",
         "shell command that must pass before RALPH_DONE counts; strict: before each task does",
     )
-    verify_timeout: float | None = _row("TIME", _TIME, "30m", "time that the verify command may take")
+    verify_timeout: float | None = _time("30m", "time that the verify command may take")
     strict: bool = _flag("false", "ralph picks each task, checks it, ticks it and commits it; the agent only proposes")
-    max_tries: int | None = _row(
-        "N", _COUNT, "3", "failed tries of a task before it is marked [!]; off = never (with --strict)"
-    )
-    on_failure: Literal["keep", "restore"] = _choice(
+    max_tries: int | None = _count("3", "failed tries of a task before it is marked [!]; off = never (with --strict)")
+    on_failure: Literal["keep", "restore"] = _word(
         "WHAT",
         ("keep", "restore"),
         "a failed try's changes: kept for the next, or the last good commit (with --strict)",
     )
-    on_tamper: Literal["undo", "abort"] = _choice(
+    on_tamper: Literal["undo", "abort"] = _word(
         "WHAT", ("undo", "abort"), "what the agent changed in the tasks: undone, or the run ends too (with --strict)"
     )
-    criteria: Literal["lenient", "strict"] = _choice(
+    criteria: Literal["lenient", "strict"] = _word(
         "HOW", ("lenient", "strict"), "strict refuses tasks whose verify: lines no machine can check (with --strict)"
     )
-    base_url: str | None = _row("URL", values.address, "", "where `GET /path returns 200` is asked (with --strict)")
+    base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
     only: tuple[str, ...] = _row(
         "GLOB", values.pattern, "", "files that an iteration may change, such as 'tests/**'; may be repeated", many=True
     )
     history: Path | None = _row(
         "FILE", values.path, "", "a JSONL file to which each try is appended", sources=_BEFORE_TEMPLATE
     )
-    notify_frequency: int | None = _row("N", _COUNT, "5", "a progress notice after iteration 1 and every N; off = none")
-    heartbeat_url: str | None = _row(
-        "URL", values.address, "", "fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE
-    )
+    notify_frequency: int | None = _count("5", "a progress notice after iteration 1 and every N; off = none")
+    heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
     auto_commit: bool = _flag("true", "commit after each task; with --strict ralph does, else the agent")
     agent: tuple[str, ...] = _row(
         "COMMAND",
@@ -214,7 +224,7 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             problems += _misplaced(one, setting, also_known)
         elif one.text.strip() or one.source is Source.COMMAND_LINE:
             try:
-                value = _value(setting, one)
+                value = setting.value(one)
             except ValueError as error:
                 problems.append(_malformed(one, setting, str(error)))
                 continue
@@ -223,25 +233,13 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             elif setting.many and first[setting.field].source is one.source:
                 found[setting.field] += value
     settings = Settings(**found, said={name: one.where for name, one in first.items()}, dropped=tuple(dropped))
-    problems += _conflicts(settings)
+    if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:
+        restore, forbids = settings.said["on_failure"], settings.said["auto_commit"]
+        what = f"{restore}: restore goes back to a good commit, and {forbids} forbids commits"
+        problems.append(RalphError(what, fix="leave one of them out"))
     if problems:
         raise RalphError.of(problems)
     return settings
-
-
-def texts_of(one: Given) -> Sequence[str]:
-    """Each value that this text holds: one, or where a setting has many, as many as it has words.
-
-    On the command line every option holds one, as it stands. Raises ValueError for an open quote.
-    """
-    text = one.text.strip()
-    several = BY_VARIABLE[one.variable].many and one.source is not Source.COMMAND_LINE
-    return values.words(text) if several else (text,)
-
-
-def _value(setting: Setting, one: Given) -> Any:
-    meant = tuple(map(setting.parse, texts_of(one)))
-    return meant if setting.many else meant[0]
 
 
 def _malformed(one: Given, setting: Setting, allowed: str) -> RalphError:
@@ -253,24 +251,12 @@ def _malformed(one: Given, setting: Setting, allowed: str) -> RalphError:
 
 def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -> list[RalphError]:
     """What is wrong with its name, or with where it stands: nothing, or one thing."""
-    if setting:
-        return [RalphError(f"{one.where}: {one.variable} {_BELONGS[setting.sources]}")]
-    if one.variable in also_known:
-        wrong = f"{one.where}: {one.variable} belongs in ~/.ralph.env, where the agent does not write"
-        return [] if one.source in PRIVATE else [RalphError(wrong)]
-    if one.source is Source.ENVIRONMENT and one.variable not in ALIASES:
+    if setting or (one.variable in also_known and one.source not in PRIVATE):
+        return [RalphError(f"{one.where}: {one.variable} {_BELONGS[setting.sources if setting else PRIVATE]}")]
+    if one.variable in also_known or (one.source is Source.ENVIRONMENT and one.variable not in ALIASES):
         return []
     import difflib  # noqa: PLC0415 - only a typing mistake needs it
 
     near = difflib.get_close_matches(one.variable, [*BY_VARIABLE, *ALIASES, *also_known], n=1)
     meant = "".join(f"did you mean {ALIASES[name].variable if name in ALIASES else name}?" for name in near)
     return [RalphError(f"{one.where}: {one.variable} is no setting", fix=meant)]
-
-
-def _conflicts(settings: Settings) -> list[RalphError]:
-    """What is well said each by itself, and makes no sense together."""
-    if not settings.strict or settings.on_failure != "restore" or settings.auto_commit:
-        return []
-    restore, forbids = settings.said["on_failure"], settings.said["auto_commit"]
-    what = f"{restore}: restore goes back to a good commit, and {forbids} forbids commits"
-    return [RalphError(what, fix="leave one of them out")]

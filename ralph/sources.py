@@ -78,16 +78,12 @@ def of_plan(text: bytes, name: str) -> list[Given]:
 
 def of_template(text: str, path: Path) -> list[Given]:
     """The directives in a template's leading `{# … #}` comment."""
-    comment = prompt.LEADING_COMMENT.match(text)
-    if comment is None:
-        return []
-    lines = enumerate(comment[1].splitlines(), text.count("\n", 0, comment.start(1)) + 1)
-    found = [(number, _DIRECTIVE.fullmatch(line.strip())) for number, line in lines]
-    return [
-        Given(variable=one[1], text=one[2], source=Source.TEMPLATE, where=f"{path}:{number}")
-        for number, one in found
-        if one
-    ]
+    given = []
+    if comment := prompt.LEADING_COMMENT.match(text):
+        for number, line in enumerate(comment[1].splitlines(), text.count("\n", 0, comment.start(1)) + 1):
+            if one := _DIRECTIVE.fullmatch(line.strip()):
+                given.append(Given(variable=one[1], text=one[2], source=Source.TEMPLATE, where=f"{path}:{number}"))
+    return given
 
 
 def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
@@ -123,9 +119,16 @@ def _channel_names(said: Sequence[Given]) -> Sequence[str]:
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    kept, _ = in_file(home_file(), Source.HOME_FILE)
-    of_file = {one.variable: one.text for one in reversed(kept)}
+    of_file = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE)[0])}
     return of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
+
+
+def kept(path: Path) -> dict[str, str]:
+    """What an env file sets. Raises RalphError where it cannot be read whole: an edit could land in an open quote."""
+    given, problems = in_file(path, Source.HOME_FILE)
+    if problems:
+        raise RalphError.of([*problems, RalphError("Mend that first; nothing was changed.")], 1)
+    return {one.variable: one.text for one in reversed(given)}
 
 
 def can_be_kept(value: str) -> str:
@@ -136,16 +139,11 @@ def can_be_kept(value: str) -> str:
 
 
 def keep(path: Path, values: Mapping[str, str | None]) -> None:
-    """Sets names in an env file, or removes those that are None; from then on only its owner can read it.
-
-    A file that dotenv cannot wholly parse is left alone: an edit could land inside somebody's open quote.
-    """
+    """Sets names in an env file, or removes those that are None; from then on only its owner can read it."""
     from dotenv import set_key, unset_key  # noqa: PLC0415 - no run writes one
 
     real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
-    present, problems = in_file(real, Source.HOME_FILE)
-    if problems:
-        raise RalphError.of([*problems, RalphError("Mend that first; nothing was changed.")], 1)
+    present = kept(real)
     if real.exists() and not real.is_file():  # a link to /dev/null, say
         raise RalphError(f"{path}: is no regular file, so it is not edited", 1)
     texts = {name: None if value is None else can_be_kept(value) for name, value in values.items()}
@@ -156,7 +154,7 @@ def keep(path: Path, values: Mapping[str, str | None]) -> None:
         for name, text in texts.items():
             if text is not None:
                 set_key(real, name, text, export=True)
-            elif any(one.variable == name for one in present):
+            elif name in present:
                 unset_key(real, name)
     except UnicodeDecodeError as error:
         raise RalphError(f"{path}: is not UTF-8", 1, fix="save it as UTF-8") from error

@@ -45,8 +45,17 @@ count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "write a whole
 duration = matching(_DURATION, _seconds, "is no duration; write 2s, 90m, 4h or 1h30m")
 usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda it: float(it[1]) or None, "write US dollars such as 5 or 2.50")
 percent = matching(r"(\d{1,2})%", lambda it: int(it[1]) / 100 or None, "write a part of the context such as 60%")
+truth = matching(r"(?i:(true|yes|on|1)|false|no|off|0)", lambda it: it[1] is not None, "write true or false")
 address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "is no web address; write https://…")
 pattern = matching(_PATTERN, lambda it: it[1], "is no pattern of files in the project; write one such as 'tests/**'")
+
+EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
+effort = matching(
+    f"(?i:med|{'|'.join(EFFORTS)})",
+    lambda found: {"med": "medium"}.get(found[0].lower(), found[0].lower()),
+    "write none, low, medium (or med), high, xhigh or max",
+)
+"""How hard claude thinks; the real one takes any other word without complaint, and ignores it."""
 
 
 def bound(text: str) -> float:
@@ -54,14 +63,6 @@ def bound(text: str) -> float:
     if seconds := duration(text):
         return seconds
     raise ValueError("leaves no time; write 90m, 4h or 1h30m")
-
-
-def truth(text: str) -> bool:
-    """True or false, in any of the usual words."""
-    for value, said in ((True, ("true", "yes", "on", "1")), (False, ("false", "no", "off", "0"))):
-        if text.lower() in said:
-            return value
-    raise ValueError("write true or false")
 
 
 def some(text: str) -> str:
@@ -75,16 +76,6 @@ def one_of(*choices: str) -> Callable[[str], str]:
     """Reads one of these words."""
     allowed = f"write {', '.join(choices[:-1])} or {choices[-1]}"
     return matching(f"(?i:{'|'.join(choices)})", lambda found: found[0].lower(), allowed)
-
-
-EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
-
-
-def effort(text: str) -> str:
-    """How hard claude thinks; the real one takes any other word without complaint, and ignores it."""
-    if (word := text.lower()) in ("med", *EFFORTS):
-        return "medium" if word == "med" else word
-    raise ValueError("write none, low, medium (or med), high, xhigh or max")
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -382,7 +382,7 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = [plan, "build", *options, "--max-iterations", "7", "--max-cost", "5", *rest]
+    words = [plan, "build", "--max-iterations", "7", *options[:2], "--max-cost", "5", *options[2:], *rest]
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 

@@ -49,7 +49,7 @@ def test_the_version_is_told(project: Project, word: str) -> None:
     [
         pytest.param(("missing.md", "build"), ["missing.md"], id="a plan that is not there"),
         pytest.param((".", "build"), ["."], id="a plan that is a folder"),
-        pytest.param(("", "build"), ["plan"], id="a plan without a name"),
+        pytest.param(("", "build"), ["PLAN"], id="a plan without a name"),
         pytest.param(("feature.md", "BUILD"), ["BUILD", "build", "plan"], id="an unknown mode names the known ones"),
         pytest.param(("feature.md", "build", "--foo"), ["--foo"], id="an unknown option"),
         pytest.param(("feature.md", "build", "0"), ["unlimited"], id="no iterations at all"),

@@ -1,7 +1,7 @@
 """Channel files: what a destination is called, which settings it needs and what it sends, read from TOML."""
 
-import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,15 @@ class Channel:
     """A program and its arguments, templates too."""
     checked: bool = False
     """The command says by its exit code whether it got through."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the keys, each right by itself, do not fit together."""
+        if bool(self.request) == bool(self.command):
+            raise ValueError("needs either [request] or command")
+        if wrong := [name for name in self.names if not re.fullmatch(r"RALPH_[A-Z0-9_]+", name)]:
+            raise ValueError(f"{wrong[0]}: a setting is named RALPH_ and capitals")
+        if unknown := {*self.secret, *self.help, *self.defaults} - {*self.names}:
+            raise ValueError(f"{', '.join(sorted(unknown))} is neither in needs nor in optional")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,54 +75,28 @@ def configured(channels: Iterable[Channel], values: Mapping[str, str]) -> tuple[
 
 
 def _channel(path: Path) -> Channel:
-    import tomllib  # noqa: PLC0415 - 10 ms that `ralph --help` need not pay
-
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        _check("", table, _KEYS)
-        _check("request.", table.get("request", {}), _REQUEST_KEYS)
+        _check(table, _KEYS)
+        _check(table.get("request", {}), _REQUEST, "request.")
         tuples = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
-        channel = Channel(path=path, name=path.stem, **{"title": path.stem.capitalize(), **table, **tuples})
-        _check_whole(channel)
+        return Channel(path=path, name=path.stem, **{"title": path.stem.capitalize(), **table, **tuples})
     except OSError as error:
         raise RalphError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # bad TOML, bad UTF-8, or what the checks say
+    except (ValueError, TypeError) as error:  # bad TOML, bad UTF-8, a number for a text, or what does not fit together
         raise RalphError(f"{path}: {error}") from error
-    return channel
 
 
-_TYPES = {str: "a text", list: "a list of texts", dict: "a table of texts", bool: "true or false"}
+_TYPES = {str: "a text", list: "a list of texts", dict: "a table", bool: "true or false"}
 _KEYS = dict.fromkeys(("needs", "optional", "secret", "command"), list) | {"title": str, "checked": bool}
 _KEYS |= dict.fromkeys(("help", "defaults", "request"), dict)
-_REQUEST_KEYS = {"url": str, "method": str, "headers": dict, "json": dict, "body": str}
+_REQUEST = {"url": str, "method": str, "headers": dict, "json": dict, "body": str}
 
 
-def _check(prefix: str, table: Mapping[str, Any], types: Mapping[str, type]) -> None:
+def _check(table: Mapping[str, Any], types: Mapping[str, type], prefix: str = "") -> None:
     """Raises ValueError at the first key that is unknown, or whose value is of another type than it should be."""
     for key, value in table.items():
         if key not in types:
             raise ValueError(f"unknown key {prefix}{key}; known are {', '.join(types)}")
-        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        nested = key in ("request", "json")  # of more than texts
-        if type(value) is not types[key] or not (nested or all(isinstance(item, str) for item in items)):
-            raise ValueError(f"{prefix}{key} must be {'a table' if nested else _TYPES[types[key]]}")
-
-
-def _check_whole(channel: Channel) -> None:
-    """Raises ValueError where the keys, each right by itself, do not fit together."""
-    if bool(channel.request) == bool(channel.command):
-        raise ValueError("needs either [request] or command")
-    if channel.request and "url" not in channel.request:
-        raise ValueError("request.url is missing")
-    if {"json", "body"} <= channel.request.keys():
-        raise ValueError("request.json and request.body exclude each other")
-    try:
-        json.dumps(channel.request.get("json"))
-    except TypeError as error:  # TOML knows dates
-        raise ValueError(f"request.json: {error}") from error
-    for name in channel.names:
-        if not re.fullmatch(r"RALPH_[A-Z0-9_]+", name):
-            raise ValueError(f"{name}: a setting is named RALPH_ and capitals")
-    for key, names in (("secret", channel.secret), ("help", channel.help), ("defaults", channel.defaults)):
-        if unknown := [name for name in names if name not in channel.names]:
-            raise ValueError(f"{key}: {', '.join(unknown)} is neither in needs nor in optional")
+        if type(value) is not types[key]:
+            raise ValueError(f"{prefix}{key} must be {_TYPES[types[key]]}")

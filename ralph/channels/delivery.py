@@ -33,14 +33,12 @@ _SIGN_OF_LIFE = Notice(event="alive", title="", body="", emoji_code="")
 def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
     """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
     settings = channel.settings(values)
+    variables = settings | notice.variables
     try:
         if channel.command:
-            argv = filled(list(channel.command), notice, settings)
-            failure = _run(argv, timeout_s=timeout_s, checked=channel.checked)
+            failure = _run(filled([*channel.command], variables), timeout_s, checked=channel.checked)
         else:
-            failure = _send(filled(channel.request, notice, settings), timeout_s)
-    except RalphError as error:
-        failure = f"{channel.path}: {error.message}"
+            failure = _send(filled(channel.request, variables), timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     line = without_secrets(clean(failure), [settings[name] for name in channel.secret])
@@ -52,7 +50,7 @@ def fetch(url: str) -> str:
     return deliver(_MONITOR, _SIGN_OF_LIFE, {"RALPH_HEARTBEAT_URL": url})
 
 
-def _run(argv: Sequence[str], *, timeout_s: float, checked: bool) -> str:
+def _run(argv: Sequence[str], timeout_s: float, *, checked: bool) -> str:
     program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
     try:
         done = process.call([program, *argv[1:]], timeout_s=timeout_s)
@@ -63,29 +61,25 @@ def _run(argv: Sequence[str], *, timeout_s: float, checked: bool) -> str:
     return f"{program}: exit code {done.code}" if checked and done.code else ""
 
 
-def _send(request: Mapping[str, Any], timeout_s: float) -> str:
-    """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests."""
-    failure, may_pass = _try(request, timeout_s * 0.4)
-    if may_pass:
-        time.sleep(timeout_s / 15)
-        failure, _ = _try(request, timeout_s * 0.4)
-    return failure
+def _send(request: Mapping[str, Any], timeout_s: float, *, again: bool = True) -> str:
+    """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests.
 
-
-def _try(request: Mapping[str, Any], timeout_s: float) -> tuple[str, bool]:
-    """The failure, and whether it may pass. Only a plain GET follows redirects: more would be lost, or shown."""
-    name = http.host(request.get("url", ""))
-    if not name:
-        return "its address is no web address", False
+    Only a plain GET follows redirects: more would be lost, or shown.
+    """
+    if not (name := http.host(request.get("url", ""))):
+        return "its address is no web address"
     plain = request.get("method") == "GET" and not request.get("headers")
     try:
-        with http.ask(**{"method": "POST", **request}, timeout_s=timeout_s, redirects=plain) as answer:
+        with http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4, redirects=plain) as answer:
             status = answer.status_code
             told = "" if plain or status < 300 else http.beginning(answer)
+        failure = f"HTTP {status} from {name}" if status >= 300 else ""
     except RalphError as error:
-        return f"{name}: {error.message}", True
-    failure = "" if status < 300 else f"HTTP {status} from {name}"
-    return f"{failure}: {told}" if told else failure, status >= 500 or status == 429
+        status, told, failure = 500, error.message, name
+    if again and (status >= 500 or status == 429):
+        time.sleep(timeout_s / 15)
+        return _send(request, timeout_s, again=False)
+    return f"{failure}: {told}" if told else failure
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -106,17 +100,13 @@ class _Queue:
         self._lock = threading.Lock()
         self._notices: list[Notice] = []  # the first of them is being sent
         self._thread: threading.Thread | None = None
-        self._failing = self._closed = False
+        self._failing = False
 
     def put(self, notice: Notice) -> None:
-        """Never waits and never fails; of too many the oldest that tells of progress is dropped, else the oldest."""
+        """Never waits and never fails; of too many the oldest is dropped."""
         with self._lock:
-            if self._closed:
-                return
             self._notices.append(notice)
-            if len(self._notices) > _MOST_WAITING:
-                waiting = range(1, _MOST_WAITING)
-                del self._notices[next((place for place in waiting if self._notices[place].event == "progress"), 1)]
+            del self._notices[1:-_MOST_WAITING]
             if self._thread is None:
                 thread = threading.Thread(target=self._work, args=(self._notices[0],), daemon=True)
                 with contextlib.suppress(RuntimeError):  # no more threads: the next notice tries again
@@ -128,11 +118,10 @@ class _Queue:
         return bool(self._notices)
 
     def close(self, deadline: float) -> None:
-        """Waits until that time of the monotonic clock, then gives up on what is left; nothing more is taken."""
+        """Waits until that time of the monotonic clock, then gives up on what is left."""
         if thread := self._thread:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
-            self._closed = True
             for notice in self._notices:
                 self._tell(notice, "no time left")
             self._notices.clear()
@@ -141,7 +130,7 @@ class _Queue:
         while True:
             why = deliver(self._channel, notice, self._values)
             with self._lock:
-                if self._closed:  # close() has given up on it
+                if not self._notices:  # close() has given up on it
                     return
                 if why and not (self._failing and notice is _SIGN_OF_LIFE):  # a monitor down for a week is one news
                     self._tell(notice, why)

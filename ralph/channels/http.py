@@ -1,7 +1,6 @@
 """The only place that speaks HTTP."""
 
 import contextlib
-import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 """No proxy leads to what runs on this machine, whatever the environment says."""
-_CONTENT_S = 1.0
-"""Seconds that the content of an answer may take behind its status; streams go on for ever."""
-_MOST_CONTENT = 2000
 
 
 def ask(  # noqa: PLR0913 - what a request is made of
@@ -35,44 +31,37 @@ def ask(  # noqa: PLR0913 - what a request is made of
     """
     import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
 
-    with requests.Session() as session:
-        session.trust_env = False  # else ~/.netrc would replace an Authorization header, and go along with redirects
-        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-        session.proxies = {} if host(url) in _HERE else requests.utils.get_environ_proxies(url)
-        session.max_redirects = 3
-        try:
-            return session.request(
-                method,
-                url,
-                headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in (headers or {}).items()},
-                json=json,
-                data=None if body is None else body.encode(),
-                timeout=timeout_s,
-                allow_redirects=redirects,
-                stream=True,
-            )
-        except requests.Timeout as error:
-            raise RalphError(f"no answer within {timeout_s:g} s") from error
-        except Exception as error:  # requests lets through what odd addresses and answers bring about
-            raise RalphError(_cause(error)) from error
+    try:
+        return requests.request(
+            method,
+            url,
+            headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in (headers or {}).items()},
+            json=json,
+            data=None if body is None else body.encode(),
+            timeout=timeout_s,
+            allow_redirects=redirects,
+            proxies=dict.fromkeys(("http", "https"), "") if host(url) in _HERE else None,
+            auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
+            stream=True,
+        )
+    except requests.Timeout as error:
+        raise RalphError(f"no answer within {timeout_s:g} s") from error
+    except Exception as error:  # requests lets through what odd addresses and answers bring about
+        cause: BaseException = error  # the words of requests and urllib3 around the system's own show the address
+        while inner := cause.__cause__ or cause.__context__:
+            cause = inner
+        raise RalphError(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__) from error
 
 
 def beginning(answer: "requests.Response") -> str:
-    """What its content begins with, as far as it comes soon."""
-    content, until = b"", time.monotonic() + _CONTENT_S
+    """What its content begins with, as far as it comes soon: streams go on for ever."""
+    content, until = b"", time.monotonic() + 1
     with contextlib.suppress(OSError):  # the status says enough
         for byte in answer.iter_content(1):
             content += byte
-            if len(content) >= _MOST_CONTENT or time.monotonic() > until:
+            if len(content) >= 2000 or time.monotonic() > until:
                 break
     return content.decode("utf-8", "replace").strip()
-
-
-def _cause(error: BaseException) -> str:
-    """The system's own words below what requests and urllib3 wrap around them (their words show the address)."""
-    while inner := error.__cause__ or error.__context__:
-        error = inner
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def host(url: str) -> str:

@@ -56,46 +56,37 @@ def waiting(run: "Run", wait: Wait) -> Notice:
 
 def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
-    event, title, emoji_code = _ENDINGS.get(stop.reason, ("stopped", "Ralph Stopped", ":warning:"))
+    tally, file = run.tally, run.file.path.name
+    event, title, emoji_code = "stopped", "Ralph Stopped", ":warning:"
     if stop.reason is Reason.ONCE and run.start.mode == "plan":
         event, title, emoji_code = "planned", "Ralph Planning Complete!", ":clipboard:"
-    lines = [f"Plan: {run.start.name}", f"Mode: {run.start.mode}"]
-    lines += [f"Reason: {stop.why[:1000]}"] if stop.why else []
-    lines += [f"To go on: {move}"] if (move := next_move(stop, run.file.path.name)) else []
-    lines += [f"Task list created in: {run.file.path.name}"] if event == "planned" and now.tasks else []
-    lines += [_tasks_left(now) if now.tasks else f"No task in {run.file.path.name}"]
-    lines += [
-        f"Iterations: {run.tally.iterations}",
-        f"Commits: {run.tally.commits}",
-        f"Time: {duration(run.elapsed_s())}",
-    ]
-    lines += [f"Waited: {duration(run.tally.waited_s)} ({counted(run.tally.waits, 'time')})"] if run.tally.waits else []
-    lines += [f"Cost: {_cost(run.tally)}"] if run.tally.cost_usd is not None else []
-    lines += ["Last:", *run.tally.summaries] if run.tally.summaries else []
-    return Notice(event=event, title=title, body="\n".join([*lines, f"Repo: {run.top.name}"]), emoji_code=emoji_code)
-
-
-def _tasks_left(now: Progress) -> str:
-    blocked = sum(task.mark == "!" for task in now.open)
+    elif stop.reason.code == 0:
+        event, title, emoji_code = "done", "Ralph Complete!", ":white_check_mark:"
+    elif stop.reason.code == 4 or stop.reason is Reason.FAILURES:
+        event, title, emoji_code = "blocked", "Ralph Blocked", ":raised_hand:"
     left = f", {len(now.open)} left" if now.open else ""
-    return f"Tasks: {now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
+    blocked = sum(task.mark == "!" for task in now.open)
+    of_tasks = f"{now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
+    lines = {
+        "Plan": run.start.name,
+        "Mode": run.start.mode,
+        "Reason": stop.why[:1000],
+        "To go on": next_move(stop, file),
+        "Task list created in": file if event == "planned" and now.tasks else "",
+        "Tasks": of_tasks if now.tasks else f"none in {file}",
+        "Iterations": tally.iterations,
+        "Commits": tally.commits,
+        "Time": duration(run.elapsed_s()),
+        "Waited": f"{duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
+        "Cost": _cost(tally, f", paid by the API key in {tally.pays}" if tally.pays else ""),
+    }
+    told = [f"{name}: {said}" for name, said in lines.items() if said != ""]
+    told += ["Last:", *tally.summaries] if tally.summaries else []
+    return Notice(event=event, title=title, body="\n".join([*told, f"Repo: {run.top.name}"]), emoji_code=emoji_code)
 
 
-def _cost(tally: Tally) -> str:
-    cost = usd(tally.cost_usd or 0.0, at_least=tally.at_least)
-    return cost + (f", paid by the API key in {tally.pays}" if tally.pays else "")
-
-
-_ENDINGS = {
-    Reason.DONE: ("done", "Ralph Complete!", ":white_check_mark:"),
-    Reason.ONCE: ("done", "Ralph Complete!", ":white_check_mark:"),
-    Reason.BLOCKED: ("blocked", "Ralph Blocked", ":raised_hand:"),
-    Reason.REFUSED: ("blocked", "Ralph Blocked", ":raised_hand:"),
-    Reason.FAILURES: ("blocked", "Ralph Blocked", ":raised_hand:"),
-    Reason.STALLED: ("blocked", "Ralph Blocked", ":raised_hand:"),
-    Reason.STUCK: ("blocked", "Ralph Blocked", ":raised_hand:"),
-    Reason.TAMPERED: ("blocked", "Ralph Blocked", ":raised_hand:"),
-}
+def _cost(tally: Tally, paid: str = "") -> str:
+    return "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least) + paid
 
 
 def next_move(stop: Stop, progress_file: str) -> str:
@@ -121,11 +112,11 @@ def closing(run: "Run", stop: Stop, now: Progress) -> str:
     parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
     if not run.settings.once:
         parts += [counted(run.tally.iterations, "iteration"), counted(run.tally.commits, "commit")]
-    parts.append(duration(run.elapsed_s()))
-    if run.tally.waits:
-        parts.append(f"{duration(run.tally.waited_s)} of it waiting")
-    if run.tally.cost_usd is not None:
-        parts.append(usd(run.tally.cost_usd, at_least=run.tally.at_least))
-    if move := next_move(stop, run.file.path.name):
-        parts.append(f"to go on, {move}")
-    return " · ".join(parts)
+    move = next_move(stop, run.file.path.name)
+    parts += [
+        duration(run.elapsed_s()),
+        f"{duration(run.tally.waited_s)} of it waiting" if run.tally.waits else "",
+        _cost(run.tally),
+        f"to go on, {move}" if move else "",
+    ]
+    return " · ".join(filter(None, parts))

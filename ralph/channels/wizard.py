@@ -1,7 +1,6 @@
 """`ralph notify`: setting channels up in a conversation, and trying them out."""
 
 import os
-import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ import click
 from ralph import sources
 from ralph.channels import Channel, Notice, configured, deliver, settings_names
 from ralph.errors import RalphError
-from ralph.settings import Source
 
 _REMOVE = "-"
 
@@ -33,12 +31,12 @@ def usage(channels: Sequence[Channel]) -> str:
 
 def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
-    ready, body = configured(channels, values), f"Notices from {socket.gethostname()} arrive here."
+    body = f"Notices from {socket.gethostname()} arrive here."
     notice = Notice(event="test", title="Ralph Test", body=body, emoji_code=":robot_face:")
     for channel in channels:
         if 0 < len(missing := channel.missing(values)) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
-    if not ready:
+    if not (ready := configured(channels, values)):
         click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first.")
         return 1
     failed = False
@@ -51,10 +49,7 @@ def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
 
 def setup(env_path: Path, channels: Sequence[Channel]) -> int:
     """Asks for the settings of the chosen channels, writes them in one go, offers a test; the exit code."""
-    kept, problems = sources.in_file(env_path, Source.HOME_FILE)
-    if problems:
-        raise RalphError.of([*problems, RalphError("Mend that first; nothing was changed.")], 1)
-    before = {one.variable: one.text for one in reversed(kept)}
+    before = sources.kept(env_path)
     after = dict(before)
     chosen = _choose(channels, before)
     if chosen:
@@ -79,7 +74,7 @@ def _choose(channels: Sequence[Channel], values: Mapping[str, str]) -> Sequence[
         click.echo(f"  {number}  {channel.name:<10} {channel.title}{state}")
 
     def chosen(answer: str) -> Sequence[Channel]:
-        words = re.findall(r"[^\s,]+", answer.lower())
+        words = answer.lower().replace(",", " ").split()
         if unknown := [word for word in words if word not in known]:
             raise click.UsageError(f"{unknown[0]} is not in the list")
         return list({known[word].name: known[word] for word in words}.values())
@@ -96,29 +91,25 @@ def _ask_for(channel: Channel, values: dict[str, str]) -> None:
     for name in channel.names:
         if name in channel.optional and channel.missing(values):
             break
-        _ask(channel, name, values)
+        click.echo(f"\n  {name}: {_explained(channel, name)}")
+        if name in os.environ:
+            click.echo("  (It is set in the environment too, which comes before the file.)")
+        shown, secret = values.get(name, ""), name in channel.secret
+        if secret and shown:
+            shown = f"***{shown[-4:]}" if len(shown) >= 16 else "***"
+        answer = click.prompt(
+            f"  value [{shown}]" if shown else "  value",
+            default="",
+            show_default=False,
+            hide_input=secret and sys.stdin.isatty(),
+            value_proc=_storable,
+        )
+        if answer:
+            values[name] = answer
+        if answer == _REMOVE:
+            del values[name]
     if missing := channel.missing(values):
         click.echo(f"  Without {' and '.join(missing)}, {channel.name} stays off.")
-
-
-def _ask(channel: Channel, name: str, values: dict[str, str]) -> None:
-    click.echo(f"\n  {name}: {_explained(channel, name)}")
-    if name in os.environ:
-        click.echo("  (It is set in the environment too, which comes before the file.)")
-    shown, secret = values.get(name, ""), name in channel.secret
-    if secret and shown:
-        shown = f"***{shown[-4:]}" if len(shown) >= 16 else "***"
-    answer: str = click.prompt(
-        f"  value [{shown}]" if shown else "  value",
-        default="",
-        show_default=False,
-        hide_input=secret and sys.stdin.isatty(),
-        value_proc=_storable,
-    )
-    if answer == _REMOVE:
-        values.pop(name, None)
-    elif answer:
-        values[name] = answer
 
 
 def _storable(answer: str) -> str:
@@ -132,4 +123,4 @@ def _storable(answer: str) -> str:
 def _explained(channel: Channel, name: str) -> str:
     needed = "" if name in channel.needs else "optional; "
     default = f" (default {channel.defaults[name]})" if name in channel.defaults else ""
-    return f"{needed}{channel.help.get(name, 'see ' + str(channel.path))}{default}"
+    return f"{needed}{channel.help.get(name, f'see {channel.path}')}{default}"

@@ -449,7 +449,7 @@ def _channel(channel: Channel, values: Mapping[str, str], *, live: bool) -> Chec
     if live:
         why = channels.deliver(channel, notice, values)
         return bad(f"{channel.name}: not sent: {why}", _SET_UP) if why else ok(f"{channel.name}: a notice was sent")
-    program = filled(channel.command[0], notice, channel.settings(values)) if channel.command else ""
+    program = filled(channel.command[0], channel.settings(values) | notice.variables) if channel.command else ""
     if program and not shutil.which(os.path.expanduser(program)):  # noqa: PTH111 - a Path would turn ./notify into notify
         return bad(f"{channel.name}: {program} is not there, or not executable", _SET_UP)
     return ok(f"{channel.name} is set up; not tried, --live does")

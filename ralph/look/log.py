@@ -13,6 +13,7 @@ from ralph import git, journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
+from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.look.standing import ending
 from ralph.process import foreground
@@ -28,8 +29,11 @@ _LOOKS_FOR_RUN = 10
 """Looks at what is new to each look at whether the run still goes on, which takes its lock for an instant."""
 
 
-def log(plan: Plan, number: str | None, *, what: str | None, follow: bool, verbose: bool) -> int:
+def log(  # noqa: PLR0913 - what can be asked for
+    word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
+) -> int:
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
+    plan, number = plans.meant(word, number, progress_file)
     if follow and (number or what):
         raise RalphError("-f follows what runs now; leave out N, --raw, --prompt and --diff")
     if follow:
