@@ -1,6 +1,7 @@
 """What an iteration changed in the repository."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,14 +20,14 @@ class Changes:
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._index_lock = git.index_lock()
-        self._locked: dict[Path, object] = {}
+        self._began = time.time()
         self._seen = git.tree(self._tree)
 
     def begin(self, *, anew: bool) -> None:
         """An iteration begins; `anew`, what changed since the last look is not its doing."""
         if anew:
             self._seen = git.tree(self._tree) or self._seen
-        self._locked = {lock: git.identity(lock) for lock in git.locks(self._index_lock)}
+        self._began = time.time()
 
     def look(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
@@ -40,8 +41,7 @@ class Changes:
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
-        new = (lock for lock in git.locks(self._index_lock) if git.identity(lock) != self._locked.get(lock))
-        return git.remove_orphaned_locks(new, self._tree)
+        return git.remove_orphaned_locks(git.locks(self._index_lock), self._tree, self._began)
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""

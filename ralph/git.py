@@ -5,25 +5,33 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.agent.turn import Commits
-from ralph.process import call, somebody_runs
+from ralph.process import Finished, call, somebody_runs
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 
 
-def _git(*arguments: str, cwd: Path | None = None) -> bytes | None:
-    """What git prints, or None when it fails. It takes no lock it could do without: the agent may be in the middle."""
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+def run(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
+    """What came of git, here or there; 127 where there is none.
+
+    It takes no lock it could do without: the agent may be in the middle of something.
+    """
+    given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        done = call(["git", *arguments], timeout_s=_TIMEOUT_S, env=env, cwd=None if cwd is None else str(cwd))
-    except OSError:
-        return None
+        return call(["git", *arguments], timeout_s=_TIMEOUT_S, env=given, cwd=None if cwd is None else str(cwd))
+    except OSError as error:
+        return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
+
+
+def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:
+    """What git prints, or None when it fails."""
+    done = run(*arguments, cwd=cwd)
     return done.stdout if done.code == 0 else None
 
 
@@ -35,15 +43,15 @@ def _may_be_in_repository(top: Path) -> bool:
 def has(commit: str, cwd: Path) -> bool:
     """Whether that commit is in the repository there; only a whole name is one."""
     named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
-    return named is not None and _git("cat-file", "-e", f"{commit}^{{commit}}", cwd=cwd) is not None
+    return named is not None and _ask("cat-file", "-e", f"{commit}^{{commit}}", cwd=cwd) is not None
 
 
 def commits(old: str, new: str) -> Commits:
     """What lies between two commits."""
     if old == new or not new:
         return Commits(head=new, base=old)
-    count = _git("rev-list", "--count", f"{old}..{new}" if old else new)
-    changed = _git("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
+    count = _ask("rev-list", "--count", f"{old}..{new}" if old else new)
+    changed = _ask("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
     added, removed = _number(rb"(\d+) insertion", changed), _number(rb"(\d+) del", changed)
     return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
 
@@ -73,9 +81,9 @@ def tree(top: Path) -> Tree | None:
     """
     if not _may_be_in_repository(top):
         return _everything(top)
-    status = _git(*_STATUS.split(), cwd=top)
+    status = _ask(*_STATUS.split(), cwd=top)
     if status is None:
-        return _everything(top) if _git("rev-parse", "--git-dir", cwd=top) is None else None
+        return _everything(top) if _ask("rev-parse", "--git-dir", cwd=top) is None else None
     head, files = "", {}
     for entry in status.decode(errors="surrogateescape").split("\0"):
         kind, _, rest = entry.partition(" ")
@@ -118,14 +126,14 @@ def changed(before: Tree, after: Tree, top: Path) -> list[str]:
     """The files that differ between two looks, committed or not."""
     names = {name for name in before.files | after.files if before.files.get(name) != after.files.get(name)}
     if before.head != after.head:
-        listed = _git("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
+        listed = _ask("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
         names |= {name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name}
     return sorted(names)
 
 
 def index_lock() -> Path | None:
     """Where git locks the index of this working tree; None without a repository."""
-    path = _git("rev-parse", "--git-path", "index.lock")
+    path = _ask("rev-parse", "--git-path", "index.lock")
     return Path(os.fsdecode(path.rstrip(b"\n"))).absolute() if path else None
 
 
@@ -158,12 +166,12 @@ def _text(path: Path) -> str:
 
 def tracks(path: Path) -> bool:
     """Whether this file is in the index."""
-    return bool(_git("--literal-pathspecs", "ls-files", "-z", "--", str(path.absolute()), cwd=path.parent))
+    return bool(_ask("--literal-pathspecs", "ls-files", "-z", "--", str(path.absolute()), cwd=path.parent))
 
 
 def differing(commit: str, top: Path) -> list[str]:
     """The files that this commit has otherwise than HEAD."""
-    listed = _git("diff", "--name-only", "--no-renames", "-z", "HEAD", commit, cwd=top) or b""
+    listed = _ask("diff", "--name-only", "--no-renames", "-z", "HEAD", commit, cwd=top) or b""
     return [name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
 
 
@@ -172,22 +180,23 @@ def committed(commit: str, top: Path) -> set[str]:
     if not commit:
         return set()
     asked = ("diff-tree", "--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z", commit)
-    return {name.decode(errors="surrogateescape") for name in (_git(*asked, cwd=top) or b"").split(b"\0") if name}
+    return {name.decode(errors="surrogateescape") for name in (_ask(*asked, cwd=top) or b"").split(b"\0") if name}
 
 
 def parent(commit: str, top: Path) -> str:
     """The commit before this one; empty when it is the first."""
-    return (_git("rev-parse", "--verify", "--quiet", f"{commit}^", cwd=top) or b"").decode().strip()
+    return (_ask("rev-parse", "--verify", "--quiet", f"{commit}^", cwd=top) or b"").decode().strip()
 
 
 def message(commit: str, top: Path) -> str:
     """What this commit says of itself."""
-    return (_git("log", "-1", "--format=%B", commit, cwd=top) or b"").decode(errors="replace").strip()
+    return (_ask("log", "-1", "--format=%B", commit, cwd=top) or b"").decode(errors="replace").strip()
 
 
-def remove_orphaned_locks(locks: Iterable[Path], tree: Path) -> list[Path]:
-    """Removes those of the locks that are there and that no git is left to own; their paths."""
-    return [lock for lock in locks if identity(lock) and not somebody_runs("git", tree) and _unlinked(lock)]
+def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
+    """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
+    young = (lock for lock in locks if (at := touched_at(lock)) is not None and at >= since)
+    return [lock for lock in young if not somebody_runs("git", tree) and _unlinked(lock)]
 
 
 def _unlinked(path: Path) -> bool:
@@ -197,19 +206,8 @@ def _unlinked(path: Path) -> bool:
     return False
 
 
-def locks_since(began: float) -> list[Path]:
-    """The locks that are not older than this time since 1970."""
-    return [lock for lock in locks(index_lock()) if _changed_at(lock) >= began]
-
-
 def touched_at(path: Path) -> float | None:
     """When it was changed last, in a way that nobody can set back; None when it is gone."""
     with contextlib.suppress(OSError):
         return path.lstat().st_ctime
     return None
-
-
-def _changed_at(path: Path) -> float:
-    with contextlib.suppress(OSError):
-        return path.lstat().st_mtime
-    return float("-inf")

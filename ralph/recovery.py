@@ -35,7 +35,7 @@ def after_death(held: Lock, state: State, complain: Complain, patience: Patience
             complain(f"the keeper of the run before failed: {errors}")
         for command in end_strays(run, patience):
             complain(f"ended what the run before left running: {command}")
-        for lock in git.remove_orphaned_locks(git.locks_since(held.dead_since()), held.tree):
+        for lock in git.remove_orphaned_locks(git.locks(git.index_lock()), held.tree, held.dead_since()):
             complain(f"removed {lock}, left behind by the run before")
     held.forget()
     if death := state.died():

@@ -328,7 +328,6 @@ def _loaded(path: Path) -> Check:
 
 # The repository: whether the agent can commit there, and what else it would commit.
 
-_GIT_S = 20.0
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -345,7 +344,7 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
     if shutil.which("git") is None:
         yield bad(f"git is not on the PATH, which is {os.environ.get('PATH', '(unset)')}", "install git")
         return
-    if (done := _git(tree, "rev-parse", "--show-toplevel")).code:
+    if (done := git.run("rev-parse", "--show-toplevel", cwd=tree)).code:
         said = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("fatal: ")
         if (tree / ".git").exists():
             yield bad(f"{tree}: {said or 'git fails'}", "mend what git complains about")
@@ -353,11 +352,11 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
             said = f"{tree} is no repository: nothing can be committed, or undone"
             yield warning(said, "git init, and commit what is there")
         return
-    if any(_git(tree, "var", name).code for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
+    if any(git.run("var", name, cwd=tree).code for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
         said = "git does not know who commits here, so that commits fail"
         yield (bad if settings.auto_commit else warning)(said, _INTRODUCE)
     else:
-        who = _git(tree, "var", "GIT_AUTHOR_IDENT").stdout.decode(errors="replace").rpartition(" ")[0]
+        who = git.run("var", "GIT_AUTHOR_IDENT", cwd=tree).stdout.decode(errors="replace").rpartition(" ")[0]
         yield ok(f"commits are by {who.rpartition(' ')[0]}")
     yield from _unfinished(tree)
     own = [os.path.relpath(os.path.realpath(one), os.path.realpath(tree)) for one in (start.own if start else ())]
@@ -381,13 +380,8 @@ def _unfinished(tree: Path) -> Iterator[Check]:
         yield bad(said, f"git {what} --continue, or --abort")
     for left in filter(os.path.lexists, git.locks(index)):
         yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
-    if _git(tree, "symbolic-ref", "-q", "HEAD").code:
+    if git.run("symbolic-ref", "-q", "HEAD", cwd=tree).code:
         yield warning("HEAD is on no branch, and so would the commits be", "git switch -c a-branch")
-
-
-def _git(tree: Path, *arguments: str) -> Finished:
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return call(["git", *arguments], timeout_s=_GIT_S, env=env, cwd=str(tree))
 
 
 # The machine.

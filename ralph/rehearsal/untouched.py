@@ -9,10 +9,8 @@ from pathlib import Path
 
 from ralph import git
 from ralph.look.checks import Check
-from ralph.process import call
 from ralph.rehearsal.stage import walked
 
-_GIT_S = 60.0
 _NAMED = 5
 """Differences that are named."""
 _QUESTIONS = {
@@ -37,8 +35,8 @@ class Look:
 
 def look(top: Path) -> Look:
     """What it looks like now; takes no lock and writes nothing."""
-    said = {about: _git(top, *question) for about, question in _QUESTIONS.items()}
-    index = top / os.fsdecode(_git(top, "rev-parse", "--git-path", "index").rstrip(b"\n") or b".")
+    said = {about: git.run(*question, cwd=top).stdout for about, question in _QUESTIONS.items()}
+    index = top / os.fsdecode(git.run("rev-parse", "--git-path", "index", cwd=top).stdout.rstrip(b"\n") or b".")
     said["the index"] = hashlib.sha256(index.read_bytes()).digest() if index.is_file() else b""
     return Look(said=said, tree=git.tree(top), folders=_folders(top))
 
@@ -68,11 +66,3 @@ def _folders(top: Path) -> dict[str, int]:
                 kind, folder = entry.stat(follow_symlinks=False), entry.path.removesuffix(entry.name)
                 found[folder] ^= hash((entry.name, kind.st_mtime_ns, kind.st_size))
     return found
-
-
-def _git(top: Path, *question: str) -> bytes:
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        return call(["git", *question], timeout_s=_GIT_S, env=env, cwd=str(top)).stdout
-    except OSError:
-        return b""
