@@ -106,20 +106,20 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
     state = State(start.name, start.progress_path)
     held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    early = _early_stop(start, file, state, held)
-    if early is None:
+    if (stop := _early_stop(start, file, state, held)) is None:
         from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
         code = session(start, file, state, held, pace)
     else:
-        code = early.stop.reason.code
+        code = stop.reason.code
         if attended():
-            print(f"ralph: {plain(f'{early.what}; {early.fix}')}")
+            lines = [told(start, file.last, stop).message]
             if start.imported:
                 from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
                 if names := taskjson.missing(start.imported, file.text):
-                    print(f"ralph: {plain('; '.join(taskjson.left_out(start.imported, names, start.progress_path)))}")
+                    lines.append("; ".join(taskjson.left_out(start.imported, names, start.progress_path)))
+            print("\n".join(f"ralph: {plain(line)}" for line in lines))
     held.release()
     return code
 
@@ -205,7 +205,7 @@ def _of_task(start: Start) -> dict[str, Value]:
     return tasklist.values(task, listed, tasklist.token())
 
 
-def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> "Early | None":
+def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> Stop | None:
     """Why there is nothing to do; None when there is."""
     if not file.exists():
         check_folder(start)
@@ -217,7 +217,7 @@ def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock)
     return ends_at_once(start, now, state, file.text)
 
 
-def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Early | None":
+def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop | None:
     """Why a start that finds this progress file has nothing to do; None when it has. `text` are the file's bytes."""
     if now.blocked_by_ralph and attended():
         now = replace(now, blocked=None)
@@ -230,29 +230,17 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> "Ear
 
         tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
         stop = tasklist.stuck(text, start.progress_path.name)
-    return None if stop is None else _early(start, now, stop)
+    return stop
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Early:
-    """A stop before the first iteration, and in words what there is to do."""
-
-    stop: Stop
-    what: str
-    fix: str
-
-
-def _early(start: Start, now: Progress, stop: Stop) -> Early:
-    name, path, why = start.name, start.progress_path, stop.why
-    left = f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if now.open else ""
-    marked = f"mend it, then change [!] to [ ] in {path}" if " is blocked" in why else f"edit {path}"
-    what, fix = {
-        Reason.DONE: (f"is done{left}", f"take RALPH_DONE out of {path} to go on"),
-        Reason.BLOCKED: (f"is blocked: {why}", f"mend it, then take RALPH_BLOCKED out of {path}"),
-        Reason.STUCK: (f"is stuck: {why}", marked),
-        Reason.LIMIT: (f"goes no further: {why}", "allow it more to go on"),
-    }.get(stop.reason, ("is stopped", f"take RALPH_STOP out of {path} to go on"))
-    return Early(stop=stop, what=f"{name} {what}", fix=fix)
+def told(start: Start, now: Progress, stop: Stop) -> RalphError:
+    """The same in words, with what there is to do."""
+    path = str(start.progress_path)
+    left = f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if stop.reason is Reason.DONE and now.open else ""
+    what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}{left}"
+    others = {Reason.DONE: f"take RALPH_DONE out of {path} to go on", Reason.LIMIT: "allow it more to go on"}
+    fix = stop.next_move(path) or others.get(stop.reason, f"edit {path}")
+    return RalphError(f"{start.name} {what}{f': {stop.why}' if stop.why else ''}", stop.reason.code, fix=fix)
 
 
 def check_folder(start: Start) -> None:

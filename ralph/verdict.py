@@ -51,6 +51,14 @@ class Stop:
     reason: Reason
     why: str = ""
 
+    def next_move(self, progress_file: str) -> str:
+        """What a person can do so that it goes on; empty when there is nothing."""
+        if self.reason is Reason.BLOCKED or self.reason in OPENS:
+            return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
+        if self.reason is Reason.STUCK and " is blocked" in self.why:
+            return f"mend it, then change [!] to [ ] in {progress_file}"
+        return f"take RALPH_STOP out of {progress_file}" if self.reason is Reason.STOPPED else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:

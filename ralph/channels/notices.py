@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ralph.channels import Notice
 from ralph.judge import Wait, tasks
 from ralph.progress import LARGE_BYTES, Progress
-from ralph.verdict import OPENS, Reason, Stop, Tally
+from ralph.verdict import Reason, Stop, Tally
 from ralph.words import counted, duration, usd
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         "Plan": run.start.name,
         "Mode": run.start.mode,
         "Reason": stop.why[:1000],
-        "To go on": next_move(stop, file),
+        "To go on": stop.next_move(file),
         "Task list created in": file if event == "planned" and now.tasks else "",
         "Tasks": of_tasks if now.tasks else f"none in {file}",
         "Iterations": tally.iterations,
@@ -89,17 +89,6 @@ def _cost(tally: Tally, paid: str = "") -> str:
     return "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least) + paid
 
 
-def next_move(stop: Stop, progress_file: str) -> str:
-    """What a person can do so that it goes on; empty when there is nothing."""
-    if stop.reason is Reason.BLOCKED or stop.reason in OPENS:
-        return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
-    if stop.reason is Reason.STUCK:
-        return f"mend it, then change [!] to [ ] in {progress_file}" if " is blocked" in stop.why else ""
-    if stop.reason is Reason.STOPPED:
-        return f"take RALPH_STOP out of {progress_file}"
-    return ""
-
-
 def rehearsed(notice: Notice) -> Notice:
     """The same, so that nobody takes it for real."""
     return replace(notice, title=f"Rehearsal: {notice.title}")
@@ -112,7 +101,7 @@ def closing(run: "Run", stop: Stop, now: Progress) -> str:
     parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
     if not run.settings.once:
         parts += [counted(run.tally.iterations, "iteration"), counted(run.tally.commits, "commit")]
-    move = next_move(stop, run.file.path.name)
+    move = stop.next_move(run.file.path.name)
     parts += [
         duration(run.elapsed_s()),
         f"{duration(run.tally.waited_s)} of it waiting" if run.tally.waits else "",

@@ -28,7 +28,7 @@ from ralph.process import Ended, Finished, call
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import attended
 from ralph.settings import ON_COMMAND_LINE, TABLE, Given, Settings, Source
-from ralph.start import Asked, Start, check_folder, check_same_plan, ends_at_once, find
+from ralph.start import Asked, Start, check_folder, check_same_plan, ends_at_once, find, told
 from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import counted, duration, named
@@ -167,9 +167,9 @@ def _progress(start: Start) -> Iterator[Check]:
         early = ends_at_once(start, now, state, text)
     if now.blocked_by_ralph and attended():
         yield warning(f"ralph gave up: {now.blocked}", "a start from a terminal tries again; from cron it ends at once")
-    elif early and (early.stop.reason is not Reason.STUCK or now.tasks):
-        said = warning if early.stop.reason is Reason.DONE else bad
-        yield said(f"{early.what}: a start ends at once", early.fix)
+    elif early and (early.reason is not Reason.STUCK or now.tasks):
+        said, why = warning if early.reason is Reason.DONE else bad, told(start, now, early)
+        yield said(f"{why.what}: a start ends at once", why.fix)
     fixes = {"fence": "close it", "size": "move old notes elsewhere"}
     yield from (warning(said, fixes[what]) for what, said in oddities(str(path), now).items())
     if not os.access(path, os.W_OK):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ralph import files, journal, lock, sources
-from ralph.channels.notices import next_move
 from ralph.errors import RalphError
 from ralph.journal import Record, Sums
 from ralph.judge import tasks
@@ -166,7 +165,7 @@ def _whole(seen: Seen, now: float) -> list[str]:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if seen.other:
         lines.append(f"another run works in this tree: {seen.other}")
-    if seen.standing.stop and (move := next_move(seen.standing.stop, seen.plan.progress_path.name)):
+    if seen.standing.stop and (move := seen.standing.stop.next_move(seen.plan.progress_path.name)):
         lines.append(f"to go on, {move}")
     answer = lines[0]
     lines += [f"  [{task.mark}] {task.text}" for task in (seen.progress.tasks if seen.progress else ())]

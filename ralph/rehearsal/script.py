@@ -82,7 +82,7 @@ def read(asked: Asked) -> Script:
     text = found.progress_path.read_bytes() if found.progress_path.is_file() else b""
     now = progress.parse(text)
     early = start.ends_at_once(found, now, State(found.name, found.progress_path), text)
-    if early and early.stop.reason is Reason.STUCK and not now.tasks:
+    if early and early.reason is Reason.STUCK and not now.tasks:
         early = None  # it is planned first
     scenes = [Scene(asked=asked, start=found)]
     if not (found.settings.once or now.tasks or now.done or early):
