@@ -138,7 +138,7 @@ def test_open_shows_the_file(project: Project, tmp_path: Path) -> None:
         pytest.param([{"cost_usd": 1}], "No task was listed.", id="nobody looked at the tasks"),
         pytest.param([{"cost_usd": 1, "cost_at_least": True}], "<dd>≥ $1.00</dd>", id="a lower bound"),
         pytest.param([], "None yet.", id="no iteration"),
-        pytest.param([EVENTFUL[2]], 'class="again">usage limit <i>not counted</i>', id="one that is due again"),
+        pytest.param([EVENTFUL[2]], 'class="again">usage limit (not counted)', id="one that is due again"),
         pytest.param([EVENTFUL[3]], 'class="bad">failed', id="a failure"),
         pytest.param([EVENTFUL[4]], ">died ", id="a death"),
         pytest.param([{}], "<b>has no end on record</b>: ralph was killed", id="a run without an end"),
@@ -152,13 +152,11 @@ def test_what_is_not_there_or_went_wrong_is_said(iterations: list[dict[str, Any]
 @pytest.mark.parametrize(
     ("title", "kind", "top", "values"),
     [
-        ("Tasks left", "left", 6, (4, 3, 3, 4, 4, 0)),
-        ("Tasks left", "done", 6, (1, 2, 2, 1, 1, 5)),
+        ("Tasks", "left", 6, (4, 3, 3, 4, 4, 0)),
+        ("Tasks", "done", 6, (1, 2, 2, 1, 1, 5)),
         ("Cost", "cost", 1.5, (0.4, 1.25, 0.02, 0.6, 0, 0.33)),
         ("Cost in all", "cost", 3, (0.4, 1.65, 1.67, 2.27, 2.27, 2.6)),
         ("Cache read tokens", "cache_read", 3e6, (9e5, 2.5e6, 0, 0, 0, 7e4)),
-        ("Tokens in all", "output", 4e6, (2000, 11_000, 11_000, 11_000, 11_000, 11_700)),
-        ("Time", "agent", 4800, (300, 752, 20, 420, 60, 200)),
         ("Time", "waiting", 4800, (0, 0, 0, 4000, 0, 0)),
         ("Time", "verifying", 4800, (30, 30, 0, 0, 0, 30)),
     ],
@@ -166,13 +164,12 @@ def test_what_is_not_there_or_went_wrong_is_said(iterations: list[dict[str, Any]
 def test_bars_are_as_high_as_the_journal_says(title: str, kind: str, top: float, values: tuple[float, ...]) -> None:
     text = made(records(EVENTFUL))
     assert heights(text, title, kind) == pytest.approx([100 * value / top for value in values], abs=0.01)
-    assert "3 tasks left before the first iteration, 0 after the last" in text, "two of five were new in the first"
 
 
 def test_bars_say_their_numbers() -> None:
     text = made(records(EVENTFUL, ended="limit"))
-    assert '<li title="#3: 5 tasks · left 3 tasks · done 2 tasks · usage limit">' in text
-    assert '<li title="#1: 5m30s · agent 5m00s · verifying 30s">' in text
+    assert '<li title="#3: left 3 · done 2 · usage limit">' in text
+    assert '<li title="#1: agent 5m00s · verifying 30s">' in text
 
 
 def test_time_that_no_iteration_follows_is_counted_too() -> None:
@@ -194,7 +191,6 @@ def test_runs_are_told_apart_the_newest_first() -> None:
     ends = ["ended: <b>failed: three in a row", "ended: <b>limit reached: max-cost $5"]
     order = [ends[0], "Did gamma.", ends[1], "Did beta.", "Did alpha."]
     assert [text.index(one) for one in order] == sorted(text.index(one) for one in order)
-    assert text.count("run ended: limit reached") == 1, "the chart says it too"
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -214,7 +210,7 @@ def test_ten_thousand_iterations_make_less_than_two_megabytes() -> None:
     assert len(text.encode()) < 2_000_000
     assert "each bar is 50 iterations" in text
     assert heights(text, "Cost", "cost") == [83.33] * 200 + [33.33]
-    assert '<li title="#10001 to 10020: $20.00">' in text
+    assert '<li title="#10001 to 10020: cost $20.00">' in text
     assert text.count("<tr><td>") == 2000
     assert "the oldest 8,020 are left out" in text
     assert "2,000 more are in the progress file" in text

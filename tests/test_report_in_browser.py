@@ -65,9 +65,9 @@ def look(page: str, folder: Path) -> list[dict[str, Any]]:
 )
 def test_no_label_touches_another_and_nothing_sticks_out(page: str, tmp_path: Path) -> None:
     for width, seen in zip(WIDTHS, look(page, tmp_path), strict=True):
-        assert (seen["figures"], seen["overlaps"], seen["outside"]) == (10, [], []), width
+        assert (seen["figures"], seen["overlaps"], seen["outside"]) == (9, [], []), width
         assert seen["width"] == width
-        assert seen["labels"] >= 9, "one for each chart"
+        assert seen["labels"] >= 8, "one for each chart"
         assert seen["asked"] == 0
 
 
