@@ -207,14 +207,14 @@ def _with_tasks_of_plan(
     start: "Start", imported: "Imported", file: ProgressFile, complain: Callable[[str], None]
 ) -> Progress:
     """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
-    from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
+    from ralph import taskjson, tasks  # noqa: PLC0415 - few plans are JSON
 
     now = file.read()
     if not now.tasks and not now.done:
         complain(taskjson.taken_over(imported))
-        return file.edit(lambda text: progress.with_tasks(text, taskjson.lines(imported.tasks)))
-    if names := taskjson.missing(imported, file.text):
-        complain("; ".join(taskjson.left_out(imported, names, start.progress_path)))
+        return file.edit(lambda text: progress.with_tasks(text, tasks.lines(imported.tasks)))
+    if told := taskjson.left_out(imported, file.text, start.progress_path):
+        complain("; ".join(told))
     return now
 
 

@@ -117,8 +117,8 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
             if start.imported:
                 from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
-                if names := taskjson.missing(start.imported, file.text):
-                    lines.append("; ".join(taskjson.left_out(start.imported, names, start.progress_path)))
+                if missing := taskjson.left_out(start.imported, file.text, start.progress_path):
+                    lines.append("; ".join(missing))
             print("\n".join(f"ralph: {plain(line)}" for line in lines))
     held.release()
     return code
@@ -192,11 +192,11 @@ def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
     if not start.strict:
         return {}
-    from ralph import progress, taskjson, tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import progress, tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
 
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
-        text = progress.with_tasks(text, taskjson.lines(start.imported.tasks))
+        text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
     tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
     listed = tasks.read(tasklist.tidied(text))
     if (task := tasks.select(listed)) is None:

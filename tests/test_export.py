@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,6 @@ from test_taskjson import BARE, MARKDOWN, PLAN, PRD, REQUIREMENTS, STORIES
 
 from ralph import export, progress, taskjson, tasks
 from ralph.taskjson import Imported
-from ralph.tasks import Task
-
-FORMS = ("requirements", "plan", "prd")
 
 
 def has(project: Project, text: str | bytes, *lines: str, name: str = "plan.json") -> Path:
@@ -24,7 +22,7 @@ def has(project: Project, text: str | bytes, *lines: str, name: str = "plan.json
     path = project.root / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     imported = taskjson.of_plan(path, path.read_bytes())
-    listed = [line.encode() for line in lines] or (taskjson.lines(imported.tasks) if imported else [])
+    listed = [line.encode() for line in lines] or (tasks.lines(imported.tasks) if imported else [])
     fresh = progress.fresh("plan", str(path), "2026-11-20 22:14:03")
     (project.root / "plan_PROGRESS.md").write_bytes(progress.with_tasks(fresh, listed))
     return path
@@ -98,19 +96,11 @@ def test_a_word_that_the_file_has_for_done_is_used_again(project: Project) -> No
 
 
 def test_a_status_of_somebody_else_stays(project: Project) -> None:
-    has(project, STORIES, "- [ ] US-001: Log in", "- [x] US-002: Log out")
+    has(project, STORIES, "- [!] US-001: Log in", "  - blocked: no key", "- [x] US-002: Log out")
     swapped = {"true": "false", "false": "true"}
     before = re.sub(r'(?<="passes": )(true|false)(?=,)', lambda found: swapped[found[0]], STORIES)
     assert exported(project) == before
     assert '"status": "approved"' in before
-
-
-def test_what_prd_json_has_no_word_for_is_said(project: Project) -> None:
-    has(project, STORIES, "- [!] US-001: Log in", "  - blocked: no key", "- [ ] US-002: Log out")
-    run = project.ralph("export", "plan")
-    assert run.code == 0
-    assert '"passes": true' not in run.stdout
-    assert run.stderr == ("ralph: US-001: blocked, for which plan.json has no word; stands there as not passing\n")
 
 
 def test_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:
@@ -158,8 +148,6 @@ def test_a_task_whose_id_somebody_took_away_is_known_by_its_words(project: Proje
 def test_tasks_that_left_the_list_stay_as_they_are(project: Project) -> None:
     has(project, REQUIREMENTS, "- [x] req-002: The schema has a name")
     assert exported(project) == REQUIREMENTS.replace("pending", "done")
-    made = json.loads(exported(project, "--format", "plan"))
-    assert [(task["id"], task["status"]) for task in made["tasks"]] == [("req-002", "complete")]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -174,23 +162,9 @@ def test_in_markdown_only_the_block_changes(project: Project, newline: str) -> N
 
 def test_an_ordinary_plan_becomes_an_implementation_plan(project: Project) -> None:
     has(project, "# Shop\n", "- [x] Add the cart", "- [ ] pay: Pay", "  - after: add_cart", name="plan.md")
-    assert json.loads(exported(project)) == {
-        "tasks": [
-            {
-                "id": "add_cart",
-                "description": "Add the cart",
-                "status": "complete",
-                "verification_criteria": [],
-            },
-            {
-                "id": "pay",
-                "description": "Pay",
-                "status": "pending",
-                "dependencies": ["add_cart"],
-                "verification_criteria": [],
-            },
-        ]
-    }
+    plain = {"id": "add_cart", "description": "Add the cart", "status": "complete", "verification_criteria": []}
+    pay = {"id": "pay", "description": "Pay", "status": "pending", "dependencies": ["add_cart"]}
+    assert json.loads(exported(project)) == {"tasks": [plain, pay | {"verification_criteria": []}]}
 
 
 def test_another_form_is_made_of_the_task_list(project: Project) -> None:
@@ -223,14 +197,10 @@ def test_another_form_is_made_of_the_task_list(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        pytest.param(["plan", "-o", "plan_PROGRESS.md"], "is the progress file", id="over the progress file"),
-        pytest.param(["plan", "-o", "link.md"], "is the progress file", id="over it by another name"),
+        pytest.param(["plan", "-o", "link.md"], "is the progress file", id="over the progress file by another name"),
         pytest.param(["plan", "-o", "no/where.json"], "no/where.json: cannot be written: No such", id="to nowhere"),
-        pytest.param(["plan", "-o", "."], ".: cannot be written", id="over a folder"),
-        pytest.param(["plan", "--format", "yaml"], "'yaml' is not one of", id="another format"),
         pytest.param(["other"], "there is no such plan", id="no plan"),
         pytest.param(["feature"], "feature: no tasks: there is no feature_PROGRESS.md", id="no tasks yet"),
-        pytest.param(["plan", "-C", "no"], "-C no:", id="no folder"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_and_nothing_changes(
@@ -245,22 +215,20 @@ def test_what_cannot_be_exported_is_refused_and_nothing_changes(
     assert {path: path.read_bytes() for path in project.root.iterdir() if path.is_file()} == before
 
 
-def test_a_plan_in_markdown_is_never_replaced_by_json(project: Project) -> None:
-    path = has(project, "# Shop\n", "- [x] Add the cart", name="plan.md")
-    run = project.ralph("export", "plan", "-o", "./plan.md")
-    assert run.code == 2
-    assert "is the plan, and holds no tasks in JSON" in run.stderr
-    assert path.read_text() == "# Shop\n"
-
-
-@pytest.mark.parametrize(("text", "name"), [(STORIES, "plan.json"), (MARKDOWN, "plan.md")])
-def test_another_form_never_takes_the_place_of_the_plan(project: Project, text: str, name: str) -> None:
-    path = has(project, text, name=name)
+@pytest.mark.parametrize(
+    ("text", "name", "why"),
+    [
+        (STORIES, "plan.json", "has another form than plan; name another file"),
+        (MARKDOWN, "plan.md", "has another form than plan; name another file"),
+        ("# Shop\n", "plan.md", "holds no tasks in JSON; name another file"),
+    ],
+)
+def test_another_form_never_takes_the_place_of_the_plan(project: Project, text: str, name: str, why: str) -> None:
+    path = has(project, text, *(["- [x] Add the cart"] if text == "# Shop\n" else []), name=name)
     run = project.ralph("export", "plan", "--format", "plan", "-o", name)
     assert run.code == 2
-    assert f"{name}: is the plan, and has another form than plan; name another file" in run.stderr
+    assert f"{name}: is the plan, and {why}" in run.stderr
     assert path.read_text() == text
-    assert project.ralph("export", "plan", "--format", "prd", "-o", name).code == 0, "stories are a prd.json"
 
 
 def test_the_name_leads_to_the_plan_that_the_progress_file_names(project: Project) -> None:
@@ -273,7 +241,7 @@ def test_the_name_leads_to_the_plan_that_the_progress_file_names(project: Projec
     assert (other.code, other.stdout, other.stderr) == (0, PLAN, "")
 
 
-@pytest.mark.parametrize("word", ["plan", "plan.json", "plan_PROGRESS.md"])
+@pytest.mark.parametrize("word", ["plan", "plan_PROGRESS.md"])
 def test_a_plan_that_is_gone_is_not_made_up_unless_somebody_asks_for_it(project: Project, word: str) -> None:
     path = has(project, REQUIREMENTS)
     path.unlink()
@@ -344,16 +312,12 @@ def test_another_folder_and_another_progress_file(project: Project) -> None:
 
 # What holds for any file and any list.
 
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-KNOWN = {"id", "title", "name", "requirement", "description", "status", "passes", "priority", "subtasks", "blockers"}
-KNOWN |= {"dependencies", "dependsOn", "depends_on", "steps", "retry_count", "project", "tasks", "requirements"}
-KNOWN |= {"verification_criteria", "acceptanceCriteria", "acceptance_criteria", "userStories", "stories"}
-UNKNOWN = st.dictionaries(st.text(max_size=5).filter(lambda name: name.rstrip("_") not in KNOWN), JSON, max_size=3)
+UNKNOWN = st.dictionaries(st.text(max_size=5).map("x".__add__), JSON, max_size=3)
 STATUS: dict[str, tuple[str, list[Any]]] = {
     "requirements": ("status", ["pending", "done", "blocked"]),
     "tasks": ("status", ["pending", "in_progress", "complete", "blocked"]),
@@ -362,65 +326,45 @@ STATUS: dict[str, tuple[str, list[Any]]] = {
 
 
 @st.composite
-def files(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """A file of one of the forms in any style, and what it says."""
+def plans(draw: st.DrawFn) -> str:
+    """A file of one of the forms in any style."""
     name = draw(st.sampled_from(sorted(STATUS)))
     field, words = STATUS[name]
     listed: list[dict[str, Any]] = []
     for place in range(draw(st.integers(1, 5))):
-        task = {
-            **draw(UNKNOWN),
-            "id": draw(st.sampled_from([place, f"t-{place}"])),
-            field: draw(st.sampled_from(words)),
-        }
-        task["requirement" if name == "requirements" else "description"] = draw(
-            st.sampled_from(["Do it", "é: x", "y" * 400])
-        )
+        task = {**draw(UNKNOWN), "id": draw(st.sampled_from([place, f"t-{place}"]))}
+        task[field] = draw(st.sampled_from(words))
+        text = draw(st.sampled_from(["Do it", "é: x", "y" * 400]))
+        task["requirement" if name == "requirements" else "description"] = text
         if draw(st.booleans()) and listed:
             task["dependencies"] = [draw(st.sampled_from([other["id"] for other in listed]))]
         if draw(st.booleans()):
             task["acceptanceCriteria"] = ["Run `x  y` - exits with code 0"]
         listed.append({key: task[key] for key in draw(st.permutations(sorted(task)))})
-    said = {**draw(UNKNOWN), name: listed}
     style: dict[str, Any] = draw(st.sampled_from([{}, {"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}]))
-    text = json.dumps(said, ensure_ascii=draw(st.booleans()), **style)
-    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"]))), said
+    text = json.dumps({**draw(UNKNOWN), name: listed}, ensure_ascii=draw(st.booleans()), **style)
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
 
 
-def read(text: str) -> tuple[Imported, tuple[Task, ...]]:
+def read(text: str) -> Imported:
     imported = taskjson.of_plan(Path("p.json"), text.encode())
     assert imported is not None
-    return imported, tasks.read(b"\n".join([b"# Tasks", *taskjson.lines(imported.tasks), b""]))
+    return imported
 
 
-def with_marks(listed: tuple[Task, ...], data: st.DataObject, marks: str) -> tuple[Task, ...]:
-    text = b"# Tasks\n" + b"".join(
-        f"- [{data.draw(st.sampled_from(marks))}] {task.id}: {task.text}\n"
-        f"{''.join(f'  - after: {name}{chr(10)}' for name in task.after)}"
-        f"{''.join(f'  - verify: {criterion}{chr(10)}' for criterion in task.criteria)}".encode()
-        for task in listed
-    )
-    return tasks.read(text)
-
-
-@given(files(), st.data())
-def test_nothing_but_the_status_values_differs(file: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
-    text, _ = file
-    imported, listed = read(text)
-    today = with_marks(listed, data, " x!" if imported.form != "prd" else " x")
-    made = export.updated(imported, today)[0]
+@given(plans(), st.sampled_from(["requirements", "plan", "prd"]), st.data())
+def test_nothing_but_the_status_values_differs_and_any_form_says_the_same(
+    text: str, form: str, data: st.DataObject
+) -> None:
+    imported = read(text)
+    marks = " x" if imported.form == "prd" else " x!"
+    today = [replace(task, mark=data.draw(st.sampled_from(marks)), notes=list(task.notes)) for task in imported.tasks]
+    for task in today:
+        task.notes[:] = [note for note in task.notes if note.name != "blocked"]
+    made = export.updated(imported, today)
     values = re.compile(r'("(?:status|passes)":\s?)(?:"(?:pending|in_progress|complete|done|blocked)"|true|false)')
     assert values.sub(r"\1?", made) == values.sub(r"\1?", text)
-    _, again = read(made)
-    assert [task.mark for task in again] == [task.mark for task in today]
-    assert export.updated(imported, listed)[0] == text
-
-
-@given(files(), st.sampled_from(FORMS), st.data())
-def test_any_form_says_the_same(file: tuple[str, dict[str, Any]], form: str, data: st.DataObject) -> None:
-    text, _ = file
-    _, listed = read(text)
-    today = with_marks(listed, data, " x!")
-    other, again = read(json.dumps(export.converted(today, form, "p")))
-    assert other.form == form
-    assert again == today
+    assert [task.mark for task in read(made).tasks] == [task.mark for task in today]
+    assert export.updated(imported, imported.tasks) == text
+    other = read(json.dumps(export.converted(today, form, "p")))
+    assert (other.form, other.tasks) == (form, today)

@@ -1,4 +1,4 @@
-"""Plans in JSON: what they become in the Task List."""
+"""Plans in JSON: what they become in the Task List, and everything that is wrong with one, each at its place."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ralph_driver import Project
 
 from ralph import files, progress, taskjson, tasks
+from ralph.errors import RalphError
 from ralph.taskjson import Imported
 from ralph.tasks import Task
 
@@ -84,18 +86,20 @@ BARE = """[
 ]"""
 
 
+def imported(text: str, name: str = "plan.json") -> Imported:
+    found = taskjson.of_plan(Path(name), text.encode(errors="surrogateescape"))
+    assert found is not None
+    return found
+
+
 def listed(text: str, name: str = "plan.json") -> str:
-    imported = taskjson.of_plan(Path(name), text.encode())
-    assert imported is not None
-    return b"\n".join(taskjson.lines(imported.tasks)).decode()
+    return b"\n".join(tasks.lines(imported(text, name).tasks)).decode(errors="surrogateescape")
 
 
-def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
+def read(text: str) -> tuple[Task, ...]:
     """What strict mode reads of a progress file that they came into."""
-    imported = taskjson.of_plan(Path(name), text.encode())
-    assert imported is not None
-    fresh = progress.fresh("plan", name, "2026-11-20 22:14:03")
-    return tasks.read(progress.with_tasks(fresh, taskjson.lines(imported.tasks)))
+    fresh = progress.fresh("plan", "plan.json", "2026-11-20 22:14:03")
+    return tasks.read(progress.with_tasks(fresh, tasks.lines(imported(text).tasks)))
 
 
 @pytest.mark.parametrize(
@@ -163,22 +167,10 @@ def read(text: str, name: str = "plan.json") -> tuple[Task, ...]:
         ),
     ],
 )
-def test_each_form_is_told_by_its_shape(text: str, form: str, lines: str) -> None:
-    imported = taskjson.of_plan(Path("anything.json"), text.encode())
-    assert imported is not None
-    assert imported.form == form
+def test_each_form_is_told_by_its_shape_and_read_from_the_list_as_it_was_said(text: str, form: str, lines: str) -> None:
+    assert imported(text).form == form
     assert listed(text) == lines
-
-
-def test_strict_mode_reads_what_the_file_said() -> None:
-    first, second, third = read(PLAN)
-    assert tasks.problems((first, second, third)) == []
-    assert [task.mark for task in (first, second, third)] == ["x", "!", " "]
-    assert (second.id, second.after, second.priority) == ("auth-02", ("auth-01",), 2)
-    assert second.criteria == ("POST /api/register returns 201", "Run `uv run pytest` - exits with code 0")
-    assert second.blocked == "No database; no key"
-    (cart,) = read(PRD)
-    assert [(task.id, task.done) for task in cart.subtasks] == [("T-001.1", True), ("T-001.2", False)]
+    assert list(read(text)) == imported(text).tasks
 
 
 def test_numbers_are_ids_as_they_are_spelled() -> None:
@@ -191,30 +183,24 @@ def test_a_status_counts_for_more_than_a_word_of_another_form() -> None:
     assert read(text)[0].mark == " "
 
 
-def test_ids_stay_where_words_look_like_ids() -> None:
-    text = '[{"description": "Login: add it", "passes": false}, {"description": "Login: test it", "passes": false}]'
-    assert [(task.id, task.text) for task in read(text)] == [
+def test_words_are_told_as_words() -> None:
+    text = json.dumps(
+        [
+            {"description": "Login: add it", "passes": False, "steps": ["Run `grep 'a  b' c`\n- exits with\r\ncode 0"]},
+            {"description": "Login: test it", "passes": False},
+            {"title": "Red\x1b[31m\u202e\0", "passes": False, "steps": ["See \x9b2J\x00 it"]},
+            {"title": "Short", "description": "many words " * 100, "passes": False},
+        ]
+    )
+    add, test, red, short = read(text)
+    assert [(task.id, task.text) for task in (add, test)] == [
         ("login_add_it", "Login: add it"),
         ("login_test_it", "Login: test it"),
     ]
-
-
-def test_a_command_keeps_its_blanks() -> None:
-    text = json.dumps([{"description": "x", "passes": False, "steps": ["Run `grep 'a  b' c`\n- exits with\r\ncode 0"]}])
-    assert read(text)[0].criteria == ("Run `grep 'a  b' c` - exits with code 0",)
-
-
-def test_nothing_that_steers_a_terminal_comes_into_the_list() -> None:
-    (task,) = read(json.dumps([{"title": "Red\x1b[31m\u202e\0", "passes": False, "steps": ["See \x9b2J\x00 it"]}]))
-    assert (task.text, task.criteria) == ("Red[31m", ("See 2J it",))
-
-
-def test_a_long_description_is_cut_in_the_list_at_a_word() -> None:
-    text = json.dumps([{"title": "Short", "description": "many words " * 100, "passes": False}])
-    (task,) = read(text)
-    assert len(task.text) <= 300
-    assert task.text.startswith("Short (many words")
-    assert task.text.endswith("…)")
+    assert add.criteria == ("Run `grep 'a  b' c` - exits with code 0",), "a command keeps its blanks"
+    assert (red.text, red.criteria) == ("Red[31m", ("See 2J it",)), "and nothing steers a terminal"
+    assert short.text.startswith("Short (many words")
+    assert (short.text.endswith("…"), len(short.text) <= 300) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +208,7 @@ def test_a_long_description_is_cut_in_the_list_at_a_word() -> None:
     [
         pytest.param("Log in", "Log in", "Log in", id="both the same"),
         pytest.param("Log in", "Log in with a key", "Log in with a key", id="the description goes on"),
-        pytest.param("Log", "Login is broken", "Log (Login is broken)", id="unless it is another word"),
+        pytest.param("Log in", "As a user", "Log in (As a user)", id="both"),
         pytest.param("Log in…", "Log in with a key", "Log in with a key", id="a title that was cut"),
         pytest.param("", "Log in", "Log in", id="no title"),
         pytest.param("Log\n in ", "", "Log in", id="no description"),
@@ -268,7 +254,6 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
         pytest.param("# Plan\n\n- [ ] a task\n", id="no block"),
         pytest.param('```json\n{"name": "x"}\n```\n', id="JSON of another shape"),
         pytest.param('```json\n{"tasks": [{"id": 1, "title": "Buy milk", "status": "open"}]}\n```\n', id="an example"),
-        pytest.param('```json\n{"tasks": [1, 2]}\n```\n', id="a list of something else"),
         pytest.param('```json\n{"userStories": ["As a user"]}\n```\n', id="stories in words"),
         pytest.param("```json\n{ ... }\n```\n", id="no JSON at all"),
         pytest.param('```jsonc\n[{"description": "x", "passes": false}]\n```\n', id="another language"),
@@ -284,12 +269,6 @@ def test_a_block_that_says_it_is_one_is_one_and_the_others_are_examples() -> Non
     example = '```json\n{"requirements": [{"id": 9, "requirement": "No"}]}\n```\n'
     block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
     assert listed(example + block, "plan.md") == "- [ ] a: Yes\n  - priority: 1"
-
-
-def imported(text: str, name: str = "r.json") -> Imported:
-    found = taskjson.of_plan(Path(name), text.encode())
-    assert found is not None
-    return found
 
 
 class TestWhatTheFileHasAndTheTaskListHasNot:
@@ -310,19 +289,19 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
         ],
     )
     def test_is_known_by_id_and_by_words(self, lines: str, missing: tuple[str, ...]) -> None:
-        assert taskjson.missing(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode()) == missing
+        told = taskjson.left_out(imported(self.FILE), f"# Tasks\n\n{lines}\n".encode(), Path("r_PROGRESS.md"))
+        assert tuple(told[0].partition("not built: ")[2].split(", ")) == missing if missing else told == ()
 
     def test_is_said_with_what_to_do(self) -> None:
-        assert "; ".join(taskjson.left_out(imported(self.FILE), ["2", "c"], Path("r_PROGRESS.md"))) == (
-            "2 tasks of r.json are not in the Task List, and not built: 2, c; "
+        assert "; ".join(taskjson.left_out(imported(self.FILE), b"", Path("r_PROGRESS.md"))) == (
+            "2 tasks of plan.json are not in the Task List, and not built: 2, c; "
             "to have them built, write them there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
         )
 
     def test_is_not_said_of_thousands(self) -> None:
         text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(3000)]})
-        names = taskjson.missing(imported(text), b"")
-        said = "; ".join(taskjson.left_out(imported(text), names, Path("r_PROGRESS.md")))
-        assert (len(names), len(said) < 300, "0, 1, 2, 3, 4, …;" in said) == (3000, True, True)
+        said = "; ".join(taskjson.left_out(imported(text), b"", Path("r_PROGRESS.md")))
+        assert (len(said) < 300, "0, 1, 2, 3, 4 and 2995 more;" in said) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -342,24 +321,16 @@ def test_what_was_taken_into_the_task_list_is_said(text: str, name: str, said: s
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("requirements.json", "requirements"),
-        ("a/b/feature.md", "feature"),
-        ("notes", "notes"),
-        ("v1.json.md", "v1.json"),
-        ("v1.md.json", "v1.md"),
-        ("plan.txt", "plan.txt"),
-    ],
+    ("path", "name"), [("a/b/feature.md", "feature"), ("v1.json.md", "v1.json"), ("v1.md.json", "v1.md"), ("x", "x")]
 )
 def test_the_name_of_a_plan_is_without_its_kind(path: str, name: str) -> None:
     assert files.plan_name(Path(path)) == name
 
 
 def test_bytes_that_are_no_utf8_come_into_the_list_as_they_are() -> None:
-    imported = taskjson.of_plan(Path("p.json"), b'\xef\xbb\xbf[{"description": "caf\xe9", "passes": false}]\r\n')
-    assert imported is not None
-    assert taskjson.lines(imported.tasks) == [b"- [ ] caf: caf\xe9"]
+    found = taskjson.of_plan(Path("p.json"), b'\xef\xbb\xbf[{"description": "caf\xe9", "passes": false}]\r\n')
+    assert found is not None
+    assert tasks.lines(found.tasks) == [b"- [ ] caf: caf\xe9"]
 
 
 WORDS = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
@@ -401,8 +372,142 @@ def test_whatever_the_words_they_are_tasks_and_nothing_else(stories: list[dict[s
     assert [task.after for task in found] == [tuple(story["dependencies"]) for story in stories]
     assert [task.priority for task in found] == [story.get("priority") for story in stories]
     assert [len(task.criteria) for task in found] == [len(story["acceptanceCriteria"]) for story in stories]
-    imported = taskjson.of_plan(Path("p.json"), text.encode())
-    assert imported is not None
-    now = progress.parse(progress.with_tasks(progress.fresh("p", "p.json", "now"), taskjson.lines(imported.tasks)))
+    now = progress.parse(progress.with_tasks(progress.fresh("p", "p.json", "now"), tasks.lines(imported(text).tasks)))
     assert (now.done, now.stop, now.blocked, now.unclosed_fence) == (False, False, None, None)
     assert len(now.tasks) == len(stories)
+
+
+# What is refused.
+
+ONE_WORD = "an id is one word of at most 64 letters, digits, _ . and -, and begins with a letter or digit"
+WORDS_FOR_IT = "write pending, in_progress, done, complete or blocked"
+
+
+def refusal(text: str | bytes, name: str = "r.json") -> list[str]:
+    with pytest.raises(RalphError) as raised:
+        taskjson.of_plan(Path("folder") / name, text if isinstance(text, bytes) else text.encode())
+    assert raised.value.exit_code == 2
+    return raised.value.message.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        pytest.param('{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:", id="a comma too many"),
+        pytest.param('{"tasks": [{"id": 1} {"id": 2}]}', "r.json:1:22: ", id="no comma"),
+        pytest.param("{'tasks': []}", "r.json:1:2: ", id="other quotation marks"),
+        pytest.param("hello world", "r.json:1:1: ", id="a plan in words"),
+        pytest.param(b"\xff\xfe{\0}\0", "r.json:1:1: ", id="another encoding"),
+        pytest.param('// all\n{"tasks": []}', "r.json:1:1: ", id="a comment"),
+        pytest.param('{"tasks": []} x', "r.json:1:15: ", id="more after the end"),
+        pytest.param("[" * 100_000, "r.json: ", id="too deep"),
+        pytest.param(f'{{"tasks": [{"1" * 5000}]}}', "r.json: ", id="a number of 5,000 digits"),
+        pytest.param(" \n", "r.json:2:1: ", id="nothing"),
+    ],
+)
+def test_what_is_no_json_is_named_with_line_and_column(text: str | bytes, begin: str) -> None:
+    (message,) = refusal(text)
+    assert message.startswith(f"{begin.removesuffix(' ')} is no JSON: " if begin.endswith(" ") else begin)
+
+
+def of(**fields: Any) -> str:
+    """A list with one task, which has these fields besides."""
+    return json.dumps({"tasks": [{"id": 1, "description": "x", **fields}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (of(completed=True), 'tasks[0].completed: does not say that it is done; write "status": "done"'),
+        (of(description=None), "tasks[0].description: is missing; say what shall be built"),
+        ('{"requirements": [{"id": 1}]}', "requirements[0].requirement: is missing; say what shall be built"),
+        ('{"userStories": [{"title": ["x"]}]}', "userStories[0].title: must be a string, not a list"),
+        (of(subtasks=[{"id": 2, "title": "y"}, {"title": "z"}]), "tasks[0].subtasks[1].id: is missing, though others"),
+        (of(id="a b"), f'tasks[0].id: "a b" {ONE_WORD.replace("an id is", "is no id: an id is")}'),
+        (of(id=True), "tasks[0].id: must be a string or a whole number, not true"),
+        (of(subtasks=[{"id": "1", "title": "y"}]), 'tasks[0].subtasks[0].id: "1" is the id of line 1 too'),
+        (of(status="fine"), f'tasks[0].status: "fine" is no status; {WORDS_FOR_IT}'),
+        ('{"userStories": [{"title": "x", "passes": "no"}]}', 'userStories[0].passes: must be true or false, not "no"'),
+        (of(priority="soon"), 'tasks[0].priority: "soon" is no priority; write a whole number, 1 for the first'),
+        (of(priority=1.5), 'tasks[0].priority: "1.5" is no priority; write a whole number, 1 for the first'),
+        (of(dependencies="a"), 'tasks[0].dependencies: must be a list, not "a"'),
+        (of(dependencies=["x"]), 'tasks[0].dependencies[0]: unknown id "x"'),
+        (of(dependencies=[None]), "tasks[0].dependencies[0]: must be a string or a whole number, not null"),
+        (of(verification_criteria=[3]), "tasks[0].verification_criteria[0]: must be what has to hold, not 3"),
+        (of(verification_criteria=[" "]), 'tasks[0].verification_criteria[0]: must be what has to hold, not " "'),
+        (of(subtasks="y"), 'tasks[0].subtasks: must be a list, not "y"'),
+    ],
+)
+def test_what_is_wrong_is_named_at_its_path(text: str, message: str) -> None:
+    (said,) = refusal(text)
+    assert said.startswith(f"r.json:1: {message}")
+
+
+def test_everything_is_named_at_once_in_the_order_of_the_file() -> None:
+    text = """{"tasks": [
+      {"id": "a", "description": "x", "dependencies": ["b"], "status": "fine"},
+      {"id": "b", "dependencies": ["a", "zz"]},
+      {"id": "c d", "description": "x"},
+      7
+    ]}"""
+    assert refusal(text) == [
+        "r.json:2: tasks[3]: must be an object, not 7",
+        f'r.json:2: tasks[0].status: "fine" is no status; {WORDS_FOR_IT}',
+        "r.json:3: tasks[1].description: is missing; say what shall be built",
+        'r.json:3: tasks[1].dependencies[1]: unknown id "zz"',
+        f'r.json:4: tasks[2].id: "c d" {ONE_WORD.replace("an id is", "is no id: an id is")}',
+    ]
+
+
+def test_what_waits_for_itself_is_named_with_its_lines() -> None:
+    text = """{"tasks": [
+      {"id": "a", "description": "x", "dependencies": ["c"], "subtasks": [{"id": "b", "title": "x"}]},
+      {"id": "c", "description": "x", "dependencies": ["b"]}
+    ]}"""
+    assert refusal(text) == ["r.json: lines 2, 3: a, b, c wait for each other"]
+    chain = [{"id": place, "description": "x", "dependencies": [place - 1] if place else []} for place in range(3000)]
+    assert taskjson.of_plan(Path("r.json"), json.dumps({"tasks": chain}).encode()) is not None
+
+
+def test_a_file_in_json_that_is_no_task_list_or_two_says_what_would_be() -> None:
+    for text in ('{"name": "shop"}', "3", "[]", '["x"]', '{"requirements": {}}', '{"requirements": []}'):
+        (message,) = refusal(text)
+        assert message.startswith("r.json: holds no task list; a plan in JSON is an object with the list")
+    (message,) = refusal('{"requirements": [{"id": 1}],\n "userStories": [{"id": "x", "title": "X"}]}')
+    assert message == "r.json: holds 2 task lists: userStories, requirements; leave one"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            '# Plan\n\n```json\n{"userStories": [\n  {"id": 1, "title": "x", "passes": "no"}\n]}\n```\n',
+            'p.md:5: userStories[0].passes: must be true or false, not "no"; ',
+            id="a value",
+        ),
+        pytest.param('# Plan\n\n```json\n[{"description": "x", "passes": false},]\n```\n', "p.md:4:", id="broken JSON"),
+        pytest.param(
+            '```json\n[{"title": "x", "passes": false}]\n```\n~~~json\n[{"title": "y", "passes": false}]\n~~~',
+            "p.md: holds 2 task lists in JSON, at lines 1, 4; leave one; ",
+            id="two of them",
+        ),
+        pytest.param(
+            '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list; ", id="one that says it is"
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_block_is_named_with_the_line_of_the_plan(text: str, message: str) -> None:
+    (said,) = refusal(text, "p.md")
+    assert said.startswith(message)
+    assert said.endswith("; a block that is only an example is begun with ```text")
+
+
+def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project) -> None:
+    (project.root / "r.json").write_text('{"requirements": [{"id": 1}, {"id": 1, "requirement": "x"}]}')
+    run = project.ralph("r.json")
+    assert run.code == 2
+    assert run.stderr.splitlines() == [
+        "ralph: r.json:1: requirements[0].requirement: is missing; say what shall be built",
+        'ralph: r.json:1: requirements[1].id: "1" is the id of line 1 too',
+    ]
+    assert not (project.root / "r_PROGRESS.md").exists()

@@ -77,6 +77,14 @@ def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int |
     return kept, unclosed
 
 
+def code_blocks(text: bytes) -> list[tuple[int, int]]:
+    """Where each code fence that is closed begins, and where its end ends."""
+    lines = (
+        Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM)) for found in _LINE.finditer(text)
+    )
+    return _closed([fence for line in lines if (fence := _fence(line))])[0]
+
+
 def _fence(line: Line) -> _Fence | None:
     found = _FENCE.fullmatch(line.body) if b"```" in line.body or b"~~~" in line.body else None
     if found is None:

@@ -106,26 +106,24 @@ def problems(tasks: Sequence[Task]) -> list[str]:
 
 
 def _lines(tasks: Sequence[Task]) -> str:
-    return named([str(task.line) for task in tasks], _MOST_NAMED)
+    return named(list(dict.fromkeys(str(task.line) for task in tasks)), _MOST_NAMED)
 
 
 def _ring(listed: Sequence[Task]) -> Iterator[str]:
     """The first that wait for each other: to be done a task must have begun, which all it comes after must let it."""
-    ends = {task.id: (task.line, "end") for task in reversed(listed) if task.id}
+    begins = {id(task): (place, "begin") for place, task in enumerate(listed)}
+    ends = {id(task): (place, "end") for place, task in enumerate(listed)}
+    first = {task.id: task for task in reversed(listed) if task.id}
     order = TopologicalSorter[tuple[int, str]]()
     for task in listed:
-        begin = task.line, "begin"
-        order.add(begin, *(ends[other] for other in task.after if other in ends))
-        order.add((task.line, "end"), begin, *((part.line, "end") for part in task.subtasks))
+        order.add(begins[id(task)], *(ends[id(first[other])] for other in task.after if other in first))
+        order.add(ends[id(task)], begins[id(task)], *(ends[id(part)] for part in task.subtasks))
         for part in task.subtasks:
-            order.add((part.line, "begin"), begin)
+            order.add(begins[id(part)], begins[id(task)])
     try:
         order.prepare()
     except CycleError as error:
-        lines = {line for line, _ in error.args[1]}
-        around = [task for task in listed if task.line in lines]
+        around = [listed[place] for place in sorted({place for place, _ in error.args[1]})]
         names = named([_name(task) for task in around], _MOST_NAMED)
-        if len(around) == 1:
-            yield f"line {around[0].line}: {names} waits for itself"
-        else:
-            yield f"lines {_lines(around)}: {names} wait for each other"
+        where = f"{'line' if len({task.line for task in around}) == 1 else 'lines'} {_lines(around)}"
+        yield f"{where}: {names} {'waits for itself' if len(around) == 1 else 'wait for each other'}"
