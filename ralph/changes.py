@@ -22,17 +22,20 @@ class Changes:
         self._index_lock = git.index_lock()
         self._began = time.time()
         self._seen = git.tree(self._tree)
+        self.disturbed = False
+        """What changes before the next iteration is not its doing."""
 
-    def begin(self, *, anew: bool) -> None:
-        """An iteration begins; `anew`, what changed since the last look is not its doing."""
-        if anew:
+    def begin(self, *, iteration: bool = False) -> None:
+        """Something begins that may leave git's locks behind, or an iteration, of which the changes shall be known."""
+        if iteration and self.disturbed:
             self._seen = git.tree(self._tree) or self._seen
+            self.disturbed = False
         self._began = time.time()
 
     def look(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
         before, now = self._seen, git.tree(self._tree)
-        self._seen = now or before
+        self._seen, self.disturbed = now or before, False
         if before is None or now is None:
             return Commits(), ()
         changed = git.changed(before, now, self._tree)

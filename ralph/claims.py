@@ -4,16 +4,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ralph import journal, progress
+from ralph import progress
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Judgement, Verification, open_tasks
+from ralph.judge import Iteration, Judgement, open_tasks
 from ralph.process import Job
 from ralph.progress import Progress, Task
 from ralph.run import Run
 from ralph.screen.view import ending
 from ralph.verdict import Reason, Stop, holds
-from ralph.verify import CommandRun, run_command, shell, verification
+from ralph.verify import CommandRun, run_command, shell
 from ralph.words import counted, duration
 
 
@@ -30,12 +30,13 @@ def check_claim(run: Run) -> None:
     now = run.file.last
     if run.strict and now.open:
         _reject(run, open_tasks(now))
-    else:
-        verified = verify(run) if run.settings.verify else Verification()
-        if verified and verified.failed:
+    elif not run.settings.verify:
+        accept(run, checked=False)
+    elif verified := verify(run):
+        if verified.failed:
             _reject(run, [verified.failed], verified.output)
-        elif verified:
-            accept(run, checked=bool(run.settings.verify))
+        else:
+            accept(run, checked=True)
     run.state.end()
 
 
@@ -54,12 +55,10 @@ def accept(run: Run, *, checked: bool) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.strict:
         run.strict.declare_done()
-    note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}".rstrip()
-    run.file.edit(
-        lambda text: (
-            progress.with_verified(progress.without_refusal(text), note) if checked else progress.without_refusal(text)
-        )
-    )
+    run.file.edit(progress.without_refusal)
+    if checked:
+        note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}"
+        run.file.edit(lambda text: progress.with_verified(text, note))
 
 
 def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
@@ -74,38 +73,44 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
     run.file.edit(taken_back)
 
 
-def verify(run: Run) -> Verification | None:
+def verify(run: Run) -> CommandRun | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
     ended = project_command(run, "verify", command)
     if ended is None:
         return None
-    verified = verification(command, ended)
-    run.write_down(journal.of_verification(run.identity, command, verified, ended.record))
+    verified = replace(ended, what=f"the verify command `{' '.join(command.split())}` {ended.what}")
+    run.write_down(
+        "verify",
+        success=not verified.failed,
+        message=verified.failed,
+        command=command,
+        duration_s=round(verified.took_s, 3),
+        output=verified.record,
+    )
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
     return verified
 
 
 def project_command(run: Run, kind: str, command: str) -> CommandRun | None:
-    """How a shell command of the project ended that says whether something is done; None when a signal ended it."""
-    run.changes.begin(anew=False)
-    run.verified = True
+    """What came of a shell command that says whether something is done, a `verify` or a `check`."""
+    run.changes.begin()
     doing, what = {"verify": ("verifying", "the verify command"), "check": ("checking", "the check")}[kind]
     run.screen.remark(f"ralph: {doing}: {command}")
     run.status.does(f"{doing}: {command}")
-    files = run.state.verification(run.id, run.number)
-    job = Job(argv=shell(command), env=run.env, files=files)
+    job = Job(argv=shell(command), env=run.env, files=run.state.verification(run.id, run.number))
     return project_program(run, what, job, run.settings.verify_timeout)
 
 
 def project_program(run: Run, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
-    """How a program of the project ended; None when a signal ended it. What it left is ended, removed and said."""
+    """What came of a program of the project; None when a signal ended it. What it left is ended, removed and said."""
 
     def tell() -> None:
         run.status.does(f"ending {what}")
         run.screen.say(ending(what))
 
+    run.changes.disturbed = True
     try:
         ended = run_command(what, job, run.keeper, timeout_s, ending=tell)
     finally:
@@ -123,8 +128,7 @@ def begin_work(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
         if run.file.last.done:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
         run.file.edit(progress.in_progress)
-    wrong = _planned_badly(run) if run.settings.strict else ""
-    if wrong and judged.ended and judged.ended.reason is Reason.ONCE:
+    if run.settings.strict and (wrong := _planned_badly(run)) and judged.ended and judged.ended.reason is Reason.ONCE:
         return replace(judged, ended=Stop(Reason.ONCE_FAILED, wrong))
     return judged
 

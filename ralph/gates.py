@@ -8,7 +8,7 @@ from ralph import criteria, progress
 from ralph.agent.turn import Outcome
 from ralph.claim import heard
 from ralph.criteria import Around, Kind, Met
-from ralph.judge import Iteration, Verification
+from ralph.judge import Iteration
 from ralph.tasks import Task
 from ralph.verify import CommandRun
 from ralph.words import named
@@ -43,7 +43,7 @@ class Gates:
     project: Path
     base_url: str | None
     run: Callable[[str], CommandRun | None]
-    verify: Callable[[], Verification | None] | None
+    verify: Callable[[], CommandRun | None] | None
     over: Callable[[], bool]
     """Whether a signal came."""
     say: Callable[[str], None]
@@ -79,7 +79,9 @@ class Gates:
                 return None
             if not met.met:
                 return Finding(failed=met.why, output=met.output)
-        verified = self.verify() if self.verify else Verification()
+        if not self.verify:
+            return Finding()
+        verified = self.verify()
         return None if verified is None else Finding(failed=verified.failed, output=verified.output)
 
     def _met(self, wanted: Sequence[criteria.Criterion], around: Around) -> Iterator[Met | None]:

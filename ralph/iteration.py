@@ -1,8 +1,11 @@
 """One turn of the agent and a look at what came of it; and the record of that."""
 
 import contextlib
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from ralph import journal, progress
 from ralph.agent import command as agent
@@ -12,27 +15,26 @@ from ralph.channels import notices
 from ralph.claims import claims_done
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tallied
-from ralph.process import Files, Job
+from ralph.process import Files, Job, follow, signals
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.state import TRANSCRIPTS_BYTES
 from ralph.verdict import budget_usd
 from ralph.words import counted
+
+_ROTATE_EVERY = 20
+"""Iterations; looking through the transcripts takes longer the more there are."""
 
 
 def iterate(run: Run) -> Iteration:
     """One turn of the agent, with everything it started ended again, and what it changed."""
     _check_place(run)
-    _rotate(run)
-    number = run.earlier + run.tally.iterations + 1
-    prompt = run.prompt.render(_variables(run, number))
-    run.files = files = run.state.transcripts(run.id, number, prompt)
-    stream = _begin(run, number, files)
+    run.number = run.earlier + run.tally.iterations + 1
+    prompt = run.prompt.render(_variables(run))
+    files = run.state.transcripts(run.id, run.number, prompt)
+    before = _begin(run, files)
     run.view.told(prompt)
-    run.tries.begin()
     with run.guard.watching(run) if run.guard else contextlib.nullcontext(Watched()) as watched:
-        before = run.file.last
-        turn = _turn(run, files, stream)
+        turn = _turn(run, files)
     commits, changed = Commits(), tuple[str, ...]()
     after = run.read()
     if not watched.strayed:  # else no git may run any more
@@ -42,7 +44,7 @@ def iterate(run: Run) -> Iteration:
             after = run.file.edit(progress.without_verified)
         commits, changed = run.changes.look()
     return Iteration(
-        number=number,
+        number=run.number,
         before=before,
         after=after,
         turn=turn,
@@ -64,70 +66,117 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.check_room()
     run.file.check_writable()
-
-
-def _rotate(run: Run) -> None:
-    """Now and then: looking through the transcripts takes longer the more there are."""
-    run.unrotated_bytes += run.files.size() if run.files else 0
-    if run.unrotated_bytes > TRANSCRIPTS_BYTES // 10:
-        run.unrotated_bytes = 0
+    if run.tally.iterations % _ROTATE_EVERY == 0:
         run.state.rotate()
 
 
-def _variables(run: Run, number: int) -> dict[str, Value]:
-    values = {**run.start.values, **(run.strict.values() if run.strict else {}), "ITERATION": number}
+def _variables(run: Run) -> dict[str, Value]:
+    values = {**(run.strict.values() if run.strict else {}), "ITERATION": run.number}
     if run.earlier:  # who is told "17 of at most 5" would think that it is over
         values["MAX_ITERATIONS"] = ""
     return values
 
 
-def _begin(run: Run, number: int, files: Files) -> Stream:
-    """The note for after a death, the heading, the first notice; what will read the agent's output."""
+def _begin(run: Run, files: Files) -> progress.Progress:
+    """The note for after a death, the heading, the first notice; what the progress file says."""
     before, run.text_before = run.file.last, run.file.text
-    run.state.begin(run.id, run.start.mode, number, files.output, run.text_before)
-    run.changes.begin(anew=run.settings.once or run.verified)
-    run.verified = False
-    if run.iterated:
+    run.state.begin(run.id, run.start.mode, run.number, files.output, run.text_before)
+    run.changes.disturbed |= run.settings.once
+    run.changes.begin(iteration=True)
+    if run.files:
         run.screen.remark("")
     else:
         run.outbox.send(notices.started(run))
-    run.iterated, run.number = True, number
+    run.files = files
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
-    stream = Stream(run.view.show, run.view.tell, windows=run.windows, max_context=run.settings.max_context)
-    run.view.begin(stream)
-    run.status.iterates(run.tally, before, 0 if run.settings.once else number)
-    return stream
+    run.status.iterates(run.tally, before, 0 if run.settings.once else run.number)
+    if run.settings.history:
+        run.tries.begin()
+    return before
 
 
-def _turn(run: Run, files: Files, stream: Stream) -> Turn:
-    settings, most_s = run.settings, run.settings.max_time
+def _turn(run: Run, files: Files) -> Turn:
+    """What came of running the agent once."""
+    settings, view = run.settings, run.view
+    stream = Stream(view.show, view.tell, windows=run.windows, max_context=settings.max_context)
+    view.begin(stream)
+
+    def hear(output: bytes, complaints: bytes) -> None:
+        if output:
+            stream.sees(output)
+        elif complaints:
+            stream.complains(complaints)
+        else:
+            view.quiet()
+
+    cut: Outcome | None = None
+    bound = _bound(run, stream)
+
+    def over(silent_s: float, took_s: float, printed: int) -> bool:
+        nonlocal cut
+        if cut := bound(silent_s, took_s, printed):
+            stream.over()
+        return cut is not None
+
     argv = agent.argv(settings, run.start.agent_arguments, budget_usd(run.file.last, run.tally, settings))
-    bounds = agent.Bounds(
-        silence_s=agent.silence_s(settings, run.env),
-        whole_s=settings.iteration_timeout,
-        output_bytes=run.pace.transcript_bytes,
-        out_of_time=lambda: most_s is not None and run.elapsed_s() >= most_s,
-    )
+    began = time.monotonic()
     try:
-        job = Job(argv=argv, env=run.env, files=files)
-        return agent.turn(job, run.keeper, stream, bounds, now=run.now, quiet=run.view.quiet, ending=run.view.ending)
+        ended = follow(Job(argv=argv, env=run.env, files=files), run.keeper, hear, over)
     finally:
         if settings.max_context is not None:
             drop_parts(files.output)
+    if ended.unstarted:
+        return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, ended.unstarted))
+    return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
+
+
+def _bound(run: Run, stream: Stream) -> Callable[[float, float, int], Outcome | None]:
+    """What says how a turn ends now: interrupted, at a bound, or well when the agent lingers after its result."""
+    settings, pace = run.settings, run.pace
+    silence_s = agent.silence_s(settings, run.env) or math.inf
+    whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
+    result_at: float | None = None
+
+    def bound(silent_s: float, took_s: float, printed: int) -> Outcome | None:
+        nonlocal result_at
+        if signals.interrupted():
+            run.view.ending()
+            return Outcome.INTERRUPTED
+        if stream.has_result():
+            result_at = took_s if result_at is None else result_at
+            return Outcome.OK if took_s - result_at > pace.patience.after_result_s else None
+        result_at = None
+        reached = {
+            Outcome.OUT_OF_TIME: run.elapsed_s() >= most_s,
+            Outcome.TIMED_OUT: took_s > whole_s,
+            Outcome.HUNG: silent_s > silence_s,
+            Outcome.TOO_LONG: printed > pace.transcript_bytes,
+            Outcome.CONTEXT_FULL: stream.has_enough(),
+        }
+        return next((outcome for outcome, is_reached in reached.items() if is_reached), None)
+
+    return bound
 
 
 def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration = replace(iteration, after=run.file.last)
-    waited_s, run.waited_before_s = run.tally.waited_s - run.waited_before_s, run.tally.waited_s
-    line = journal.of_iteration(run.identity, iteration, judged, waited_s=waited_s, files=run.files)
     if not judged.again:
         run.state.note("iterations", str(iteration.number))
-    run.write_down(line)
-    if not judged.again:
-        _add_to_history(run, line)
+    line = run.write_down(
+        "iteration",
+        **journal.of_iteration(iteration, judged),
+        waited_s=round(run.waited_s, 3),
+        agent=Path(run.settings.agent[0]).name,
+        transcript=run.files.output.name if run.files else "",
+    )
+    run.waited_s = 0.0
+    if run.settings.history and not judged.again:
+        try:
+            run.tries.add({name: line[name] for name in ("timestamp", "requirement_id", "success", "message")})
+        except OSError as error:
+            run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
     was_half_open, run.tally = run.tally.half_open, tallied(run.tally, iteration, judged)
-    run.number = run.earlier + run.tally.iterations if run.tally.iterations else 0
     if was_half_open and not run.tally.half_open:
         run.state.close_breaker()
     run.status.knows(run.tally, iteration.after, run.number)
@@ -141,14 +190,8 @@ def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
         run.file.edit(lambda text: progress.with_spent(text, spent))
     if run.strict or not claims_done(run, run.file.last):  # else it is judged once that is checked
         run.state.end()
-    run.heartbeat.beat()
-
-
-def _add_to_history(run: Run, line: journal.Line) -> None:
-    try:
-        run.tries.add(journal.of_try(line))
-    except OSError as error:
-        run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
+    if run.heartbeat:
+        run.heartbeat.beat()
 
 
 def _remarks(run: Run, iteration: Iteration, judged: Judgement) -> Iterator[str]:

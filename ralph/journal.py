@@ -6,50 +6,39 @@ import json
 import os
 import re
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, get_args
 
-from ralph.judge import Iteration, Judgement, Verification, Wait, summary
+from ralph.judge import Iteration, Judgement, summary
 from ralph.message import said_of_work
-from ralph.progress import Progress
 from ralph.state import Death, State
-from ralph.verdict import Reason, Stop, Tally
 
-if TYPE_CHECKING:
-    from ralph.process import Files
-
-T = TypeVar("T")
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _LARGEST = 1e15
 """A number beyond that, or JSON's NaN, is nonsense."""
 _MESSAGE = 500
-_UNDONE = 20_000
 
 
-class Journal:
-    """A journal, to which several processes may add at once; `own`, one of ralph's own, which is never a link."""
+def append(path: Path, record: Mapping[str, object], *, mode: int = 0o600, own: bool = True) -> None:
+    """Returns when the record is on disk, as one line; several processes may add at once.
 
-    def __init__(self, path: Path, *, mode: int = 0o600, own: bool = True) -> None:
-        self._path, self._mode, self._own = path, mode, own
-
-    def append(self, record: Mapping[str, object]) -> None:
-        """Returns when the record is on disk, as one line. Raises OSError when it cannot be; what was there stays."""
-        text = json.dumps(dict(record), ensure_ascii=False)
-        line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
-        for path in (self._path.parent, self._path) if self._own else ():
-            if path.is_symlink():
-                path.unlink()
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
-        try:
-            _write(fd, b"\n" + line if _is_torn(fd) else line)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    A journal of ralph's `own` is never a link. Raises OSError when it cannot be written; what was there stays.
+    """
+    text = json.dumps(dict(record), ensure_ascii=False)
+    line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
+    for place in (path.parent, path) if own else ():
+        if place.is_symlink():
+            place.unlink()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+    try:
+        _write(fd, b"\n" + line if _is_torn(fd) else line)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _is_torn(fd: int) -> bool:
@@ -74,13 +63,13 @@ class Record:
     event: str
     """`iteration`, `wait`, `verify`, `tamper`, `run`."""
     run: str
-    mode: str
-    number: int
+    mode: str = ""
+    number: int = 0
     """The iteration of the plan that it is or belongs to, 1 for the first; 0 before that."""
     at: float
     """When, since 1970; of an iteration, when it ended."""
-    success: bool
-    message: str
+    success: bool = False
+    message: str = ""
     """Why it went wrong, or the agent's last words."""
     ended: str = ""
     """Of an iteration `ok`, `failed`, `hung`, `limit`, ..., `died` when ralph did; of a run its reason."""
@@ -163,29 +152,26 @@ def _object(line: bytes) -> object:
 
 
 def records(objects: Iterable[object]) -> list[Record]:
-    """The records among these objects, their iterations numbered through, each with its verifications.
+    """The records among these objects, their iterations numbered through, each with its verification.
 
-    A claim is verified after the iteration that made it, or was before its line was written. One that did not count has
-    the number of the next. An older ralph wrote down its number in its run.
+    A claim is verified after the iteration that made it. One that did not count has the number of the next. An older
+    ralph wrote down its number in its run.
     """
-    earlier_s: dict[tuple[str, int], float] = defaultdict(float)
-    latest: tuple[tuple[str, int], dict[str, Any]] | None = None
     found = [one for each in objects if (one := _checked(each))]
-    counted = 0
+    latest: dict[str, Any] = {}
+    of, counted = ("", 0), 0
     for one in found:
         key = one["run"], one["number"]
-        if one["event"] == "verify" and latest and latest[0] == key:
-            latest[1]["verified_s"] += one["took_s"]
+        if one["event"] == "verify" and of == key:
+            latest["verified_s"] = latest.get("verified_s", 0.0) + one["took_s"]
             if not one["success"]:
-                said = f"{latest[1]['summary']} · done refused"
-                latest[1].update(success=False, refused=True, message=one["message"], summary=said)
-        elif one["event"] == "verify":
-            earlier_s[key] += one["took_s"]
+                said = f"{latest['summary']} · done refused"
+                latest.update(success=False, refused=True, message=one["message"], summary=said)
         elif one["event"] == "iteration":
             number = max(counted + 1, one["number"])
-            if one["counted"]:
-                counted, one["verified_s"], latest = number, earlier_s.pop(key, 0.0), (key, one)
-            said = one["summary"] or f"#{number}" + f" · {one['message']}" * bool(one["message"])
+            if one.get("counted"):
+                counted, of, latest = number, key, one
+            said = one.get("summary") or f"#{number}" + f" · {one['message']}" * bool(one["message"])
             one |= {"number": number, "summary": re.sub(r"^#\d+", f"#{number}", said)}
     return [Record(**one) for one in found]
 
@@ -230,215 +216,110 @@ def sums(found: Iterable[Record]) -> Sums:
     )
 
 
+_PLACES = {
+    "number": "iteration",
+    "at": "timestamp",
+    "took_s": "duration_s",
+    "at_least": "cost_at_least",
+    **{name: f"tasks.{name}" for name in ("done", "total", "ticked", "new")},
+    **{name: f"commits.{name}" for name in ("added", "removed", "base", "head")},
+    "commits": "commits.count",
+}
+"""Where a field of a record stands that is called otherwise there."""
+
+
 def _checked(found: object) -> dict[str, Any] | None:
-    """The fields of the record that it is; None when it is nonsense."""
+    """What it tells of a record; None when it is nonsense."""
     if not isinstance(found, dict):
         return None
+    told = {"commits.count": found.get("commits"), **found}  # of a run it is a number
+    for outer in ("tasks", "commits"):
+        if isinstance(inner := found.get(outer), dict):
+            told |= {f"{outer}.{name}": value for name, value in inner.items()}
+    told["pays"] = found.get("agent") == "claude"
     try:
-        if isinstance(found.get("commits"), int):  # of a run
-            found = {**found, "commits": {"count": found["commits"]}}
-        tasks, commits, tokens = (_get(found, name, dict[str, Any]()) for name in ("tasks", "commits", "tokens"))
-        return {
-            "event": _get(found, "event", "", needed=True),
-            "run": _get(found, "run", "", needed=True),
-            "mode": _get(found, "mode", ""),
-            "number": _get(found, "iteration", 0),
-            "at": _time(found, "timestamp"),
-            "success": _get(found, "success", False),
-            "message": _get(found, "message", ""),
-            "ended": _get(found, "ended", ""),
-            "counted": _get(found, "counted", False),
-            "refused": _get(found, "refused", False),
-            "summary": _get(found, "summary", ""),
-            "took_s": _get(found, "duration_s", 0.0),
-            "waited_s": _get(found, "waited_s", 0.0),
-            "until": _time(found, "until") if "until" in found else 0.0,
-            "cost_usd": None if found.get("cost_usd") is None else _get(found, "cost_usd", 0.0),
-            "at_least": _get(found, "cost_at_least", False) or found.get("ended") == "died",
-            "tokens": {kind: _get(tokens, kind, 0) for kind in tokens},
-            "context": None if found.get("context") is None else _get(found, "context", 0.0),
-            "model": _get(found, "model", ""),
-            "done": _get(tasks, "done", 0) if tasks else None,
-            "total": _get(tasks, "total", 0) if tasks else None,
-            "ticked": _get(tasks, "ticked", 0),
-            "new": _get(tasks, "new", 0),
-            "commits": _get(commits, "count", 0),
-            "added": _get(commits, "added", 0),
-            "removed": _get(commits, "removed", 0),
-            "base": _get(commits, "base", ""),
-            "head": _get(commits, "head", ""),
-            "changed": _get(found, "changed", 0),
-            "transcript": Path(_get(found, "transcript", "")).name,
-            "pays": found.get("agent") == "claude",
-            "iterations": _get(found, "iterations", 0),
+        record = {
+            one.name: _value(one.name, told[name], one.type)
+            for one in fields(Record)
+            if told.get(name := _PLACES.get(one.name, one.name)) is not None
         }
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, AttributeError):
         return None
+    if not (record.get("event") and record.get("run") and "at" in record):
+        return None
+    record["transcript"] = Path(record.get("transcript", "")).name
+    record["at_least"] = record.get("at_least", False) or record.get("ended") == "died"
+    return {"number": 0, "success": False, "message": "", "took_s": 0.0, "summary": "", **record}
 
 
-def _get(found: Mapping[str, object], name: str, default: T, *, needed: bool = False) -> T:
-    """What stands there if it is of the default's type. Raises ValueError when it is of another, or needed and gone."""
-    value = found.get(name)
-    if value is None and not needed:
-        return default
-    if isinstance(default, float) and type(value) is int:
+def _value(name: str, value: Any, kind: Any) -> Any:
+    """What stands there. Raises ValueError or TypeError where that is of another kind, or no sensible number."""
+    if name in ("at", "until"):
+        return datetime.fromisoformat(value).timestamp()
+    if name == "tokens":
+        return {of: _value(of, count, int) for of, count in value.items()}
+    kinds = get_args(kind) or (kind,)
+    if float in kinds and type(value) is int:
         value = float(value)
-    if (
-        type(value) is not type(default)
-        or (needed and not value)
-        or (isinstance(value, int | float) and not abs(value) < _LARGEST)
-    ):
+    if type(value) not in kinds or (isinstance(value, int | float) and not abs(value) < _LARGEST):
         raise ValueError(name)
     return value
 
 
-def _time(found: Mapping[str, object], name: str) -> float:
-    return datetime.fromisoformat(_get(found, name, "", needed=True)).timestamp()
-
-
-Line = dict[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """What all lines have in common."""
-
-    run: str
-    mode: str
-    iteration: int
-    """Its number in the plan, 0 before the first."""
-    now: float
-    """Seconds since 1970."""
-    agent: str = ""
-    """The name of its program."""
-
-    def line(self, event: str, *, success: bool, message: str, **more: object) -> Line:
-        """A line of the journal; times in seconds, costs in US dollars."""
-        about = {"run": self.run, "mode": self.mode, "iteration": self.iteration, "success": success}
-        return {"timestamp": _stamp(self.now), "event": event, **about, "message": message[:_MESSAGE], **more}
-
-
-def _stamp(at: float) -> str:
+def stamp(at: float) -> str:
+    """A time since 1970 as the journal has it."""
     return time.strftime(_STAMP, time.gmtime(at))
 
 
-def of_iteration(
-    by: Identity, iteration: Iteration, judged: Judgement, *, waited_s: float, files: "Files | None"
-) -> Line:
-    """An iteration: `ended` says how, `counted` is false for one that was due again, and `message` says why or what.
+def line(  # noqa: PLR0913 - what all lines have
+    event: str, *, run: str, mode: str, iteration: int, at: float, success: bool, message: str, **more: object
+) -> dict[str, object]:
+    """A line of the journal; `iteration` is its number in the plan, 0 before the first."""
+    about = {"run": run, "mode": mode, "iteration": iteration, "success": success}
+    return {"timestamp": stamp(at), "event": event, **about, "message": message[:_MESSAGE], **more}
 
-    `waited_s` is how long the run waited since the iteration before.
-    """
-    turn, after = iteration.turn, iteration.after
-    ended_badly = judged.ended is not None and judged.ended.reason.code != 0
-    good = not (judged.failed or judged.refused or judged.again or ended_badly) and (
-        judged.passed or not iteration.task
-    )
-    return by.line(
-        "iteration",
-        success=good,
-        message=judged.failed or "; ".join(judged.refused) or turn.why or said_of_work(turn.said),
-        requirement_id=iteration.task or None,
-        summary=summary(iteration, judged)[:_MESSAGE],
-        ended=turn.outcome.name.lower(),
-        counted=not judged.again,
-        refused=bool(judged.refused),
-        duration_s=round(turn.took_s, 3),
-        waited_s=round(waited_s, 3),
-        cost_usd=turn.cost_usd,
-        cost_at_least=turn.at_least,
-        tokens=None if turn.tokens is None else asdict(turn.tokens),
-        context=None if turn.context is None else round(turn.context, 4),
-        agent=by.agent,
-        model=turn.model,
-        pays=turn.pays,
-        tasks={
+
+def of_iteration(iteration: Iteration, judged: Judgement) -> dict[str, Any]:
+    """What its line says: `ended` how, `counted` is false for one that was due again, `message` why or what it did."""
+    turn, after, before = iteration.turn, iteration.after, iteration.before
+    bad = judged.failed or judged.refused or judged.again or (judged.ended and judged.ended.reason.code)
+    return {
+        "success": not bad and (judged.passed or not iteration.task),
+        "message": judged.failed or "; ".join(judged.refused) or turn.why or said_of_work(turn.said),
+        "requirement_id": iteration.task or None,
+        "summary": summary(iteration, judged)[:_MESSAGE],
+        "ended": turn.outcome.name.lower(),
+        "counted": not judged.again,
+        "refused": bool(judged.refused),
+        "duration_s": round(turn.took_s, 3),
+        "cost_usd": turn.cost_usd,
+        "cost_at_least": turn.at_least,
+        "tokens": None if turn.tokens is None else asdict(turn.tokens),
+        "context": None if turn.context is None else round(turn.context, 4),
+        "model": turn.model,
+        "pays": turn.pays,
+        "tasks": {
             "done": after.ticked,
             "total": len(after.tasks),
-            "ticked": after.ticked - iteration.before.ticked,
-            "new": len(after.tasks) - len(iteration.before.tasks),
+            "ticked": after.ticked - before.ticked,
+            "new": len(after.tasks) - len(before.tasks),
         },
-        commits=asdict(iteration.commits),
-        changed=len(iteration.changed),
-        outside=len(iteration.outside),
-        tampered=[one[:_MESSAGE] for one in iteration.tampered],
-        transcript=files.output.name if files else "",
-    )
-
-
-def of_tampering(by: Identity, what: Sequence[str], diff: str, kept: Path) -> Line:
-    """What an iteration did to what is ralph's, all of it undone; `undone` is how that differed."""
-    return by.line("tamper", success=False, message="; ".join(what), undone=diff[:_UNDONE], kept=kept.name)
-
-
-def of_try(record: Line) -> Line:
-    """The line for a person's own history file, in the form that ralph1 has, of an iteration's record."""
-    return {name: record[name] for name in ("timestamp", "requirement_id", "success", "message")}
-
-
-def of_death(by: Identity, transcript: str) -> Line:
-    """An iteration in which ralph or the machine died; nothing else is known of it."""
-    return by.line(
-        "iteration", success=False, message="ralph was killed", ended="died", counted=False, transcript=transcript
-    )
+        "commits": asdict(iteration.commits),
+        "changed": len(iteration.changed),
+        "outside": len(iteration.outside),
+        "tampered": [one[:_MESSAGE] for one in iteration.tampered],
+    }
 
 
 def unfinished(begun: Death, message: str) -> Record:
     """An iteration that nobody has judged yet; it stands in no journal."""
-    number, name = begun.iteration, begun.record.name
     return Record(
         event="iteration",
         run=begun.run,
         mode=begun.mode,
-        number=number,
+        number=begun.iteration,
         at=begun.record.stat().st_mtime if begun.record.exists() else 0.0,
-        success=False,
         message=message,
-        summary=f"#{number} · {message}",
-        transcript=name,
-    )
-
-
-def of_wait(by: Identity, wait: Wait) -> Line:
-    """A wait that begins."""
-    why = wait.turn.outcome.name.lower()
-    return by.line(
-        "wait", success=True, message=wait.turn.why, why=why, until=_stamp(wait.until), planned_s=wait.seconds
-    )
-
-
-def of_verification(by: Identity, command: str, verified: Verification, record: str) -> Line:
-    """A run of the verify command; `record` is the name of the file that has its output."""
-    took_s = round(verified.took_s, 3)
-    good = not verified.failed
-    return by.line(
-        "verify",
-        success=good,
-        message=verified.failed,
-        command=command,
-        duration_s=took_s,
-        output=record,
-    )
-
-
-def of_failed_start(by: Identity, why: str) -> Line:
-    """A run that came to no iteration, because something that it needs is missing."""
-    return by.line("run", success=False, message=why, ended=Reason.HOPELESS.name.lower(), iterations=0)
-
-
-def of_run(by: Identity, tally: Tally, took_s: float, stop: Stop, now: Progress) -> Line:
-    """A run that is over, with its sums."""
-    return by.line(
-        "run",
-        success=stop.reason.code == 0,
-        message=stop.why,
-        ended=stop.reason.name.lower(),
-        iterations=tally.iterations,
-        duration_s=round(took_s, 3),
-        waits=tally.waits,
-        waited_s=round(tally.waited_s, 3),
-        cost_usd=tally.cost_usd,
-        cost_at_least=tally.at_least,
-        tasks={"done": now.ticked, "total": len(now.tasks)},
-        commits=tally.commits,
+        summary=f"#{begun.iteration} · {message}",
+        transcript=begun.record.name,
     )

@@ -70,16 +70,6 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What came of the verify command."""
-
-    failed: str = ""
-    """Why it did not pass; empty when it did."""
-    output: str = ""
-    took_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What an iteration came to."""
 
@@ -110,9 +100,9 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Judgement:
     turn, after = iteration.turn, iteration.after
     if iteration.strayed:
         return Judgement(failed=iteration.strayed, ended=Stop(Reason.TAMPERED, iteration.strayed))
-    missing = vanished(iteration.before, after)
-    judged = Judgement(missing=missing, moved=_moved(iteration))
-    if turn.outcome is Outcome.TROUBLE and _trouble_s(iteration, tally) >= _TROUBLE_IS_FAILURE_S:
+    judged = Judgement(missing=vanished(iteration.before, after), moved=iteration.listed or bool(iteration.changed))
+    since = iteration.ended_s if tally.trouble_since_s is None or judged.moved else tally.trouble_since_s
+    if turn.outcome is Outcome.TROUBLE and iteration.ended_s - since >= _TROUBLE_IS_FAILURE_S:
         judged = replace(judged, failed=f"trouble for an hour: {turn.why}", outside=True)
     elif turn.outcome is Outcome.TROUBLE or (turn.outcome is Outcome.LIMIT and settings.wait):
         judged = replace(judged, again=True)
@@ -128,34 +118,23 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Judgement:
         judged = replace(judged, ended=Stop(Reason.TAMPERED, f"{'; '.join(iteration.tampered)} (undone)"))
     if turn.outcome in _ENDS and not judged.again:
         judged = replace(judged, ended=Stop(_ENDS[turn.outcome], _why(turn)))
-    return replace(judged, refused=refusal(after, missing, turn)) if after.done else judged
+    return replace(judged, refused=refusal(after, judged.missing, turn)) if after.done else judged
 
 
 def _why(turn: Turn) -> str:
     return turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else "")
 
 
-def _trouble_s(iteration: Iteration, tally: Tally) -> float:
-    """How long trouble has lasted: since it began or since something was done, and no less than what was waited."""
-    if tally.waits_for is not Outcome.TROUBLE:
-        return 0.0
-    waited_s, since = _paused_s(tally.repeats), tally.trouble_since_s
-    return waited_s if since is None or _moved(iteration) else max(waited_s, iteration.ended_s - since)
-
-
-def _moved(iteration: Iteration) -> bool:
-    return iteration.listed or bool(iteration.changed)
-
-
 def _failure(iteration: Iteration, tally: Tally, settings: Settings) -> str:
+    """Why it failed. One that was cut short did not where it did something; one that hangs always edits a little."""
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
-    if turn.outcome not in _CUT_SHORT or _accomplished(iteration, settings):
+    lasting = settings.auto_commit and turn.outcome in _WATCHDOG
+    did = iteration.listed or iteration.commits.count > 0 or (bool(iteration.changed) and not lasting)
+    if turn.outcome not in _CUT_SHORT or did or _binding_rest_usd(iteration, tally, settings) is not None:
         return ""
-    if _binding_rest_usd(iteration, tally, settings) is not None:
-        return ""  # that is a limit of the start, and no failure
-    return f"{turn.why}, and nothing was ticked, added or {'committed' if _lasting_only(turn, settings) else 'changed'}"
+    return f"{turn.why}, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
 
 
 def _binding_rest_usd(iteration: Iteration, tally: Tally, settings: Settings) -> float | None:
@@ -163,18 +142,6 @@ def _binding_rest_usd(iteration: Iteration, tally: Tally, settings: Settings) ->
     own, rest = settings.max_iteration_cost, left_usd(iteration.before, tally, settings)
     binding = rest is not None and (own is None or rest < own)
     return rest if binding and iteration.turn.outcome is Outcome.OUT_OF_BUDGET else None
-
-
-def _accomplished(iteration: Iteration, settings: Settings) -> bool:
-    """Whether an iteration that was cut short did something."""
-    if iteration.listed or iteration.commits.count > 0:
-        return True
-    return bool(iteration.changed) and not _lasting_only(iteration.turn, settings)
-
-
-def _lasting_only(turn: Turn, settings: Settings) -> bool:
-    """Whether changed files alone are nothing: an agent that hangs each time edits a little each time, too."""
-    return settings.auto_commit and turn.outcome in _WATCHDOG
 
 
 def refusal(after: Progress, missing: tuple[Task, ...], turn: Turn) -> tuple[str, ...]:
@@ -246,19 +213,20 @@ def tallied(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
 
 
 def _waiting(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
-    anew = tally.waits_for is not iteration.turn.outcome
-    known = None if judged.moved else tally.trouble_since_s
+    outcome, known = iteration.turn.outcome, None if judged.moved else tally.trouble_since_s
     since = iteration.ended_s if known is None else known
     return replace(
         tally,
-        waits_for=iteration.turn.outcome,
-        repeats=1 if anew else tally.repeats + 1,
-        trouble_since_s=since if iteration.turn.outcome is Outcome.TROUBLE else None,
+        waits_for=outcome,
+        repeats=1 if tally.waits_for is not outcome else tally.repeats + 1,
+        trouble_since_s=since if outcome is Outcome.TROUBLE else None,
     )
 
 
 def _counted(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
-    bad = bool(judged.failed or judged.refused or iteration.after.done)
+    outcome, bad = iteration.turn.outcome, bool(judged.failed or judged.refused or iteration.after.done)
+    excused = outcome is Outcome.OUT_OF_TIME or (outcome is Outcome.OUT_OF_BUDGET and not judged.failed)
+    stalled = not (judged.moved or judged.outside or excused)
     return replace(
         tally,
         iterations=tally.iterations + 1,
@@ -266,7 +234,7 @@ def _counted(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
         failed=bool(judged.failed),
         failures=(tally.failures + (bool(judged.failed) and (judged.given_up or not judged.tried))) * bad,
         refusals=(tally.refusals + bool(judged.refused)) * bad,
-        stalls=tally.stalls + _stalled(iteration, judged),
+        stalls=tally.stalls + stalled,
         last_failure=judged.failed or tally.last_failure,
         last_refusal="; ".join(judged.refused) or tally.last_refusal,
         outside=bad and (tally.outside or judged.outside),
@@ -277,19 +245,13 @@ def _counted(tally: Tally, iteration: Iteration, judged: Judgement) -> Tally:
     )
 
 
-def _stalled(iteration: Iteration, judged: Judgement) -> bool:
-    """Whether it changed nothing, and neither the world outside nor a limit of the start was why."""
-    outcome = iteration.turn.outcome
-    excused = (
-        judged.outside or outcome is Outcome.OUT_OF_TIME or (outcome is Outcome.OUT_OF_BUDGET and not judged.failed)
-    )
-    return not judged.moved and not excused
-
-
 def summary(iteration: Iteration, judged: Judgement) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
-    turn, commits = iteration.turn, iteration.commits
-    parts = [f"#{iteration.number}", *([iteration.task] if iteration.task else []), _tasks(iteration)]
+    turn, commits, before, after = iteration.turn, iteration.commits, iteration.before, iteration.after
+    ticked, new = after.ticked - before.ticked, len(after.tasks) - len(before.tasks)
+    changes = ", ".join([f"{ticked:+d}"] * bool(ticked) + [f"{new} new"] * (new > 0))
+    parts = [f"#{iteration.number}", *([iteration.task] if iteration.task else [])]
+    parts.append(tasks(after) + (f" ({changes})" if changes else ""))
     if commits.count:
         parts.append(f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}")  # noqa: RUF001 - a minus
     parts.append(duration(turn.took_s))
@@ -302,13 +264,6 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
     if judged.tried:
         parts.append(judged.failed[:_FAILED])
     return " · ".join(parts)
-
-
-def _tasks(iteration: Iteration) -> str:
-    before, after = iteration.before, iteration.after
-    ticked, new = after.ticked - before.ticked, len(after.tasks) - len(before.tasks)
-    changes = [f"{ticked:+d}"] * bool(ticked) + [f"{new} new"] * (new > 0)
-    return tasks(after) + (f" ({', '.join(changes)})" if changes else "")
 
 
 def tasks(progress: Progress) -> str:
@@ -350,11 +305,6 @@ def wait_after(turn: Turn, *, repeats: int, now: float) -> Wait:
     else:
         seconds = max(turn.resets_at + _AFTER_RESET_S - now, _growing(_LIMIT_AT_LEAST_S, repeats))
     return Wait(turn=turn, seconds=seconds, until=now + seconds)
-
-
-def _paused_s(times: int) -> float:
-    """How long so many pauses for trouble in a row are together."""
-    return sum(_growing(_TROUBLE_S, before) for before in range(min(times, 100)))
 
 
 def _growing(bounds: tuple[float, float], repeats: int) -> float:

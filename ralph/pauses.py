@@ -33,7 +33,14 @@ def wait(run: Run, wait: Wait) -> Stop | None:
     if most_s is not None and run.elapsed_s() + wait.seconds >= most_s:
         return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {wait}: {wait.turn.why}")
     run.screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
-    run.write_down(journal.of_wait(replace(run.identity, iteration=run.earlier + run.tally.iterations + 1), wait))
+    run.write_down(
+        "wait",
+        success=True,
+        message=wait.turn.why,
+        why=wait.turn.outcome.name.lower(),
+        until=journal.stamp(wait.until),
+        planned_s=wait.seconds,
+    )
     known = run.waited_until
     if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
         run.waited_until = wait.until
@@ -41,8 +48,9 @@ def wait(run: Run, wait: Wait) -> Stop | None:
     began = run.elapsed_s()
     run.status.does(f"until {moment(wait.until, run.now())}: {wait.turn.outcome.value}", wait.seconds)
     _sleep(run, wait.seconds)
-    waited_s = run.tally.waited_s + run.elapsed_s() - began
-    run.tally = replace(run.tally, waits=run.tally.waits + 1, waited_s=waited_s)
+    waited_s = run.elapsed_s() - began
+    run.waited_s += waited_s
+    run.tally = replace(run.tally, waits=run.tally.waits + 1, waited_s=run.tally.waited_s + waited_s)
     return None
 
 
@@ -67,7 +75,7 @@ def _sleep(run: Run, seconds: float) -> None:
     while not signals.interrupted() and clock.now() < until and running - began < seconds:
         if running > began and _over(run):
             return
-        if running - beat >= _BEAT_S:
+        if run.heartbeat and running - beat >= _BEAT_S:
             beat = running
             run.heartbeat.beat()
         clock.sleep(min(_LOOK_UP_S, seconds - (running - began), until - clock.now()))

@@ -54,17 +54,14 @@ def find(mode: str, places: Sequence[Path]) -> Path:
     """The template of a mode. Raises RalphError that names the modes there are."""
     if re.fullmatch(r"[\w-]+", mode):
         for place in places:
-            if _is_there(path := place / f"PROMPT_{mode}.md"):
-                return path
+            path = place / f"PROMPT_{mode}.md"
+            try:
+                if path.is_file():
+                    return path
+            except OSError as error:
+                raise RalphError(f"{path}: {error.strerror}") from error
     there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is no mode', fix=there)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise RalphError(f"{path}: {error.strerror}") from error
 
 
 def load(path: Path) -> str:
@@ -76,10 +73,13 @@ def load(path: Path) -> str:
 
 
 class Prompt:
-    """A template that can be rendered; everything wrong with it is a RalphError when it is made."""
+    """A template that can be rendered; everything wrong with it is a RalphError when it is made.
 
-    def __init__(self, path: Path, text: str, places: Sequence[Path]) -> None:
-        self.path = path
+    `values` are those of its variables that stay the same.
+    """
+
+    def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value] = OF_A_TASK) -> None:
+        self.path, self._values = path, {**OF_A_TASK, **values}
         rest = LEADING_COMMENT.sub("", text, count=1)
         self._text = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
         self._check_shell_style()
@@ -124,21 +124,16 @@ class Prompt:
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
-        values = {**OF_A_TASK, **values}
-        text = self._rendered(values)
-        text = text.lstrip("\n")
+        import jinja2  # noqa: PLC0415 - loaded already
+
+        try:
+            text = self._template.render({**self._values, **values}).lstrip("\n")
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text
-
-    def _rendered(self, values: Mapping[str, Value]) -> str:
-        import jinja2  # noqa: PLC0415 - loaded already
-
-        try:
-            return self._template.render(values)
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
 
 
 def _line_in(error: BaseException, path: Path) -> int | str:

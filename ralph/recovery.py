@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ralph import git, journal, progress
 from ralph.errors import RalphError
-from ralph.journal import Journal
 from ralph.judge import open_tasks
 from ralph.lock import Lock
 from ralph.process import Patience, end_strays
@@ -56,10 +55,21 @@ def _mourn(death: Death, state: State, complain: Complain) -> None:
     if any(row.ended == "died" for row in journal.rows(known) if row.run == death.run):
         return
     complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
-    by = journal.Identity(run=death.run, mode=death.mode, iteration=death.iteration, now=_last_words_at(death))
     if not journal.tells_of(known, death):
+        line = journal.line(
+            "iteration",
+            run=death.run,
+            mode=death.mode,
+            iteration=death.iteration,
+            at=_last_words_at(death),
+            success=False,
+            message="ralph was killed",
+            ended="died",
+            counted=False,
+            transcript=death.record.name,
+        )
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            Journal(state.journal).append(journal.of_death(by, death.record.name))
+            journal.append(state.journal, line)
 
 
 def recover(start: "Start", state: State, complain: Complain) -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ralph import journal
 from ralph.changes import Changes
 from ralph.channels import Heartbeat, Outbox, notices
 from ralph.clock import Pace
-from ralph.journal import Identity, Journal, Line
 from ralph.process import Files, Keeper, signals
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
@@ -45,8 +45,8 @@ class Run:
     view: View
     status: Status
     outbox: Outbox
-    heartbeat: Heartbeat
-    journal: Journal
+    heartbeat: Heartbeat | None
+    """The monitor that shall hear that ralph is alive."""
     changes: Changes
     tries: Tries
     tally: Tally
@@ -58,8 +58,6 @@ class Run:
     """Who watches over the working tree, where somebody shall."""
     strict: "Strict | None" = None
     """What picks, checks, ticks and commits, where that is ralph's."""
-    iterated: bool = False
-    """An iteration has begun."""
     number: int = 0
     """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
     task: str = ""
@@ -68,13 +66,10 @@ class Run:
     """Its transcript."""
     text_before: bytes = b""
     """The progress file when it began."""
-    verified: bool = False
-    """The project's commands have run since: what changed meanwhile is not the next agent's doing."""
-    waited_before_s: float = 0.0
-    """What was waited when the last iteration was written down."""
+    waited_s: float = 0.0
+    """What was waited since the last iteration was written down."""
     waited_until: float | None = None
     """What somebody was told last."""
-    unrotated_bytes: int = 0
     windows: dict[str, int] = field(default_factory=dict)
     """The context windows of models, as results have told them."""
     said: set[str] = field(default_factory=set)
@@ -110,18 +105,23 @@ class Run:
             self.said |= {once} - {""}
             self.screen.complain(f"ralph: {line}")
 
-    @property
-    def identity(self) -> Identity:
-        """What all lines of the journal have in common now."""
-        name = Path(self.settings.agent[0]).name
-        return Identity(run=self.id, mode=self.start.mode, iteration=self.number, now=self.now(), agent=name)
-
-    def write_down(self, line: Line) -> None:
-        """Adds it to the journal, as long as that can be written."""
+    def write_down(self, event: str, *, success: bool, message: str, **more: object) -> dict[str, object]:
+        """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
+        line = journal.line(
+            event,
+            run=self.id,
+            mode=self.start.mode,
+            iteration=self.number,
+            at=self.now(),
+            success=success,
+            message=message,
+            **more,
+        )
         try:
-            self.journal.append(line)
+            journal.append(self.state.journal, line)
         except OSError as error:
             self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
+        return line
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes the locks of git that somebody left behind, and says so."""

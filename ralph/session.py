@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,11 @@ from ralph.changes import Changes
 from ralph.channels import notices
 from ralph.clock import Pace
 from ralph.errors import RalphError
-from ralph.journal import Journal
 from ralph.lock import Lock
 from ralph.loop import loop
 from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
-from ralph.prompt import Prompt
 from ralph.run import Run
 from ralph.screen.screen import Screen
 from ralph.screen.statusline import Status
@@ -42,12 +40,16 @@ _NO_SUSPENSION = (
 )
 
 
+_SEND_S = 10.0
+"""Seconds that the end of a run waits for notices still on their way."""
+
+
 def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
     """
-    screen, pace = Screen(start.detail, spinner=start.spinner), pace or Pace()
+    screen, pace, settings = Screen(start.detail, spinner=start.spinner), pace or Pace(), start.settings
 
     def complain(line: str) -> None:
         screen.complain(f"ralph: {line}")
@@ -57,18 +59,28 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
     try:
         recovery.after_death(held, state, complain, pace.patience)
-        agent.check_there(agent.argv(start.settings, start.agent_arguments))
+        agent.check_there(agent.argv(settings, start.agent_arguments))
         prompt = start.prompt()
         _prepare(start, file, state, complain)
     except RalphError as error:
+        line = journal.line(
+            "run",
+            run=run_id,
+            mode=start.mode,
+            iteration=0,
+            at=pace.clock.now(),
+            success=False,
+            message=error.message,
+            ended=Reason.HOPELESS.name.lower(),
+            iterations=0,
+        )
         with contextlib.suppress(OSError):
-            by = journal.Identity(run=run_id, mode=start.mode, iteration=0, now=pace.clock.now())
-            Journal(state.journal).append(journal.of_failed_start(by, error.message))
+            journal.append(state.journal, line)
         screen.open()  # what was done until here is said all the same
         screen.close()
         raise
     litter = Path(tempfile.mkdtemp(prefix="ralph-"))
-    env = agent.environment(os.environ, run=run_id, tmux=litter, effort=start.settings.effort)
+    env = agent.environment(os.environ, run=run_id, tmux=litter, effort=settings.effort)
     signals.install(lambda: screen.say(_NO_SUSPENSION))
     held.begin(run_id, start.plan.name, start.progress_path)
     keeper = Keeper(
@@ -80,18 +92,31 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     )
     screen.open()  # the first thread
     try:
-        run = _made(
-            start,
-            file,
-            state,
-            run_id=run_id,
+        monitor = None if start.rehearsal else settings.heartbeat_url
+        view = _view(start, screen)
+        run = Run(
+            id=run_id,
+            start=start,
             prompt=prompt,
             env=env,
             pace=pace,
+            top=Path.cwd(),
+            file=file,
+            state=state,
             keeper=keeper,
             screen=screen,
+            view=view,
+            status=Status(view, pace.clock),
             outbox=outbox,
+            heartbeat=channels.Heartbeat(monitor, complain) if monitor else None,
+            changes=Changes(Path.cwd(), start.own),
+            tries=Tries(settings.history, state),
+            tally=Tally(half_open=state.breaker()),
+            earlier=journal.count(state),
+            began=pace.clock.running(),
         )
+        screen.status = run.status.line
+        _watch_over(run)
         code = _loop(run)
     except BaseException:
         screen.close()  # a traceback does not go into the status line
@@ -102,67 +127,30 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     return code
 
 
-def _made(  # noqa: PLR0913 - all that a run works with
-    start: "Start",
-    file: ProgressFile,
-    state: State,
-    *,
-    run_id: str,
-    prompt: Prompt,
-    env: Mapping[str, str],
-    pace: Pace,
-    keeper: Keeper,
-    screen: Screen,
-    outbox: channels.Outbox,
-) -> Run:
-    """The run, with all that it works with."""
-    settings, top = start.settings, Path.cwd()
-
-    def complain(line: str) -> None:
-        screen.complain(f"ralph: {line}")
-
+def _view(start: "Start", screen: Screen) -> View:
     view = View(
         screen.agent,
         lambda: screen.width,
-        pays=agent.is_claude(settings.agent) and not start.rehearsal,
+        pays=agent.is_claude(start.settings.agent) and not start.rehearsal,
         detail=screen.detail,
         breaks_silence=screen.width is not None and not screen.is_live,
     )
     view.aloud = screen.say
-    status = Status(view, pace.clock)
-    screen.status = status.line
-    run = Run(
-        id=run_id,
-        start=start,
-        prompt=prompt,
-        env=env,
-        pace=pace,
-        top=top,
-        file=file,
-        state=state,
-        keeper=keeper,
-        screen=screen,
-        view=view,
-        status=status,
-        outbox=outbox,
-        heartbeat=channels.Heartbeat(None if start.rehearsal else settings.heartbeat_url, complain),
-        journal=Journal(state.journal),
-        changes=Changes(top, start.own),
-        tries=Tries(settings.history, state),
-        tally=Tally(half_open=state.breaker()),
-        earlier=journal.count(state),
-        began=pace.clock.running(),
-    )
-    if start.strict or settings.only:
+    return view
+
+
+def _watch_over(run: Run) -> None:
+    """Who watches the agent, where somebody shall: under --strict and --only."""
+    settings, strict = run.settings, run.start.strict
+    if strict or settings.only:
         from ralph.guard import Guard, Rules  # noqa: PLC0415 - 10 ms that only --strict and --only pay
 
-        rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=run_id)
-        run.guard = Guard(top, state, start.own, rules, complain)
-        if start.strict:
+        rules = Rules(only=settings.only, strict=strict, commits=settings.auto_commit, run=run.id)
+        run.guard = Guard(run.top, run.state, run.start.own, rules, run.complain)
+        if strict:
             from ralph.strict import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
 
             run.strict = Strict(run, run.guard)
-    return run
 
 
 def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
@@ -257,18 +245,32 @@ def _close(run: Run, stop: Stop) -> None:
     if run.guard:
         run.guard.close()
     run.status.does("sending the last notice")
-    now = run.file.last
-    if run.iterated:
-        run.write_down(journal.of_run(run.identity, run.tally, run.elapsed_s(), stop, now))
+    now, tally = run.file.last, run.tally
+    if run.files:
+        run.write_down(
+            "run",
+            success=stop.reason.code == 0,
+            message=stop.why,
+            ended=stop.reason.name.lower(),
+            iterations=tally.iterations,
+            duration_s=round(run.elapsed_s(), 3),
+            waits=tally.waits,
+            waited_s=round(tally.waited_s, 3),
+            cost_usd=tally.cost_usd,
+            cost_at_least=tally.at_least,
+            tasks={"done": now.ticked, "total": len(now.tasks)},
+            commits=tally.commits,
+        )
     run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
     if stop.reason.code == 1:
         run.complain(stop.why)
-    if run.iterated:
+    if run.files:
         run.outbox.send(notices.ended(run, stop, now))
+    senders = [run.outbox, *([run.heartbeat] if run.heartbeat else [])]
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
-    deadline = time.monotonic() + run.pace.patience.send_s
-    while (run.outbox.pending() or run.heartbeat.pending()) and time.monotonic() < deadline and not hurried():
+    deadline = time.monotonic() + _SEND_S
+    while any(one.pending() for one in senders) and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
-    run.outbox.close(0)
-    run.heartbeat.close(0)
+    for one in senders:
+        one.close(0)
     end_own()

@@ -87,8 +87,8 @@ class Start:
 
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
-        made = Prompt(self.template, self.template_text, folders(self.settings.prompts))
-        made.render({**self.values, "ITERATION": 1})
+        made = Prompt(self.template, self.template_text, folders(self.settings.prompts), self.values)
+        made.render({"ITERATION": 1})
         return made
 
     def warnings(self) -> list[str]:
@@ -170,7 +170,7 @@ def _show(start: Start) -> int:
     from ralph.agent import command as agent  # noqa: PLC0415 - same
 
     earlier = journal.count(State(start.name, start.progress_path))
-    values = {**start.values, **_of_task(start), "ITERATION": earlier + 1}
+    values = {**_of_task(start), "ITERATION": earlier + 1}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
     print(thinking + shlex.join(agent.argv(start.settings, start.agent_arguments)))

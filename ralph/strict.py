@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ralph import criteria, journal, progress, tasklist, tasks, worktree
+from ralph import criteria, progress, tasklist, tasks, worktree
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
@@ -26,6 +26,7 @@ from ralph.words import counted
 
 _TAIL = 200
 """Characters of an output in the journal."""
+_UNDONE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,8 @@ class Strict:
                 run.complain(f"undone, since the tasks are ralph's {when}: {one}")
             run.complain(f"{self._file.path.name} as it was left is {kept}")
             if undone.diff:
-                run.write_down(journal.of_tampering(run.identity, undone.what, undone.diff, kept))
+                what, diff = "; ".join(undone.what), undone.diff[:_UNDONE]
+                run.write_down("tamper", success=False, message=what, undone=diff, kept=kept.name)
         return [*undone.what, *self._files_put_back()]
 
     def _undo(self) -> Mended:
@@ -142,7 +144,6 @@ class Strict:
         run = self._run
         judged = self._disposed(iteration, judged)
         commits, _ = run.changes.look()
-        run.verified = False  # what checks changed was just looked at
         if judged.passed and not run.read().open:
             accept(run, checked=self._is_checked())
         commits = commits if commits.count else iteration.commits
@@ -152,7 +153,7 @@ class Strict:
         """All tasks are done, and it is ralph who says so."""
         self._commit_left_over()
         self._file.edit(progress.declared_done)
-        self._run.changes.begin(anew=True)
+        self._run.changes.look()
 
     def _is_checked(self) -> bool:
         """Whether anything but the agent's word says that all is done."""

@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ralph import files
-from ralph.journal import Journal
+from ralph import files, journal
 from ralph.state import State
 
 
@@ -57,7 +56,7 @@ class Tries:
                 files.replace(self.path, self._before)
             if self._is_elsewhere() or self._is_something_else():
                 raise OSError(errno.EINVAL, "is no file")
-            Journal(self.path, mode=0o666, own=False).append(record)
+            journal.append(self.path, record, mode=0o666, own=False)
 
     def _read(self) -> bytes:
         with contextlib.suppress(OSError):

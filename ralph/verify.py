@@ -1,4 +1,4 @@
-"""The verify command: what must pass before done counts, and how the project's other commands are run."""
+"""A command of the project: run to its end with all that it starts, and what came of it."""
 
 import contextlib
 import time
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.errors import RalphError
-from ralph.judge import Verification
 from ralph.process import Job, Keeper, follow, signals
 from ralph.words import duration
 
@@ -17,21 +16,26 @@ _OUTPUT_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRun:
-    """How a command of the project ended."""
+    """What came of a command of the project."""
 
     code: int | None
     """Its exit code, negative for a signal that killed it; None when ralph ended it."""
     what: str
     """The same in words: `exited with 1`, `had not ended after 10m00s`."""
-    output: str
+    output: str = ""
     """The end of what it printed."""
-    took_s: float
+    took_s: float = 0.0
     record: str = ""
     """The name of the file that has all of it."""
     interrupted: bool = False
     """A signal ended it, so that nothing is known."""
     remarks: tuple[str, ...] = ()
     """A line for each program that it left running."""
+
+    @property
+    def failed(self) -> str:
+        """Why it did not pass; empty when it did."""
+        return "" if self.code == 0 else self.what
 
 
 def shell(command: str) -> list[str]:
@@ -47,10 +51,8 @@ def run_command(
     `ending` is called when a signal ends it. Its output goes behind what is in the file. Raises RalphError when it
     cannot be started.
     """
-    output = job.files.output
+    output, cut = job.files.output, ""
     before, began = output.stat().st_size if output.exists() else 0, time.monotonic()
-
-    cut = ""
 
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
@@ -79,14 +81,6 @@ def run_command(
             *(f"{what} left running what cannot be ended, end it by hand: {command}" for command in ended.survivors),
         ),
     )
-
-
-def verification(command: str, run: CommandRun) -> Verification:
-    """What it means that the verify command ended so."""
-    if run.code == 0:
-        return Verification(took_s=run.took_s)
-    failed = f"the verify command `{' '.join(command.split())}` {run.what}"
-    return Verification(failed=failed, output=run.output, took_s=run.took_s)
 
 
 def _tail(path: Path, begin: int) -> str:

@@ -34,9 +34,9 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
             line["tasks"] = dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
         if (tokens := line.get("tokens")) is not None:
             line["tokens"] = dict(zip(KINDS, tokens, strict=True))
+        lines.append({**common, "event": "iteration", **line})
         if line["success"]:
             lines.append({**common, "event": "verify", "success": True, "duration_s": 30})
-        lines.append({**common, "event": "iteration", **line})
     return [*lines, *([{**common, "event": "run", "success": False, **end}] if end else [])]
 
 

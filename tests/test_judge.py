@@ -236,16 +236,6 @@ def test_trouble_is_a_failure_after_an_hour(since_s: float | None, ended_s: floa
     assert (judged.ended and judged.ended.reason) == (Reason.ONCE_FAILED if once and failed else None)
 
 
-@pytest.mark.parametrize(
-    ("waits", "failed"),
-    [pytest.param(7, False, id="seven pauses"), pytest.param(8, True, id="eight, which are more than an hour")],
-)
-def test_trouble_after_work_each_time_is_a_failure_after_an_hour_of_pauses(waits: int, failed: bool) -> None:
-    tally = Tally(trouble_since_s=0.0, repeats=waits, waits_for=Outcome.TROUBLE)
-    judged = judge(iteration("", "", TROUBLE, changed="a.py", ended_s=9 * HOUR_S), tally, LIMITS)
-    assert bool(judged.failed) == failed
-
-
 def test_a_usage_limit_is_no_trouble_however_long_it_lasts() -> None:
     judged = judge(iteration("", "", AT_LIMIT, ended_s=9 * HOUR_S), Tally(trouble_since_s=0.0), LIMITS)
     assert judged.again

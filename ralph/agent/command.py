@@ -1,4 +1,4 @@
-"""The agent: what command it is, what it may know, how long it may be silent, and one turn of it.
+"""The agent: what command it is, what it may know, and how long it may be silent.
 
 How the real one behaves was measured, with claude 2.1.197; tests/test_real_claude.py holds it to that.
 """
@@ -7,15 +7,11 @@ import errno
 import os
 import re
 import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ralph.agent.stream import Stream
-from ralph.agent.turn import Outcome, Turn
 from ralph.errors import RalphError
-from ralph.process import MARK, Job, Keeper, follow, signals
+from ralph.process import MARK
 from ralph.settings import Settings
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
@@ -112,71 +108,3 @@ def silence_s(settings: Settings, env: Mapping[str, str]) -> float | None:
 
 _MARGIN_S = 300.0
 """The model's own longest silence after a tool has ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How much a turn may take of what; None is no bound. A suspended machine's sleep does not count."""
-
-    silence_s: float | None
-    whole_s: float | None
-    output_bytes: int
-    out_of_time: Callable[[], bool]
-    """Whether the time of the whole run is over."""
-
-    def crossed(self, silent_s: float, took_s: float, printed: int) -> Outcome | None:
-        """What a turn that is so far comes to now, or None."""
-        if self.out_of_time():
-            return Outcome.OUT_OF_TIME
-        if self.whole_s is not None and took_s > self.whole_s:
-            return Outcome.TIMED_OUT
-        if self.silence_s is not None and silent_s > self.silence_s:
-            return Outcome.HUNG
-        return Outcome.TOO_LONG if printed > self.output_bytes else None
-
-
-def turn(  # noqa: PLR0913 - what runs, who follows it, and who hears of it
-    job: Job,
-    keeper: Keeper,
-    stream: Stream,
-    bounds: Bounds,
-    *,
-    now: Callable[[], float],
-    quiet: Callable[[], None],
-    ending: Callable[[], None],
-) -> Turn:
-    """What came of running the agent once; `stream` has heard all of it.
-
-    `quiet` is called while it says nothing, `ending` when a signal ends it.
-    """
-    result_at: float | None = None
-    cut: Outcome | None = None
-
-    def hear(output: bytes, complaints: bytes) -> None:
-        if output:
-            stream.sees(output)
-        elif complaints:
-            stream.complains(complaints)
-        else:
-            quiet()
-
-    def over(silent_s: float, took_s: float, printed: int) -> bool:
-        nonlocal result_at, cut
-        if signals.interrupted():
-            ending()
-            cut = Outcome.INTERRUPTED
-        elif stream.has_result():
-            result_at = took_s if result_at is None else result_at
-            cut = Outcome.OK if took_s - result_at > keeper.patience.after_result_s else None
-        else:
-            result_at = None
-            cut = bounds.crossed(silent_s, took_s, printed) or (Outcome.CONTEXT_FULL if stream.has_enough() else None)
-        if cut:
-            stream.over()
-        return cut is not None
-
-    began = time.monotonic()
-    ended = follow(job, keeper, hear, over)
-    if ended.unstarted:
-        return Turn(outcome=Outcome.HOPELESS, why=why_not_started(job.argv, ended.unstarted))
-    return stream.turn(ended, cut, took_s=time.monotonic() - began, now=now())

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ralph.journal import Record
-from ralph.judge import Verification
 from ralph.look.checks import Check
 from ralph.look.standing import reason_of
 from ralph.progress import harmless_output
 from ralph.rehearsal.marked import Told
 from ralph.verdict import Reason
+from ralph.verify import CommandRun
 from ralph.words import counted
 
 _LAST_LINES = 3
@@ -169,7 +169,7 @@ def of_copy(lost: Sequence[str]) -> list[Check]:
     return [Check("warning", said, remedy, subject="copy")] if lost else []
 
 
-def of_verification(verified: Verification | None, *, done: bool) -> list[Check]:
+def of_verification(verified: CommandRun | None, *, done: bool) -> list[Check]:
     """What the verify command on the untouched copy shows; `done` says that RALPH_DONE stands in the file already."""
     if verified is None or not verified.failed:
         return []

@@ -4,13 +4,12 @@ import contextlib
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph import channels, files, journal, progress, sources
 from ralph.agent import command as agent
 from ralph.errors import RalphError
-from ralph.judge import Verification
 from ralph.look.checks import Check, checks, hider
 from ralph.process import Files, Job, Keeper, foreground, signals
 from ralph.rehearsal import itself, marked, scenery, script, severed
@@ -20,7 +19,7 @@ from ralph.rehearsal.script import Scene, Script
 from ralph.rehearsal.stage import Stage
 from ralph.screen.screen import Screen
 from ralph.settings import Settings
-from ralph.verify import run_command, shell, verification
+from ralph.verify import CommandRun, run_command, shell
 from ralph.words import duration
 
 _INTRO = """A dress rehearsal: all of it is real but the agent, a stand-in that costs nothing,
@@ -113,7 +112,7 @@ class Performance:
             "XDG_STATE_HOME": str(self._state),
         }
 
-    def _verified(self) -> Verification | None:
+    def _verified(self) -> CommandRun | None:
         """What the verify command says about the untouched copy; None when nobody asks it."""
         command = self.stage.moved(self._settings.verify or "")
         if not command or self._settings.once or self.play.early or signals.interrupted() is not None:
@@ -128,12 +127,12 @@ class Performance:
             self.screen.complain(f"ralph: {line}")
         if run.interrupted:
             return None
-        verified = verification(command, run)
+        verified = replace(run, what=f"the verify command `{' '.join(command.split())}` {run.what}")
         how = verified.failed or f"the verify command passes in {duration(verified.took_s)}"
         self.screen.agent(f"  on the untouched copy, {how}\n")
         return verified
 
-    def _takes(self, verified: Verification | None) -> list[Take]:
+    def _takes(self, verified: CommandRun | None) -> list[Take]:
         """Each start in its turn, up to the first that fails. One that is red anyway is not asked again."""
         instead = {"verify": "true"} if verified and verified.failed else {}
         if instead and self.play.now.done:
