@@ -168,6 +168,7 @@ _FILE = _option("if it is not <plan>_PROGRESS.md", "--progress-file", metavar="F
 _JSON = _flag("for a program", "--json", "as_json")
 _LIVE = _flag("also log in with one cheap call, and reach the channels", "--live")
 _EACH = _flag("a line for each thing that was looked at", "--verbose")
+_ALL = _flag("print all that the stand-in says and does", "--verbose")
 _FORMS = click.Choice(("requirements", "plan", "prd"))
 _OF_A_RUN = [
     *options.of_a_run(),
@@ -176,7 +177,6 @@ _OF_A_RUN = [
     _flag("print all that the agent says, does and is told", "--verbose"),
     _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
-    _flag("", "--rehearsal", hidden=True),
 ]
 
 
@@ -263,19 +263,18 @@ _verb(
 )
 
 
-@ralph.command("rehearse", params=[*options.of_a_run(), _FOLDER])
+@ralph.command("rehearse", params=[*options.of_a_run(), _FOLDER, _ALL])
 @click.pass_obj
 def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
 
-    With PLAN: its dress rehearsal. The stand-in agent works through a throwaway copy of your repository with your
-    prompts, settings, verify command, limits and channels; then you read what would have gone wrong. Takes MODE and all
-    options of a run. Spends nothing and leaves the repository as it is.
+    With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
+    hooks, limits and channels; then says what would have happened, and what would have gone wrong. Takes MODE and all
+    options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
     """
-    from ralph.rehearsal import dress, of_sample  # noqa: PLC0415 - a verb loads what it needs
+    from ralph.rehearsal import rehearsal  # noqa: PLC0415 - a verb loads what it needs
 
-    asked = options.asked(said, around[0])
-    return dress.rehearse(asked) if asked.plan else of_sample.rehearse()
+    return rehearsal.rehearse(options.asked(said, around[0]))
 
 
 @ralph.command("doctor", params=[*options.of_a_run(), _FOLDER, _LIVE, _EACH, _JSON])

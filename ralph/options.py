@@ -103,7 +103,6 @@ def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
         dry_run=said.get("dry_run", False),
         detail=Detail.of(quiet=said.get("quiet", False), verbose=said.get("verbose", False)),
         spinner=not said.get("no_spinner", False),
-        rehearsal=said.get("rehearsal", False),
     )
 
 

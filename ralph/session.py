@@ -156,11 +156,7 @@ def _watch_over(run: Run) -> None:
 def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
     values = sources.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
-    if start.rehearsal:
-        from ralph.rehearsal import marked  # noqa: PLC0415 - not needed by a run
-
-        return marked.Outbox(ready, values, complain)
-    return channels.Outbox(ready, values, complain)
+    return channels.Outbox(ready, values, complain, mark="Rehearsal: " if start.rehearsal else "")
 
 
 def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:

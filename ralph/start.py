@@ -37,8 +37,6 @@ class Asked:
     detail: Detail = Detail.NORMAL
     spinner: bool = True
     """Whether a terminal gets a live last line."""
-    rehearsal: bool = False
-    """A part of a rehearsal: notices say so, and no monitor is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +57,7 @@ class Start:
     detail: Detail
     spinner: bool
     rehearsal: bool
+    """A part of a rehearsal: notices say so, and no monitor is told."""
 
     @property
     def strict(self) -> bool:
@@ -149,7 +148,7 @@ def find(asked: Asked) -> Start:
         agent_arguments=asked.agent_arguments,
         detail=asked.detail,
         spinner=asked.spinner,
-        rehearsal=asked.rehearsal,
+        rehearsal="RALPH_REHEARSAL" in os.environ,
     )
 
 

@@ -1,42 +1,49 @@
-"""The rehearsal as on a fresh machine; and its agent, the stand-in, by itself and with other plans."""
+"""The rehearsal, of the sample as on a fresh machine and of one's own plan; and that nothing there is touched."""
 
+import fcntl
 import json
+import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from http_server import Server
-from ralph_driver import CHECKOUT, COMMAND, Project, Run, Running, eventually, progress_text
+from http_server import Answer, Server
+from ralph_driver import COMMAND, Project, Run, Running, eventually, progress_text
 from tmux import lines_only
 
 from ralph.progress import parse
 from ralph.rehearsal import sample
-from ralph.rehearsal.of_sample import problems
 
 PATIENCE_S = 60
-STANDIN = (sys.executable, "-P", "-m", "ralph.rehearsal.standin")
 TASKS = list(sample.WORK)
+HAPPENED, WRONG, LOOK = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG", "WORTH A LOOK"
+NOTHING = ["  nothing that a rehearsal can show"]
+Found = dict[str, tuple[int, bytes]]
 
 
-REHEARSE = (*COMMAND, "rehearse")
-TO_A_READER_THAT_LEAVES = ("bash", "-c", f"{shlex.join(REHEARSE)} | head -5; exit ${{PIPESTATUS[0]}}")
+def rehearse(project: Project, *words: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> Run:
+    env = {"IS_SANDBOX": "1", **(env or {})}  # the tests may be root's
+    words = ("rehearse", *(words or ("feature.md", "9")))
+    return project.ralph(*words, env=env, prefix=prefix, timeout_s=PATIENCE_S)
 
 
-def rehearse(project: Project, cwd: Path = Path("/"), argv: Sequence[str] = REHEARSE, **more: str) -> Run:
-    """`ralph rehearse` with next to nothing in its environment and no standard input."""
-    kept = ("PATH", "HOME", "TMPDIR", "PYTHONPATH", "TEST_MARK")
-    env = {name: project.env[name] for name in kept} | more
-    return Running(argv, env, cwd, project.outputs / "rehearsal").wait(PATIENCE_S)
+def everything_in(folder: Path) -> Found:
+    """Names, modes and contents of all there is, what git keeps included."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        kind = path.lstat().st_mode
+        data = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(folder))] = (kind, data)
+    return found
 
 
 def names_in(folder: Path) -> list[str]:
-    return [file.name for file in folder.iterdir()]
+    return [path.name for path in folder.iterdir()]
 
 
 def litter(project: Project) -> list[str]:
@@ -44,9 +51,17 @@ def litter(project: Project) -> list[str]:
     return names_in(Path(project.env["TMPDIR"]))
 
 
-def everything_in(folder: Path) -> dict[str, bytes]:
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+def section(run: Run, name: str) -> list[str]:
+    """The lines below a heading of the closing."""
+    assert name in run.stdout.splitlines(), run.text
+    return run.stdout.partition(f"{name}\n")[2].partition("\n\n")[0].splitlines()
+
+
+def hook(project: Project, name: str, script: str) -> None:
+    path = project.root / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def fake_git(project: Project, script: str) -> None:
@@ -56,178 +71,494 @@ def fake_git(project: Project, script: str) -> None:
     git.chmod(0o755)
 
 
-# A rehearsal that goes well.
+def same_but_outputs(project: Project, before: Found) -> None:
+    now = everything_in(project.root.parent)
+    changed = {name for name in before | now if before.get(name) != now.get(name)}
+    assert changed <= {f"outputs/{name}" for name in names_in(project.outputs)}
+
+
+# The sample.
 
 
 def hostile_home(project: Project, server: Server) -> None:
     """A home that would have every commit refused, and somebody told."""
     settings = f'RALPH_SLACK_WEBHOOK_URL="{server.url("/file")}"\nRALPH_MAX_ITERATIONS=1\nRALPH_NONSENSE=1\n'
     (project.home / ".ralph.env").write_text(settings)
-    hook = project.home / "hooks" / "pre-commit"
-    hook.parent.mkdir()
-    hook.write_text("#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
-    config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {hook.parent}\n"
+    (project.home / "hooks").mkdir()
+    (project.home / "hooks" / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (project.home / "hooks" / "pre-commit").chmod(0o755)
+    config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {project.home}/hooks\n"
     (project.home / ".gitconfig").write_text(config)
 
 
 def test_nobodys_settings_and_git_count_nobody_is_told_and_nothing_is_left(plain_project: Project) -> None:
     """Nor does it need somebody who reads what it prints."""
+    argv = ("bash", "-c", f"{shlex.join((*COMMAND, 'rehearse'))} | head -5; exit ${{PIPESTATUS[0]}}")
+    env = {name: plain_project.env[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH", "TEST_MARK")}
     other = plain_project.root.parent / "other"
     with Server() as server:
         hostile_home(plain_project, server)
         before = everything_in(plain_project.home)
-        run = rehearse(
-            plain_project,
-            cwd=plain_project.root,
-            argv=TO_A_READER_THAT_LEAVES,
-            RALPH_SLACK_WEBHOOK_URL=server.url("/environment"),
-            RALPH_AGENT="false",
-            RALPH_AUTO_COMMIT="false",
-            XDG_STATE_HOME=str(other),
-            NO_PROXY="127.0.0.1",
-            GIT_DIR="/nowhere",
-            GIT_INDEX_FILE="/nowhere/index",
-            GIT_TEMPLATE_DIR="/nowhere",
-        )
+        env |= {"RALPH_SLACK_WEBHOOK_URL": server.url("/environment"), "NO_PROXY": "127.0.0.1"}
+        env |= {"RALPH_AGENT": "false", "RALPH_AUTO_COMMIT": "false", "XDG_STATE_HOME": str(other)}
+        env |= {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_TEMPLATE_DIR": "/nowhere"}
+        run = Running(argv, env, plain_project.root, plain_project.outputs / "rehearsal").wait(PATIENCE_S)
         assert (run.code, run.stderr, server.received) == (0, "", []), run.text
-    first, *more = run.stdout.splitlines()
-    assert first.startswith("A rehearsal")
-    assert "$ cat sample.md" in more, "without colour"
+    assert "$ cat sample.md" in run.stdout.splitlines(), "without colour"
     assert not other.exists()
     assert litter(plain_project) == []
     assert everything_in(plain_project.home) == before
     assert names_in(plain_project.root) == ["feature.md"]
 
 
-QUICKER = "from ralph import cli; from ralph.rehearsal import of_sample; of_sample._PACE_S /= 5; cli.main()"
+QUICKER = "from ralph import cli; from ralph.rehearsal import rehearsal; rehearsal._PACE_S /= 5; cli.main()"
 FOR_A_QUICK_READER = (sys.executable, "-P", "-c", QUICKER)
-"""A rehearsal for a person who reads five times as fast."""
 
 
 def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> None:
-    """On a terminal, from a checkout that is found by a relative path."""
-    env = {"PYTHONPATH": "."}
-    run = plain_project.start_tty("rehearse", command=FOR_A_QUICK_READER, cwd=CHECKOUT, env=env).wait(PATIENCE_S)
+    run = plain_project.start_tty("rehearse", command=FOR_A_QUICK_READER).wait(PATIENCE_S)
     assert run.code == 0, run.stdout
     assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
-    text = lines_only(run.stdout)
-    assert "\x1b" not in text
-    assert [line for line in text.splitlines() if line.startswith("$ ")] == [
-        "$ cat sample.md",
-        "$ ralph sample.md plan",
-        "$ ralph sample.md build --max-iterations 10",
-        "$ git log --oneline",
-        "$ cat sample_PROGRESS.md",
-    ]
-    log, _, progress = text.partition("$ git log --oneline\n")[2].partition("$ cat")
-    messages = [line.partition(" ")[2] for line in log.splitlines() if line]
-    assert messages == [*(work.message for work in reversed(sample.WORK.values())), "A plan"]
-    assert [line[6:] for line in progress.splitlines() if line.startswith("- [x] ")] == TASKS
-    assert "\nRALPH_DONE\n" in progress
-    prints_what_a_real_run_prints(text.splitlines())
-
-
-def prints_what_a_real_run_prints(lines: list[str]) -> None:
+    lines = lines_only(run.stdout).splitlines()
+    shown = ["cat sample.md", "ralph sample.md plan", "ralph sample.md build", "git log --oneline"]
+    assert [line[2:] for line in lines if line.startswith("$ ")] == [*shown, "cat sample_PROGRESS.md"]
+    log = lines[lines.index("$ git log --oneline") + 1 :]
+    messages = [work.message for work in sample.WORK.values()]
+    assert [line.partition(" ")[2] for line in log[:4]] == [*reversed(messages), "A plan"]
+    assert [line[6:] for line in log if line.startswith("- [x] ")] == TASKS
+    assert "RALPH_DONE" in log
     assert lines.count("  ▸ Bash python3 -m unittest discover") == 2
-    assert [line for line in lines if line.startswith("  ▸ Write")] == [
-        "  ▸ Write greeting.py",
-        "  ▸ Write test_greeting.py",
-    ]
-    summaries = [line for line in lines if line.startswith("#")]
-    unwrapped = " ".join(" ".join(lines).split())
     for number, task in enumerate(TASKS, 1):  # planning was the first iteration
-        assert f" Task {number}: {task} " in unwrapped
-        assert any(line.startswith(f"#{number + 1} · {number}/4 tasks (+1) · 1 commit") for line in summaries), (
-            summaries
-        )
+        assert f" Task {number}: {task} " in " ".join(" ".join(lines).split())
+        assert any(line.startswith(f"#{number + 1} · {number}/3 tasks (+1) · 1 commit") for line in lines)
+    assert lines[-1] == "  ralph feature.md build --max-iterations 50"
 
 
-# One that does not.
-
-
-def test_ctrl_c_ends_it_and_leaves_nothing(plain_project: Project) -> None:
+@pytest.mark.parametrize("how", ["Ctrl+C", "a closed terminal"])
+def test_it_can_be_ended_and_leaves_nothing(plain_project: Project, how: str) -> None:
     running = plain_project.start_tty("rehearse")
-    eventually(lambda: "▸ Read sample.md" in running.screen, PATIENCE_S)
-    running.type("\x03")
-    run = running.wait(PATIENCE_S)
-    assert run.code == -signal.SIGINT, run.stdout
-    assert "$ git log" not in run.stdout
-    assert "Traceback" not in run.stdout
-    assert litter(plain_project) == []
-
-
-def test_a_closed_terminal_leaves_nothing(plain_project: Project) -> None:
-    running = plain_project.start_tty("rehearse", command=FOR_A_QUICK_READER)
     eventually(lambda: "▸ Write greeting.py" in running.screen, PATIENCE_S)
-    running.hang_up()
-    eventually(lambda: running.poll() is not None, PATIENCE_S)
+    if how == "Ctrl+C":
+        running.type("\x03")
+        run = running.wait(PATIENCE_S)
+        assert run.code == -signal.SIGINT, run.stdout
+        assert "$ git log" not in run.stdout
+        assert "Traceback" not in run.stdout
+    else:
+        running.hang_up()
+        eventually(lambda: running.poll() is not None, PATIENCE_S)
     assert litter(plain_project) == []
-
-
-def test_without_git_the_remedy_is_named(plain_project: Project) -> None:
-    run = rehearse(plain_project, PATH=str(plain_project.home))
-    assert (run.code, run.stdout) == (1, "")
-    assert run.stderr.startswith("ralph: git is not on the PATH")
-    assert "install git" in run.stderr
-    assert litter(plain_project) == []
-
-
-def test_without_room_the_remedy_is_named(plain_project: Project) -> None:
-    fake = "import sys, tempfile; tempfile.tempdir = '/nowhere'; from ralph.cli import main; main()"
-    argv = [sys.executable, "-P", "-c", fake, "rehearse"]
-    run = Running(argv, plain_project.env, Path("/"), plain_project.outputs / "full").wait(PATIENCE_S)
-    assert run.code == 1
-    assert "set TMPDIR" in run.stderr
 
 
 @pytest.mark.parametrize(
     ("git", "says"),
     [
+        pytest.param("exit 127", "git init does not work", id="git does not work at all"),
         pytest.param(
-            'case " $* " in *" commit -qm "*) echo no room >&2; exit 9 ;; esac\nexec "$git" "$@"',
-            "`ralph sample.md build --max-iterations 10` ended with exit code 1",
+            'case " $* " in *" commit -qm Greet"*) echo no room >&2; exit 9 ;; esac\nexec "$git" "$@"',
+            "`ralph sample.md build`: exit code 1 ",
             id="git refuses the agent's commits",
         ),
-        pytest.param(
-            'case " $* " in *" commit -qm "*) exit 0 ;; esac\nexec "$git" "$@"',
-            "there are 0 commits for 4 tasks",
-            id="git only says that it commits",
-        ),
-        pytest.param("echo out of order >&2; exit 5", "out of order", id="git does not work at all"),
     ],
 )
-def test_a_rehearsal_that_goes_wrong_says_what_and_exits_1(plain_project: Project, git: str, says: str) -> None:
+def test_a_sample_that_goes_wrong_says_why_and_exits_1(plain_project: Project, git: str, says: str) -> None:
     fake_git(plain_project, git)
-    run = rehearse(plain_project)
+    run = rehearse(plain_project, "--quiet")
+    assert run.code == 2, run.text
+    run = plain_project.ralph("rehearse", timeout_s=PATIENCE_S)
     assert run.code == 1, run.text
-    last = run.stderr.splitlines()[-1]
-    assert last.startswith("ralph: the rehearsal went wrong: ")
-    assert says in last
+    assert says in run.text
     assert "It works" not in run.stdout
     assert litter(plain_project) == []
 
 
+# A plan that would go well.
+
+
+def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) -> None:
+    """With settings that only the real agent understands, a monitor that must not hear of it, and no terminal."""
+    (project.root / "feature.md").write_text("# F\n\nRALPH_MODEL: opus\nRALPH_MAX_COST: 5\n\n- one\n- two\n")
+    project.git("commit", "-qam", "plan")
+    with Server() as server:
+        urls = {"SLACK_WEBHOOK": server.url("/slack"), "HEARTBEAT": server.url("/monitor")}
+        (project.home / ".ralph.env").write_text("".join(f"RALPH_{name}_URL={url}\n" for name, url in urls.items()))
+        (project.home / ".ralph.env").chmod(0o600)
+        before = everything_in(project.root.parent)
+        more = ("--heartbeat-url", urls["HEARTBEAT"], "--verify", "git log -1 && ls", "--effort=high", "--", "--debug")
+        run = rehearse(project, "feature.md", *more)
+        received = server.received
+    assert (run.code, run.stderr) == (0, ""), run.text
+    assert section(run, WRONG) == NOTHING
+    assert LOOK not in run.stdout
+    assert "$ git log -1 && ls\non the untouched copy, it passes\n" in run.stdout
+    assert [line for line in run.stdout.splitlines() if line.startswith("$ ralph")] == [
+        f"$ ralph feature.md {mode} --verify 'git log -1 && ls' --heartbeat-url '***/***' --effort high -- --debug"
+        for mode in ("plan", "build")
+    ]
+    assert "▸" not in run.stdout, "--verbose shows that"
+    assert section(run, HAPPENED) == [
+        "  `ralph feature.md plan`: exit code 0 · planned · 2 tasks",
+        "  `ralph feature.md build`: exit code 0 · done · 2 of 2 tasks · 2 iterations · 2 commits",
+        "  from cron: it is done; each later start ends at once with exit code 0",
+        "  told, each time with “Rehearsal:” before it: slack",
+    ]
+    assert {one.path for one in received} == {"/slack"}
+    assert len(received) >= 4
+    assert all("*Rehearsal: Ralph " in json.loads(one.body)["text"] for one in received)
+    same_but_outputs(project, before)
+    assert not litter(project)
+    assert not list(project.state.iterdir())
+
+
+def test_it_keeps_to_strict_and_only_and_writes_no_history_of_ones_own(project: Project) -> None:
+    (project.root / "feature.md").write_text("# A feature\n\n- one thing\n- another\n")
+    project.git("commit", "-qam", "more")
+    history = project.home / "tries.jsonl"
+    strict = ("--strict", "--only", "tests/**", "--only", "docs", "--history", str(history))
+    run = rehearse(project, "feature.md", *strict, "--max-iterations", "5", "--verbose")
+    assert run.code == 0, run.text
+    assert "--strict --only 'tests/**' --only docs" in run.stdout
+    assert "2 of 2 tasks · 2 iterations · 2 commits" in run.stdout
+    assert "▸ Write standin" in run.stdout
+    assert not history.exists()
+
+
+def test_a_mode_of_ones_own_with_its_own_settings(project: Project) -> None:
+    (project.root / ".ralph").mkdir()
+    template = "{#\nRALPH_MAX_TURNS: 5\nRALPH_MAX_ITERATIONS: 4\n#}\nPolish {{ PLAN_FILE }}\n"
+    (project.root / ".ralph" / "PROMPT_polish.md").write_text(template)
+    project.has_tasks("one", "x two")
+    run = rehearse(project, "feature.md", "polish")
+    assert run.code == 0, run.text
+    assert "  `ralph feature.md polish`: exit code 0 · done · 2 of 2 tasks · 1 iteration · 1 commit" in run.stdout
+    assert "ralph feature.md plan" not in run.stdout
+
+
+def with_all_kinds_of_changes(project: Project) -> Path:
+    """And with a pipe, from which nobody should read, and links that lead back and out."""
+    for name in ("staged", "unstaged", "stashed", "inside"):
+        (project.root / name).write_text("old")
+    (project.root / ".gitignore").write_text("ignored\n")
+    project.git("add", "-f", ".")
+    project.git("commit", "-qm", "more")
+    (project.root / "stashed").write_text("new")
+    project.git("stash")
+    for name in ("staged", "unstaged", "untracked", "ignored"):
+        (project.root / name).write_text("new")
+    project.git("add", "staged")
+    os.mkfifo(project.root / "pipe")
+    (project.root.parent / "beside").write_text("beside")
+    (project.root / "back").symlink_to(project.root / "inside")
+    (project.root / "out").symlink_to("../beside")
+    project.env["RALPH_VERIFY"] = 'test "$(cat out)" = beside && echo changed > back'
+    return project.root / "feature.md"
+
+
+def where_the_person_has_another_name(project: Project) -> Path:
+    """git knows who they are by the place of the repository; its hook mends, and the plan is called like a verb."""
+    hook(project, "pre-commit", 'mkdir "$GIT_DIR/mended" || exec git diff-index --check --cached HEAD --; exit 1')
+    work = project.home / "work"
+    (project.home / ".gitconfig").rename(work)
+    (project.home / ".gitconfig").write_text(
+        f'[user]\n\tuseConfigOnly = true\n[includeIf "gitdir:{project.root}/"]\n\tpath = {work}\n'
+    )
+    (project.root / "sub").mkdir()
+    return (project.root / "feature.md").rename(project.root / "sub" / "status")
+
+
+def in_a_linked_working_tree(project: Project) -> Path:
+    project.git("worktree", "add", "-q", "../linked")
+    return project.root.parent / "linked" / "feature.md"
+
+
+def around_a_submodule(project: Project) -> Path:
+    outer = project.root.parent / "outer"
+    shutil.copytree(project.root, outer)
+    add = ["git", "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(project.root), "sub"]
+    subprocess.run(add, cwd=outer, env=project.env, check=True, capture_output=True)
+    return outer / "feature.md"
+
+
+def in_a_submodule(project: Project) -> Path:
+    return around_a_submodule(project).with_name("sub") / "feature.md"
+
+
+def without_git(project: Project) -> Path:
+    shutil.rmtree(project.root / ".git")
+    return (project.root / "feature.md").rename(project.root / "-p.md")
+
+
+def named_in_full(project: Project) -> Path:
+    """By the environment, the progress file and the verify command."""
+    (project.root / "bin").mkdir()
+    (project.root / "bin" / "check").write_text('#!/bin/sh\necho ran > "${0%/*}/ran"\n')
+    (project.root / "bin" / "check").chmod(0o755)
+    (project.root / ".gitignore").write_text("ran\nbuild\n")
+    project.env["PATH"] = f"{project.root}/bin:{project.env['PATH']}"
+    project.env["BUILD"] = str(project.root / "build")
+    project.env["RALPH_VERIFY"] = f'check && cd "{project.root}" && mkdir -p build && echo > $BUILD/two'
+    elsewhere = project.root.parent / "elsewhere_PROGRESS.md"
+    elsewhere.write_text(progress_text("one", plan=str(project.root / "feature")))
+    project.env["RALPH_PROGRESS_FILE"] = "../elsewhere_PROGRESS.md"
+    return project.root / "feature.md"
+
+
+def with_borrowed_objects(project: Project) -> Path:
+    objects = project.root / ".git" / "objects"
+    shutil.copytree(objects, project.root.parent / "objects")
+    (objects / "info").mkdir(exist_ok=True)
+    (objects / "info" / "alternates").write_text("../../../objects\n")
+    return project.root / "feature.md"
+
+
+def told_by_the_environment(project: Project) -> Path:
+    (project.root / ".git" / "index").rename(project.root.parent / "index")
+    project.env["GIT_INDEX_FILE"] = str(project.root.parent / "index")
+    return project.root / "feature.md"
+
+
+def rehearsed_in(project: Project, plan: Path) -> Run:
+    file = plan.with_name(f"{plan.name.removesuffix('.md')}_PROGRESS.md")
+    file.write_text(progress_text("one"))
+    before = everything_in(project.root.parent)
+    run = rehearse(project, f"./{plan.name}", "build", "--max-iterations", "3", "-C", str(plan.parent))
+    same_but_outputs(project, before)
+    assert not litter(project)
+    return run
+
+
 @pytest.mark.parametrize(
-    ("text", "commits", "wrong"),
+    "arranged",
     [
-        pytest.param(progress_text("x one", "x two", status="RALPH_DONE"), 2, "", id="all is well"),
-        pytest.param(progress_text("x one", "x two"), 2, "the progress file does not say RALPH_DONE", id="not done"),
-        pytest.param(progress_text("x one", "two", status="RALPH_DONE"), 2, "1 of 2 tasks are ticked", id="unticked"),
-        pytest.param(progress_text(status="RALPH_DONE"), 0, "0 of 0 tasks are ticked", id="no tasks at all"),
-        pytest.param(progress_text("x one", status="RALPH_DONE"), 2, "there are 2 commits for 1 tasks", id="commits"),
+        with_all_kinds_of_changes,
+        where_the_person_has_another_name,
+        in_a_linked_working_tree,
+        around_a_submodule,
+        without_git,
+        named_in_full,
     ],
 )
-def test_done_is_checked_and_not_believed(text: str, commits: int, wrong: str) -> None:
-    assert "; ".join(problems(parse(text.encode()), commits=commits)) == wrong
+def test_nothing_is_touched_wherever_it_lies(project: Project, arranged: Callable[[Project], Path]) -> None:
+    run = rehearsed_in(project, arranged(project))
+    assert run.code == 0, run.text
+    assert section(run, WRONG) == NOTHING
+    assert f"1 of 1 task · 1 iteration · {0 if arranged is without_git else 1} commit" in run.stdout
+
+
+@pytest.mark.parametrize("arranged", [in_a_submodule, with_borrowed_objects, told_by_the_environment])
+def test_what_a_copy_would_share_with_the_original_is_not_rehearsed(
+    project: Project, arranged: Callable[[Project], Path]
+) -> None:
+    run = rehearsed_in(project, arranged(project))
+    assert run.code == 1, run.text
+    assert "rehearse in a clone" in run.stderr
+
+
+# What would go wrong.
+
+
+def fails_in_a_hook(project: Project) -> None:
+    hook(project, "pre-commit", "echo the tests fail >&2; exit 1")
+
+
+def has_no_agent(project: Project) -> None:
+    (project.root.parent / "bin" / "claude").unlink()
+
+
+def is_nobody_in_a_merge(project: Project) -> None:
+    (project.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
+    (project.root / ".git" / "MERGE_HEAD").write_text(project.git("rev-parse", "HEAD"))
+
+
+def is_stopped(project: Project) -> None:
+    project.progress.write_text(progress_text("one", status="RALPH_STOP"))
+
+
+def reaches_out(project: Project) -> None:
+    hook(project, "post-commit", f"echo new > {shlex.quote(str(project.root / 'feature.md'))}")
+
+
+def is_fine(project: Project) -> None:
+    del project
+
+
+@pytest.mark.parametrize(
+    ("so_that_it", "words", "says"),
+    [
+        pytest.param(
+            fails_in_a_hook,
+            ("--verify", "no-such"),
+            ("run: `ralph feature.md build`: exit code 1 ", "the tests fail", "exited with 127"),
+            id="a hook refuses commits, and there is no such verify command",
+        ),
+        pytest.param(
+            has_no_agent,
+            ("--verify", "echo RED; exit 3"),
+            ("agent: claude is not on the PATH", "exited with 3\n      RED\n    RALPH_DONE will count only"),
+            id="there is no agent, and verify is red",
+        ),
+        pytest.param(
+            is_fine,
+            ("--verify", "exec sleep 60", "--verify-timeout", "0.2", "--max-iterations", "1"),
+            ("had not ended after 0s",),
+            id="verify hangs",
+        ),
+        pytest.param(
+            is_fine, ("--verify", "! ls standin-*"), ("exit code 4 · done refused",), id="verify and the work"
+        ),
+        pytest.param(is_nobody_in_a_merge, (), ("git does not know who commits", "a merge is not"), id="the doctor's"),
+        pytest.param(is_stopped, (), ("feature is stopped", "a start ends at once"), id="it is stopped"),
+        pytest.param(reaches_out, (), ("as it was before the rehearsal: feature.md",), id="a hook reaches out"),
+    ],
+)
+def test_what_would_go_wrong_is_said_with_a_remedy(
+    project: Project, so_that_it: Callable[[Project], None], words: tuple[str, ...], says: tuple[str, ...]
+) -> None:
+    project.has_tasks("one", "two")
+    so_that_it(project)
+    run = rehearse(project, "feature.md", "--max-time", "1h", *words)
+    assert run.code == 1, run.text
+    wrong = "\n".join(section(run, WRONG))
+    assert [words for words in says if words not in wrong] == [], run.text
+    assert "Traceback" not in run.text
+    assert not litter(project)
+
+
+def test_a_plan_that_is_done_is_not_copied(project: Project) -> None:
+    project.has_tasks("x one", status="RALPH_DONE")
+    (project.root / "mine").write_text("not committed")
+    run = rehearse(project, "feature.md")
+    assert run.code == 0, run.text
+    assert "copy" not in run.stdout
+    assert section(run, HAPPENED)[0] == "  `ralph feature.md build`: exit code 0, at once: feature is done"
+    assert section(run, WRONG) == NOTHING
+    look = "\n".join(section(run, LOOK))
+    assert "settings: no limit" in look
+    assert "repository: 1 uncommitted file: mine" in look
+
+
+def test_a_limit_and_what_could_not_be_copied_only_deserve_a_look(project: Project, no_override: list[str]) -> None:
+    project.has_tasks("one", "two")
+    (project.root / "mine").write_text("for nobody")
+    (project.root / "mine").chmod(0)
+    run = rehearse(project, "feature.md", "1", prefix=no_override)
+    assert run.code == 0, run.text
+    assert "  from cron: the next start goes on with the tasks that are left" in section(run, HAPPENED)
+    look = "\n".join(section(run, LOOK))
+    assert "exit code 3 · limit reached · 1 of 2 tasks" in look
+    assert "not in the copy: cannot open 'mine' for reading: Permission denied" in look
+
+
+def test_where_ralph_gave_up_a_person_who_looks_on_starts_it_anew(project: Project) -> None:
+    project.has_tasks("one", status="RALPH_BLOCKED: ralph: three failures")
+    run = project.ralph_tty("rehearse", "feature.md", "2", env={"IS_SANDBOX": "1"}, timeout_s=PATIENCE_S)
+    assert run.code == 0, run.stdout
+    assert "1 of 1 task" in run.stdout
+
+
+def test_a_channel_that_nothing_gets_through_to(project: Project) -> None:
+    project.has_tasks("one")
+    with Server(Answer(status=404, body="gone")) as server:
+        run = rehearse(project, env={"RALPH_SLACK_WEBHOOK_URL": server.url("/secret-path")})
+    assert run.code == 1, run.text
+    first, fix = section(run, WRONG)
+    assert first.startswith("  - notices: slack: not sent: Rehearsal: Ralph ")
+    assert first.endswith(": HTTP 404 from 127.0.0.1: gone")
+    assert fix == "    mend its settings, and try them with ralph notify test"
+    assert "secret-path" not in run.text
+
+
+def test_a_hook_that_pushes_pushes_nothing(project: Project) -> None:
+    """Nor does one that knows other names for the place, and settings by which git would go there."""
+    bare = project.root.parent / "bare.git"
+    project.git("clone", "-q", "--bare", ".", str(bare))
+    project.git("remote", "add", "origin", str(bare))
+    project.git("config", "remote.origin.pushurl", str(bare))
+    project.git("fetch", "-q", "origin")
+    project.git("config", "--global", f"url.{bare.parent}/.pushInsteadOf", "short:")
+    places = {"origin": "own", str(bare): "path", f"short:{bare.name}": "short"}
+    pushes = "; ".join(f"git push {place} origin/main:refs/heads/{name}" for place, name in places.items())
+    hook(project, "post-commit", f"git fetch -q || echo > fetch-fails; {pushes}")
+    project.has_tasks("one")
+    before = everything_in(bare)
+    run = rehearse(project, "feature.md", "9", "--verify", "test ! -e fetch-fails")
+    assert run.code == 0, run.text
+    assert everything_in(bare) == before
+    project.git("commit", "-q", "--allow-empty", "-m", "for real")
+    new = set(everything_in(bare)) - set(before)
+    assert new == {f"refs/heads/{name}" for name in places.values()}, "the hook does push, where it is no rehearsal"
+
+
+# Ends that nobody planned.
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_while_it_verifies_it_can_be_ended_and_leaves_nothing(
+    project: Project, which: signal.Signals, no_override: list[str]
+) -> None:
+    """Also where it made folders that are read-only."""
+    project.has_tasks("one", "two")
+    pid_file = project.root.parent / "pid"
+    verify = f"mkdir -p mod/pkg; touch mod/pkg/file; chmod -R a-w mod; echo $$ > {pid_file}; exec sleep 1000"
+    running = project.start_tty("rehearse", "feature.md", "--verify", verify, prefix=no_override)
+    eventually(lambda: pid_file.exists() and pid_file.read_text().strip(), PATIENCE_S)
+    running.signal(which)
+    run = running.wait(PATIENCE_S)
+    assert run.code == -which, run.stdout
+    assert WRONG not in run.stdout
+    assert not litter(project), "and what it started has ended: each test sees to that"
+
+
+@pytest.mark.parametrize("where", ["a disk without room", "the project itself"])
+def test_without_a_place_for_the_copy_the_remedy_is_named(project: Project, where: str) -> None:
+    place = project.root / "tmp" if where == "the project itself" else project.root.parent / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    if where == "a disk without room" and (
+        os.geteuid() or not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode
+    ):
+        pytest.skip("only root, and not in every container, can mount a small disk")
+    try:
+        run = rehearse(project, env={"TMPDIR": str(place)})
+        left = names_in(place)
+    finally:
+        if where == "a disk without room":
+            subprocess.run(["umount", "--lazy", place], check=True)
+    assert run.code == 1, run.text
+    assert "set TMPDIR to a folder" in run.stderr
+    assert not left
+
+
+def test_what_a_start_would_refuse_is_refused_before_anything_is_copied(project: Project) -> None:
+    run = rehearse(project, "feature.md", "--model", "opus", "--agent", "cat", "--max-iterations", "3")
+    assert (run.code, run.stdout) == (2, "")
+    assert "only claude understands this" in run.stderr
+    fd = os.open(project.root, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        run = project.ralph_tty("rehearse", "feature.md")
+    finally:
+        os.close(fd)
+    assert run.code == 75
+    assert "another run works in" in run.stdout
 
 
 # The stand-in agent.
 
 
-def stand_in(project: Project, mode: str, *options: str, code: int = 0) -> list[dict[str, Any]]:
+def stand_in(project: Project, mode: str, commits: str = "commit", code: int = 0) -> list[dict[str, str]]:
     """One turn of the stand-in by itself; its events."""
-    argv = [*STANDIN, mode, "feature.md", "feature_PROGRESS.md", *options]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "ralph.rehearsal.standin",
+        mode,
+        "feature.md",
+        "feature_PROGRESS.md",
+        "0",
+        commits,
+    ]
     prompt = "Whatever a person's own prompt says."
     done = subprocess.run(
         argv, cwd=project.root, env=project.env, input=prompt, check=False, capture_output=True, text=True
@@ -236,85 +567,43 @@ def stand_in(project: Project, mode: str, *options: str, code: int = 0) -> list[
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def calls(events: list[dict[str, Any]]) -> list[str]:
-    """The names of the tools it used."""
-    blocks = [block for event in events if event["type"] == "assistant" for block in event["message"]["content"]]
-    return [block["name"] for block in blocks if block["type"] == "tool_use"]
-
-
-def test_its_events_are_those_of_the_real_agent(project: Project) -> None:
-    project.has_tasks("one")
-    first, *between, last = stand_in(project, "build")
-    assert (first["subtype"], first["model"], first["apiKeySource"]) == ("init", "stand-in", "none")
-    assert {event["type"] for event in between} == {"assistant", "user"}
-    assert (last["type"], last["is_error"], last["total_cost_usd"]) == ("result", False, 0.0)
-    assert len({event["session_id"] for event in (first, *between, last)}) == 1
-    asked, answered = (
-        [block[key] for event in between for block in event["message"]["content"] if block["type"] == kind]
-        for kind, key in (("tool_use", "id"), ("tool_result", "tool_use_id"))
-    )
-    assert asked == answered
-
-
-def test_each_point_of_a_plan_becomes_a_task(project: Project) -> None:
-    plan = "# Any plan\n\n- one\n  - a detail\n* [ ] two\n1. three\n\n```\n- an example\n```\n\n- one\n"
-    (project.root / "feature.md").write_text(plan)
-    project.has_tasks("x before", "two", notes="\nMine.\n")
-    for _ in range(2):
-        stand_in(project, "plan")
-    now = parse(project.progress.read_bytes())
-    assert [(task.text, task.done) for task in now.tasks] == [
-        ("before", True),
-        ("two", False),
-        ("one", False),
-        ("three", False),
-    ]
-    assert project.progress_text.count("Planned by the stand-in") == 1
-    assert "\nMine.\n" in project.progress_text
-
-
 @pytest.mark.parametrize(
-    ("plan", "tasks"),
+    ("plan", "listed", "tasks"),
     [
-        pytest.param("Prose.\n\n## First\n\n## Second\n", ["First", "Second"], id="its headings"),
-        pytest.param("Only prose.\n", ["Build what feature.md says"], id="the plan as a whole"),
+        pytest.param(
+            "# Any\n\n- one\n  - a detail\n* [ ] two\n1. three\n\n```\n- an example\n```\n\n- one\n",
+            ("x before", "two"),
+            ["before", "two", "one", "three"],
+            id="its list, but for what is a task already",
+        ),
+        pytest.param("Prose.\n\n## First\n\n## Second\n", (), ["First", "Second"], id="its headings"),
+        pytest.param("Only prose.\n", (), ["Build what feature.md says"], id="the plan as a whole"),
     ],
 )
-def test_a_plan_without_a_list(project: Project, plan: str, tasks: list[str]) -> None:
+def test_each_point_of_a_plan_becomes_a_task(
+    project: Project, plan: str, listed: tuple[str, ...], tasks: list[str]
+) -> None:
     (project.root / "feature.md").write_text(plan)
-    project.has_tasks()
-    stand_in(project, "plan")
+    project.has_tasks(*listed)
+    for _ in range(2):
+        stand_in(project, "plan")
     assert [task.text for task in parse(project.progress.read_bytes()).tasks] == tasks
 
 
-def test_it_does_one_task_and_commits_just_that(project: Project) -> None:
+def test_it_does_one_task_and_commits_it_if_it_may(project: Project) -> None:
     project.has_tasks("x one", "two & 'more' $(false)", "three")
-    (project.root / "mine.txt").write_text("of a person, staged\n")
-    project.git("add", "mine.txt")
-    assert calls(stand_in(project, "build")) == ["Read", "Read", "Bash", "Write", "Bash", "Bash", "Edit"]
-    assert project.git("show", "--name-only", "--format=%s").splitlines() == [
-        "chore: stand in for two & 'more' $(false)",
-        "",
-        "standin-02-two-more-false.md",
-    ]
-    assert [task.done for task in parse(project.progress.read_bytes()).tasks] == [True, True, False]
+    first, *between, last = stand_in(project, "build")
+    assert (first["subtype"], first["model"], first["apiKeySource"]) == ("init", "stand-in", "none")
+    assert {event["type"] for event in between} == {"assistant", "user"}
+    assert (last["type"], last["result"]) == ("result", "2 of 3 tasks done.")
+    assert not last["is_error"]
+    shown = project.git("show", "--name-only", "--format=%s").splitlines()
+    assert shown == ["chore: stand in for two & 'more' $(false)", "", "standin-2.md"]
     assert "\nIN_PROGRESS\n" in project.progress_text
-
-
-def test_it_can_be_told_not_to_commit(project: Project) -> None:
-    project.has_tasks("one")
-    stand_in(project, "build", "--no-commit")
-    assert project.git("log", "--format=%s") == "plan\n"
-    assert (project.root / "standin-01-one.md").exists()
+    assert stand_in(project, "build", "no-commit")[-1]["result"] == "3 of 3 tasks done: RALPH_DONE."
+    assert project.git("log", "-1", "--format=%s").startswith("chore: stand in for two")
+    assert (project.root / "standin-3.md").exists()
     assert "\nRALPH_DONE\n" in project.progress_text
-
-
-def test_it_ticks_the_task_and_not_an_example_of_it(project: Project) -> None:
-    project.progress.write_text("```\n- [ ] one\nIN_PROGRESS\n```\n\n" + progress_text("one", notes="- [ ] one\n"))
-    stand_in(project, "build")
-    example, _, rest = project.progress_text.partition("# Progress")
-    assert example == "```\n- [ ] one\nIN_PROGRESS\n```\n\n"
-    assert "# Progress" + rest == progress_text("x one", status="RALPH_DONE", notes="- [ ] one\n")
 
 
 def test_a_task_whose_commit_fails_stays_open(project: Project) -> None:
@@ -326,14 +615,3 @@ def test_a_task_whose_commit_fails_stays_open(project: Project) -> None:
     assert last["is_error"]
     assert last["result"].endswith(": fatal: no commits today")
     assert project.progress_text == before
-
-
-def test_ralph_builds_any_plan_with_it(project: Project) -> None:
-    plan = "# Ünïcode\r\n\r\n- Grüße an 世界\r\n- `code`\r\n- ".encode() + b"\xff\r\n"
-    (project.root / "feature.md").write_bytes(plan)
-    for mode in ("plan", "build"):
-        agent = shlex.join([*STANDIN, mode, "feature.md", "feature_PROGRESS.md"])
-        run = project.ralph("feature.md", mode, "--delay", "0", "--agent", agent, timeout_s=PATIENCE_S)
-        assert run.code == 0, run.text
-    assert [task.done for task in parse(project.progress.read_bytes()).tasks] == [True, True, True]
-    assert len(project.git("log", "--format=%s").splitlines()) == 4

@@ -1,4 +1,4 @@
-"""What people see of --strict before and after a run: doctor, dress rehearsal, status, log, the last notice."""
+"""What people see of --strict before and after a run: doctor, status, log, the last notice."""
 
 import json
 
@@ -20,24 +20,6 @@ def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
     run = project.ralph("doctor", "feature.md", "--strict")
     assert "feature is stuck: b waits for a; a is blocked: no key: a start ends at once" in run.stdout
     assert "change [!] to [ ] in feature_PROGRESS.md" in run.stdout
-
-
-def test_a_dress_rehearsal_keeps_to_what_may_be_changed(project: Project) -> None:
-    (project.root / "feature.md").write_text("# A feature\n\n- one thing\n- another\n")
-    project.git("commit", "-qam", "more")
-    words = ("rehearse", "feature.md", "--strict", "--only", "tests/**", "--only", "docs", "--max-iterations", "5")
-    run = project.ralph(*words, env={"IS_SANDBOX": "1"}, timeout_s=60)
-    assert run.code == 0, run.text
-    assert "--strict --only 'tests/**' --only docs" in run.stdout
-    assert "2 of 2 tasks · 2 iterations · 2 commits" in run.stdout
-
-
-def test_a_dress_rehearsal_writes_into_no_history_of_ones_own(project: Project) -> None:
-    history = project.home / "tries.jsonl"
-    words = ("rehearse", "feature.md", "--strict", "--history", str(history), "--max-iterations", "2")
-    run = project.ralph(*words, env={"IS_SANDBOX": "1"}, timeout_s=60)
-    assert run.code == 0, run.text
-    assert not history.exists()
 
 
 def test_a_plan_that_is_stuck_is_blocked_to_status_and_told_to_who_is_away(project: Project, agent: Agent) -> None:

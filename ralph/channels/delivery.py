@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,13 +149,23 @@ class _Queue:
 class Outbox:
     """Notices on their way to all channels, in the background."""
 
-    def __init__(self, channels: Iterable[Channel], values: Mapping[str, str], complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        channels: Iterable[Channel],
+        values: Mapping[str, str],
+        complain: Callable[[str], None],
+        *,
+        mark: str = "",
+    ) -> None:
+        """With a `mark` before each title nobody takes the notices for real."""
         self._queues = [_Queue(channel, values, complain) for channel in channels]
+        self._mark = mark
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel and returns at once."""
+        marked = replace(notice, title=f"{self._mark}{notice.title}") if self._mark else notice
         for queue in self._queues:
-            queue.put(notice)
+            queue.put(marked)
 
     def pending(self) -> bool:
         """Whether any notice is still on its way."""

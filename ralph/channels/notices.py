@@ -1,6 +1,5 @@
 """What people are told of a run: its heading, its notices, its last line. Pure text."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ralph.channels import Notice
@@ -87,11 +86,6 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
 
 def _cost(tally: Tally, paid: str = "") -> str:
     return "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least) + paid
-
-
-def rehearsed(notice: Notice) -> Notice:
-    """The same, so that nobody takes it for real."""
-    return replace(notice, title=f"Rehearsal: {notice.title}")
 
 
 def closing(run: "Run", stop: Stop, now: Progress) -> str:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 from ralph.process import signals
@@ -90,13 +91,23 @@ def end_own() -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> int:
-    """Runs a program in this terminal, and passes each signal on; its exit code, negative for a signal.
+def foreground(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    output: Path | None = None,
+    errors: Path | None = None,
+) -> int:
+    """Runs a program in this terminal, or with what it prints in files, and passes each signal on; its exit code.
 
-    Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
+    The code is negative for a signal. Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
     """
     sys.stdout.flush()
-    child, passed = subprocess.Popen(argv, env=env, cwd=cwd), 0
+    with contextlib.ExitStack() as opened:
+        out, err = (opened.enter_context(path.open("wb")) if path else None for path in (output, errors))
+        child = subprocess.Popen(argv, env=env, cwd=cwd, stdout=out, stderr=err or (out and subprocess.STDOUT))
+    passed = 0
     while child.poll() is None:
         for number in signals.received()[passed:]:
             child.send_signal(number)

@@ -1,1 +1,1 @@
-"""Rehearsals: ralph for real with an agent that costs nothing, on a sample or on a copy of one's own repository."""
+"""`ralph rehearse`: ralph for real with an agent that costs nothing, in a sample or a copy of one's own repository."""
