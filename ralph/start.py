@@ -239,7 +239,8 @@ def told(start: Start, now: Progress, stop: Stop) -> RalphError:
     what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}{left}"
     others = {Reason.DONE: f"take RALPH_DONE out of {path} to go on", Reason.LIMIT: "allow it more to go on"}
     fix = stop.next_move(path) or others.get(stop.reason, f"edit {path}")
-    return RalphError(f"{start.name} {what}{f': {stop.why}' if stop.why else ''}", stop.reason.code, fix=fix)
+    why = "" if not stop.why or stop.reason is Reason.STOPPED else f": {stop.why}"
+    return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix)
 
 
 def check_folder(start: Start) -> None:
