@@ -24,16 +24,18 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
     """
     plan = plans.find(word, progress_file)
-    data = _bytes(plan.path)
+    data, listed = _bytes(plan.path), _bytes(plan.progress_path)
     imported = taskjson.of_plan(plan.path, data) if data else None
-    today = _today(plan, imported)
     if data is None and form is None:
-        what = "bring it back, or name a form with --format"
-        raise RalphError(f"{plan.path} is gone, and with it what only it says; {what}")
+        raise RalphError(
+            f"{plan.path} is gone, and with it what only it says", fix="bring it back, or name a form with --format"
+        )
     if data is None:
         _say(f"{plan.path} is gone: this is made of the Task List alone")
-    if imported and form in (None, imported.form):
-        made = updated(imported, today)
+    today = _today(plan, listed, imported)
+    same_form = imported if imported and form in (None, imported.form) else None
+    if same_form:
+        made = updated(same_form, today)
     else:
         made = json.dumps(converted(today, form or "plan", plan.name), indent=2, ensure_ascii=False) + "\n"
     encoded = made.encode(errors="surrogateescape")
@@ -46,10 +48,10 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     try:
         if data is None or not _is_same(path, plan.path):
             files.replace(path, encoded)
-        elif imported is None or form not in (None, imported.form):
+        elif same_form is None:
             what = f"has another form than {form}" if imported else "holds no tasks in JSON"
             raise RalphError(f"{path}: is the plan, and {what}", fix="name another file, or leave --format out")
-        elif not files.replace_unchanged(path, data, data[: imported.start] + encoded + data[imported.end :]):
+        elif not files.replace_unchanged(path, data, data[: same_form.start] + encoded + data[same_form.end :]):
             raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}") from error
@@ -58,13 +60,11 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
 
 def _print(made: bytes) -> None:
     try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(made)
-        sys.stdout.flush()
+        with open(1, "wb", closefd=False) as out:
+            out.write(made)
     except BrokenPipeError:
         raise  # who reads has enough
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it goes nowhere
         raise RalphError(f"standard output: cannot be written: {error.strerror}", 1) from error
 
 
@@ -77,32 +77,27 @@ def _bytes(path: Path) -> bytes | None:
         raise RalphError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
+def _today(plan: Plan, listed: bytes | None, imported: Imported | None) -> Sequence[Task]:
     """The tasks of the Task List, each with an id of its own; before the first run, those of the plan."""
-    listed = _bytes(plan.progress_path)
+    where = plan.progress_path
     if listed is None and imported:
-        _say(f"there is no {plan.progress_path} yet: the statuses are those of {plan.path.name}")
+        _say(f"there is no {where} yet: the statuses are those of {plan.path.name}")
         return imported.tasks
     if listed is None:
-        raise RalphError(f"{plan.name}: no tasks: there is no {plan.progress_path}, and the plan holds none in JSON")
-    other = progress.parse(listed).plan
-    if other is not None and plan.path.exists() and Path(other).exists() and not plan.path.samefile(other):
-        raise RalphError(
-            f"{plan.progress_path} belongs to another plan, {other}", fix="name the right one: --progress-file"
-        )
+        raise RalphError(f"{plan.name}: no tasks: there is no {where}, and the plan holds none in JSON")
+    other = Path(progress.parse(listed).plan or plan.path)
+    if plan.path.exists() and other.exists() and not plan.path.samefile(other):
+        raise RalphError(f"{where} belongs to another plan, {other}", fix="name the right one: --progress-file")
     today = tasks.read(tasks.with_ids(listed))
     if odd := tasks.problems(today):
-        raise RalphError.of(RalphError(f"{plan.progress_path}: {one}") for one in odd)
+        raise RalphError.of(RalphError(f"{where}: {one}") for one in odd)
     if not today and imported is None:
-        raise RalphError(f"{plan.progress_path}: there is no task in its list")
+        raise RalphError(f"{where}: there is no task in its list")
     return today
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether both lead to one file; also before there is one."""
-    return os.path.realpath(path) == os.path.realpath(other) or (
-        path.exists() and other.exists() and path.samefile(other)
-    )
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _say(what: str) -> None:
@@ -136,18 +131,21 @@ def _new(listed: Sequence[Task], known: Collection[str]) -> list[Task]:
 
 def _changes(node: Object, one: Task, now: Task, form: str, said: Mapping[str | None, str]) -> dict[str, Any]:
     """The members that have to say something else now, with what; the file's own word for a status is used again."""
-    was, state = ("x" if task.done else task.mark for task in (one, now))
-    was = one.mark if {"passes", "status"} & node.keys() else was  # else it stands as its subtasks do
+    state, says_itself = _state(now), {"passes", "status"} & node.keys()  # else it stands as its subtasks do
     by_status = taskjson.mark_of(node.get("status")) or ("passes" not in node and form != "prd")
     values: dict[str, Any] = {}
-    if state != was and ("passes" in node or not by_status):
-        values["passes"] = state == "x"
-    if state != was and by_status:
-        values["status"] = said.get(state) or _word(state, form)
+    if state != (one.mark if says_itself else _state(one)):
+        values |= {"passes": state == "x"} if "passes" in node or not by_status else {}
+        values |= {"status": said.get(state) or _word(state, form)} if by_status else {}
     why = now.blocked if state == "!" else ""
     if "blockers" in node and why != one.blocked:
         values["blockers"] = [why] if why else []
     return values
+
+
+def _state(task: Task) -> str:
+    """Its mark; a task is also done when all its subtasks are."""
+    return "x" if task.done else task.mark
 
 
 def _word(state: str, form: str) -> str:
@@ -180,22 +178,15 @@ def converted(today: Sequence[Task], form: str, name: str) -> dict[str, Any]:
 
 
 def _object(task: Task, form: str) -> dict[str, Any]:
-    state = "x" if task.done else task.mark
+    state, criteria = _state(task), "acceptanceCriteria" if form == "prd" else "verification_criteria"
     said: dict[str, Any] = {"id": task.id}
     if form == "prd":
         said |= {"title": taskjson.cut(task.text, 100), "description": task.text, "passes": state == "x"}
     else:
-        said |= {"requirement" if form == "requirements" else "description": task.text, "status": _word(state, form)}
-    if form == "prd" and state == "!":
-        said["status"] = "blocked"
-    if task.priority is not None:
-        said["priority"] = task.priority
-    if task.after:
-        said["dependencies"] = list(task.after)
-    if task.criteria or form != "requirements":
-        said["acceptanceCriteria" if form == "prd" else "verification_criteria"] = list(task.criteria)
-    if task.blocked and state == "!":
-        said["blockers"] = [task.blocked]
-    if task.subtasks:
-        said["subtasks"] = [_object(part, form) for part in task.subtasks]
-    return said
+        said |= {"requirement" if form == "requirements" else "description": task.text}
+    said |= {"status": _word(state, form)} if form != "prd" or state == "!" else {}
+    said |= {"priority": task.priority} if task.priority is not None else {}
+    said |= {"dependencies": list(task.after)} if task.after else {}
+    said |= {criteria: list(task.criteria)} if task.criteria or form != "requirements" else {}
+    said |= {"blockers": [task.blocked]} if task.blocked and state == "!" else {}
+    return said | ({"subtasks": [_object(part, form) for part in task.subtasks]} if task.subtasks else {})

@@ -21,9 +21,11 @@ _TITLE = ("title", "name")
 _TEXT = ("requirement", "description")
 _AFTER = ("dependencies", "dependsOn", "depends_on")
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria")
-_TELLING = {"requirements": ("requirement",), "tasks": ("passes", *_CRITERIA, *_AFTER), "": ("passes",)}
-_TELLING |= dict.fromkeys(_STORIES, ("passes", *_CRITERIA))
-"""What few examples have: a list of this name with one of these is a task list, wherever it stands in markdown."""
+_LIST = re.compile(rf'\s*\[|.*?"(?:{"|".join(_LISTS)})"\s*:\s*\[', re.DOTALL)
+_TELLING = re.compile(
+    rf'"(?:passes|requirement|{"|".join(_CRITERIA)})"\s*:|"(?:{"|".join(_AFTER)})"\s*:\s*\[',
+)
+"""What few examples have: a list with one of these is a task list, wherever it stands in markdown, broken or not."""
 _MARKS = {
     **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress"), " "),
     **dict.fromkeys(("done", "complete", "completed"), "x"),
@@ -33,12 +35,15 @@ _STATUSES = "pending, in_progress, done, complete or blocked"
 _PRIORITIES = {"critical": 1, "high": 2, "medium": 3, "low": 4}
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
 _NO_ID = "is no id: an id is one word of at most 64 letters, digits, _ . and -, and begins with a letter or digit"
-_BREAKS = re.compile(r"\s*[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters but for the tab, and what turns the direction of writing."""
 _LONGEST = 300
 """Characters of a task in the list; the whole text is in the plan, which the agent reads."""
 _JSON = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)([^\n]*)\n", re.IGNORECASE)
+_WANTED = (
+    'a plan in JSON is an object with the list "requirements", "tasks" or "userStories", or a list of stories; '
+    "write any other in markdown"
+)
 _NO_EXAMPLE = "a block that is only an example is begun with ```text"
 
 
@@ -105,12 +110,7 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
         lines = ", ".join(str(data.count(b"\n", 0, start)) for start, *_ in found)
         what = f"{path.name}: holds {len(found)} task lists in JSON, at lines {lines}"
         raise RalphError(what, fix=f"leave one; {_NO_EXAMPLE}")
-    try:
-        return _imported(path.name, data, *found[0][:2]) if found else None
-    except RalphError as error:
-        fixes = (f"{one.fix}; {_NO_EXAMPLE}" if one.fix else _NO_EXAMPLE for one in error.problems)
-        told = (RalphError(one.what, fix=fix) for one, fix in zip(error.problems, fixes, strict=True))
-        raise RalphError.of(told) from error
+    return _imported(path.name, data, *found[0][:2], fix=_NO_EXAMPLE) if found else None
 
 
 def _blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
@@ -123,14 +123,7 @@ def _blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
 def _tells(data: bytes) -> bool:
     """Whether it can be nothing but a task list, or one that is broken."""
     text = data.decode(errors="surrogateescape")
-    try:
-        root = _Decoder().decode(text)
-    except (ValueError, RecursionError):
-        named = re.match(r"\s*\[", text) or re.search(rf'"(?:{"|".join(_LISTS)})"\s*:\s*\[', text)
-        telling = rf'"(?:{"|".join(("requirement", "passes", *_CRITERIA))})"\s*:'
-        return named is not None and re.search(telling, text) is not None
-    listed = ((name, item) for name, items in _lists(root) for item in items)
-    return any(isinstance(item, Object) and item.first(*_TELLING[name]) for name, item in listed)
+    return bool(_LIST.match(text) and _TELLING.search(text))
 
 
 def _lists(root: Any) -> list[tuple[str, list[Any]]]:
@@ -143,32 +136,29 @@ def _lists(root: Any) -> list[tuple[str, list[Any]]]:
     ]
 
 
-def _imported(name: str, data: bytes, start: int, end: int) -> Imported:
+def _imported(name: str, data: bytes, start: int, end: int, fix: str = "") -> Imported:
     text, line = data[start:end].decode(errors="surrogateescape"), data.count(b"\n", 0, start)
     place = f"{name}:{line}" if start else name
     try:
         root = _Decoder().decode(text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
     except json.JSONDecodeError as error:
-        raise RalphError(f"{name}:{line + error.lineno}:{error.colno}: is no JSON: {error.msg}") from error
+        raise RalphError(f"{name}:{line + error.lineno}:{error.colno}: is no JSON: {error.msg}", fix=fix) from error
     except (ValueError, RecursionError) as error:
-        raise RalphError(f"{place}: is no JSON: {error}") from error
+        raise RalphError(f"{place}: is no JSON: {error}", fix=fix) from error
     lists = _lists(root)
-    if len(lists) > 1:
+    if len(lists) != 1:
         names = ", ".join(one for one, _ in lists)
-        raise RalphError(f"{place}: holds {len(lists)} task lists: {names}", fix="leave one")
-    if not lists:
-        what = 'an object with the list "requirements", "tasks" or "userStories", or a list of stories'
-        raise RalphError(f"{place}: holds no task list", fix=f"a plan in JSON is {what}; write any other in markdown")
+        what = f"holds {len(lists)} task lists: {names}; leave one" if lists else f"holds no task list; {_WANTED}"
+        raise RalphError(f"{place}: {what}", fix=fix)
     ((list_name, items),) = lists
     reading = _Reading(text, line, list_name, items)
     found = reading.tasks(items, list_name)
-    known = {task.id for task in tasks.flat(found)}
-    for at, where, one in reading.waits:
-        if one not in known:
-            reading.wrong.append((at, f'{where}: unknown id "{one}"'))
+    reading.wrong += [
+        (at, f'{where}: unknown id "{one}"') for at, where, one in reading.waits if one not in reading.nodes
+    ]
     wrong = [f"{name}:{reading.line(at)}: {what}" for at, what in sorted(reading.wrong)]
     if wrong := wrong or [f"{name}: {what}" for what in tasks.problems(found)]:
-        raise RalphError.of(map(RalphError, wrong))
+        raise RalphError.of(RalphError(what, fix=fix) for what in wrong)
     return Imported(form=reading.form, tasks=found, nodes=reading.nodes, text=text, start=start, end=end, place=place)
 
 
@@ -279,11 +269,10 @@ class _Reading:
 
     def _priority(self, node: Object, path: str) -> str:
         """Its priority; 1 is the first."""
-        said = str(node.get("priority") if node.first("priority") else "").strip().casefold()
-        if not said or said in _PRIORITIES:
-            return str(_PRIORITIES.get(said, ""))
-        if number := re.fullmatch(r"p?(-?\d{1,9})(\.0+)?", said, re.ASCII):
-            return number[1]
+        said = str(node[node.first("priority")]).strip().casefold() if node.first("priority") else ""
+        number = re.fullmatch(r"p?(-?\d{1,9})(\.0+)?", said, re.ASCII)
+        if number or not said or said in _PRIORITIES:
+            return number[1] if number else str(_PRIORITIES.get(said, ""))
         what = "is no priority; write a whole number, 1 for the first"
         self._odd(node, path, "priority", f"{_kind(node['priority'])} {what}")
         return ""
@@ -292,7 +281,9 @@ class _Reading:
         """Each that must hold for it to be done: a text, or an object that has one."""
         for place, one in enumerate(self._member(node, path, self._criteria, list) or ()):
             value = one.get(one.first("description", "text", "criterion")) if isinstance(one, Object) else one
-            said = _UNSEEN.sub("", _BREAKS.sub(" ", value.strip())).strip() if isinstance(value, str) else ""
+            said = (
+                _UNSEEN.sub("", " ".join(map(str.strip, value.splitlines()))).strip() if isinstance(value, str) else ""
+            )
             if not said:
                 what = f"must be what has to hold, not {_kind(value)}"
                 self._odd(node, path, f"{node.first(*self._criteria)}[{place}]", what)
@@ -301,11 +292,9 @@ class _Reading:
 
 def _form(name: str, items: Sequence[Any]) -> str:
     has = {key for item in items if isinstance(item, Object) for key in item if item[key] is not None}
-    if name != "tasks":
-        return "requirements" if name == "requirements" else "prd"
-    if "verification_criteria" in has or ("status" in has and "passes" not in has):
-        return "plan"
-    return "prd" if has & {"passes", "acceptanceCriteria"} else "plan"
+    if name == "requirements":
+        return name
+    return "plan" if name == "tasks" and not has & {"passes", "acceptanceCriteria"} else "prd"
 
 
 def _walk(items: Sequence[Any]) -> Iterator[Object]:
