@@ -105,8 +105,8 @@ def parse(text: str) -> Criterion:
     for said in (line, line.replace("\\`", "`")):  # escaped where somebody copied it out of a table
         for read in (_command, _file, _request, _action):
             if found := read(said):
-                unusable = "it holds a NUL character" if "\0" in text else ""
-                return replace(found, text=text.strip(), problem=unusable or found.problem)
+                problem = "it holds a NUL character" if "\0" in text else found.problem
+                return replace(found, text=text.strip(), problem=problem)
     return Criterion(text=text.strip())
 
 
@@ -125,11 +125,8 @@ def _file(said: str) -> Criterion | None:
     path, holds = (_code(found[1]).strip(), _code(found[2] or "")) if found else ("", "")
     if not found or not path or (found[2] and not holds):
         return None
-    problem = ""
-    if path.startswith(("/", "~/")) or path == "~":
-        problem = f"`{path}` is no path within the project; write it from the project's top folder on"
-    elif ".." in path.split("/"):
-        problem = f"`{path}` may not go up with `..`; write it from the top folder on"
+    out = path.startswith(("/", "~")) or ".." in path.split("/")
+    problem = f"`{path}` may lead out of the project; write it from the project's top folder on" if out else ""
     return Criterion(text=said, kind=Kind.FILE, path=path, holds=holds, problem=problem)
 
 
@@ -155,17 +152,11 @@ def _action(said: str) -> Criterion | None:
 
 
 def _code(span: str) -> str:
-    """What a code span holds; "" when the text is none.
-
-    Its end is as many backticks as its beginning (CommonMark 6.1). Where these occur in pairs within, they are taken
-    for a shell's own: `echo `date``.
-    """
+    """What a code span holds, whose end is as many backticks as its beginning; "" when the text is none."""
     length = len(span) - len(span.lstrip("`"))
-    held = span[length:-length] if length else ""
-    inner = len(re.findall(rf"(?<!`)`{{{length}}}(?!`)", held)) if length else 0
-    if not held.strip() or not span.endswith("`" * length) or inner % 2:
-        return ""
-    return held[1:-1] if held.startswith(" ") and held.endswith(" ") else held
+    held = span[length:-length] if length and span.endswith("`" * length) else ""
+    padded = held.startswith(" ") and held.endswith(" ") and held.strip()
+    return held[1:-1] if padded else held if held.strip() else ""
 
 
 def check_each(criteria: Iterable[Criterion], around: Around) -> Iterator[Met | None]:
@@ -185,16 +176,12 @@ def check_each(criteria: Iterable[Criterion], around: Around) -> Iterator[Met | 
 def _checked(criterion: Criterion, around: Around) -> Met | None:
     if criterion.problem:
         return _unmet(criterion, f"{_shown(criterion.text)}: {criterion.problem}")
-    if criterion.kind is Kind.RUN:
-        return _ran(criterion, around)
     if criterion.kind is Kind.FILE:
         return _looked_at(criterion, around.project)
     if criterion.kind is Kind.HTTP:
         return _asked(criterion, around)
-    return Met(criterion=criterion, met=True, why=f"not machine-checked, nobody looked: {_shown(criterion.text)}")
-
-
-def _ran(criterion: Criterion, around: Around) -> Met | None:
+    if criterion.kind is Kind.UNCHECKED:
+        return Met(criterion=criterion, met=True, why=f"not machine-checked, nobody looked: {_shown(criterion.text)}")
     run = around.run(criterion.command)
     if run is None:
         return None

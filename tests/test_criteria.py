@@ -149,9 +149,9 @@ def test_anything_else_is_not_machine_checked_and_that_is_said(text: str, around
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("File `/etc/passwd` exists", "no path within the project", id="a path from the root"),
-        pytest.param("File `~/.netrc` contains `x`", "no path within the project", id="a path from home"),
-        pytest.param("File `a/../../x` contains `x`", "may not go up", id="a path down and up"),
+        pytest.param("File `/etc/passwd` exists", "from the project's top folder on", id="a path from the root"),
+        pytest.param("File `~/.netrc` contains `x`", "may lead out", id="a path from home"),
+        pytest.param("File `a/../../x` contains `x`", "may lead out", id="a path down and up"),
         pytest.param("Run `a` - exits with code 256", "0 to 255", id="a code that no program has"),
         pytest.param("GET / returns 600", "100 to 599", id="a status that no server has"),
         pytest.param("agent-browser: click 'a - b", "never closed", id="an open quotation"),
