@@ -1,4 +1,4 @@
-"""Processes that a test's agent starts: known by the pid they write down, however they hide.
+"""Processes that a test's agent starts, known by the pid they write down however they hide; and the keeper of a run.
 
 The marks of conftest.py are in the environment; these may have cleaned theirs.
 """
@@ -38,6 +38,10 @@ class Offspring:
         """A sleeper that only SIGKILL ends."""
         return "setsid " + self.sleeper(name, before="trap '' INT TERM HUP QUIT;")
 
+    def until(self, name: str) -> str:
+        """A command that ends when that sleeper is there."""
+        return f"until [ -e {shlex.quote(str(self._folder / name))} ]; do sleep 0.02; done"
+
     def pid(self, name: str) -> int:
         """The sleeper's pid, once it is there."""
         file = self._folder / name
@@ -46,15 +50,8 @@ class Offspring:
 
     def alive(self) -> list[str]:
         """The names of those that run."""
-        return [file.name for file in self._files() if alive(int(file.read_text()))]
-
-    def end(self) -> None:
-        for name in self.alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid(name), signal.SIGKILL)
-
-    def _files(self) -> list[Path]:
-        return [file for file in sorted(self._folder.iterdir()) if file.suffix != ".new"]
+        files = sorted(file for file in self._folder.iterdir() if file.suffix != ".new")
+        return [file.name for file in files if alive(int(file.read_text()))]
 
 
 @contextmanager
@@ -64,4 +61,32 @@ def offspring_in(folder: Path) -> Iterator[Offspring]:
     try:
         yield offspring
     finally:
-        offspring.end()
+        for name in offspring.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(offspring.pid(name), signal.SIGKILL)
+
+
+def keeper_of(ralph: int) -> int:
+    """The pid of this ralph's keeper, once it is there: its oldest child in a session of its own that is ralph as well.
+
+    A program of ralph's own looks the same for the moment before it is one, but is younger.
+    """
+
+    def keeps(pid: int) -> bool:
+        try:
+            _, up, _, session, *_ = stat(pid)
+            lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, ralph)]
+        except OSError:
+            return False
+        return (int(up), int(session)) == (ralph, pid) and lines[0] == lines[1]
+
+    def found() -> int:
+        pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+        return next(iter(sorted(filter(keeps, pids), key=lambda pid: int(stat(pid)[19]))), 0)
+
+    return eventually(found)
+
+
+def stat(pid: int) -> list[bytes]:
+    """What proc(5) says of it from its state on: that, its parent, its group, its session."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 from away import Mailbox
-from keepers import keeper_of
-from leaps import leaping
-from offspring import Offspring
-from ralph_driver import Project, Running, alive, eventually
-from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, says, starts, step, waits_for, writes
+from offspring import Offspring, keeper_of
+from ralph_driver import Project, Run, Running, alive, eventually, is_free
+from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, starts, step, waits_for, writes
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes"),
@@ -58,34 +56,21 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     assert (run.code, alive(left), offspring.alive(), len(agent.calls)) == (0, False, [], 3), run.text
     assert run.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
     assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr
+    assert Path(run.stderr.partition("its record is ")[2].splitlines()[0]).is_file()
     assert f"removed {orphaned.root / LOCK}, left behind by the run before" in run.stderr
     assert not (orphaned.root / LOCK).exists()
     dead = [line for line in orphaned.journal() if line["ended"] == "died"]
     assert [(line["run"], line["iteration"], line["success"]) for line in dead] == [(died, 2, False)]
-    again = orphaned.build()
-    assert (again.code, again.text) == (0, "")
+    assert orphaned.build() == Run(code=0, stdout="", stderr="")
 
 
-def test_the_record_of_the_last_try_is_named(project: Project, agent: Agent) -> None:
-    agent.story(at_limit(), raw(init(), says("The second try."), marks("on"), waits_for("end")), DONE)
-    running = project.start(*BUILD, command=leaping())
-    eventually(lambda: agent.reached("on"))
-    dies(running)
-    agent.let("end")
-    named = project.build("1").stderr.partition("its record is ")[2].splitlines()[0]
-    assert "The second try." in Path(named).read_text()
-
-
-@pytest.mark.parametrize(("word", "code"), [("RALPH_STOP", 3), ("RALPH_BLOCKED: a key is missing", 4)])
 def test_what_was_left_running_ends_also_when_there_is_nothing_to_do(
-    orphaned: Project, agent: Agent, offspring: Offspring, word: str, code: int
+    orphaned: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    orphaned.progress.write_text(orphaned.progress_text.replace("IN_PROGRESS", word))
+    orphaned.progress.write_text(orphaned.progress_text.replace("IN_PROGRESS", "RALPH_STOP"))
     run = orphaned.build()
-    assert (run.code, offspring.alive(), len(agent.calls)) == (code, [], 2), run.text
-    assert "ended what the run before left running" in run.stderr
-    again = orphaned.build()
-    assert (again.code, again.text) == (code, "")
+    assert (run.code, offspring.alive(), len(agent.calls)) == (3, [], 2), run.text
+    assert orphaned.build() == Run(code=3, stdout="", stderr="")
 
 
 def test_another_plan_in_the_same_tree_ends_it_too(orphaned: Project, agent: Agent, offspring: Offspring) -> None:
@@ -96,53 +81,24 @@ def test_another_plan_in_the_same_tree_ends_it_too(orphaned: Project, agent: Age
     assert "ended what the run before left running" in run.stderr
 
 
-def test_so_does_a_start_that_finds_no_agent(orphaned: Project, offspring: Offspring) -> None:
-    run = orphaned.build("--agent", "./missing")
-    assert (run.code, offspring.alive()) == (1, []), run.text
-
-
-@pytest.fixture
-def untouched(project: Project, agent: Agent) -> Project:
-    """A run that died before its agent had changed anything; what it had cost by then stands in the file."""
+def test_after_a_death_what_the_file_said_and_the_plan_has_cost_is_known(project: Project, agent: Agent) -> None:
+    """It died before its agent had changed anything; a lock of git's was older, so a person's."""
     project.has_tasks("one", "two", "three")
     project.progress.write_text(project.progress_text.replace("\n\n## Status", "\nSpent: $4.90\n\n## Status"))
+    (project.root / LOCK).touch()
     agent.story(raw(init(), marks("on"), waits_for("end")))
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
     dies(running)
     agent.let("end")
-    return project
-
-
-def test_after_a_death_the_tasks_of_an_unchanged_file_are_known(untouched: Project, agent: Agent) -> None:
     gone = [edits(f"- [ ] {task}\n", "") for task in ("two", "three")]
-    agent.story(step(ticks="one"), step(*gone, writes_done=True))
-    run = untouched.build("2")
-    assert "iteration 1 of at most 2 · 0/3 tasks" in run.stdout
+    agent.story(step(ticks="one", cost_usd=0.06), step(*gone, writes_done=True, cost_usd=0.06))
+    run = project.build("--max-total-cost", "5")
     assert "#1 · 1/3 tasks (+1) ·" in run.stdout
-    assert run.code == 3, run.text
     assert "RALPH_DONE refused" in run.stderr
-    assert "- [ ] two" in untouched.progress_text
-
-
-def test_after_a_death_what_the_plan_has_cost_is_known(untouched: Project, agent: Agent) -> None:
-    agent.story(*[step(ticks="first", cost_usd=0.06)] * 3)
-    run = untouched.build("--max-total-cost", "5")
-    assert run.code == 3, run.text
-    assert "Spent: $5.02" in untouched.progress_text
-    assert untouched.journal()[-1]["iterations"] == 2
-
-
-def test_an_older_lock_of_git_is_a_persons(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    (project.root / LOCK).touch()
-    agent.story(raw(init(), marks("on"), waits_for("end")), DONE)
-    running = project.start(*BUILD)
-    eventually(lambda: agent.reached("on"))
-    dies(running)
-    agent.let("end")
-    run = project.build()
-    assert (run.code, (project.root / LOCK).exists()) == (0, True), run.text
+    assert (run.code, (project.root / LOCK).exists()) == (3, True), run.text
+    assert [line in project.progress_text for line in ("- [ ] two", "Spent: $5.02")] == [True, True]
+    assert project.journal()[-1]["iterations"] == 2
 
 
 @pytest.mark.parametrize(
@@ -165,6 +121,37 @@ def test_a_death_between_iterations_is_nobodys_failure(
     assert "killed" not in run.text
 
 
+@pytest.mark.parametrize(
+    ("ticked", "reason"),
+    [
+        pytest.param(["one"], '1 task is not ticked: "two"', id="since it is wrong"),
+        pytest.param(["one", "two"], "ralph was ended before it could check it", id="since nothing can tell"),
+    ],
+)
+def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
+    project: Project, agent: Agent, ticked: list[str], reason: str
+) -> None:
+    project.has_tasks("one", "two")
+    claim = [*(edits(f"- [ ] {task}", f"- [x] {task}") for task in ticked), edits("IN_PROGRESS", "RALPH_DONE")]
+    agent.story(
+        raw(init(), *claim, marks("on"), hangs()), step(marks("second"), waits_for("go"), ticks="all", writes_done=True)
+    )
+    killed = project.start(*BUILD)
+    eventually(lambda: agent.reached("on"))
+    killed.signal(signal.SIGKILL)
+    killed.wait()
+    eventually(lambda: is_free(project.root))
+    run = project.start(*BUILD)
+    eventually(lambda: agent.reached("second"))
+    status, why = project.progress_text.split("## Verification")
+    assert "\nIN_PROGRESS\n" in status
+    assert reason in why
+    agent.let("go")
+    assert run.wait().code == 0
+    assert "\nRALPH_DONE\n" in project.progress_text
+    assert "## Verification" not in project.progress_text
+
+
 # Starts of cron that find nothing to do.
 
 
@@ -175,10 +162,18 @@ def test_a_start_that_has_nothing_to_do_is_silent(project: Project, agent: Agent
     mailbox = Mailbox(project)
     project.has_tasks("one", status=status)
     before = project.progress.read_bytes()
-    run = project.ralph("feature.md")
-    assert (run.code, run.text, agent.calls, mailbox.notices) == (code, "", [], [])
-    assert project.progress.read_bytes() == before
+    assert project.ralph("feature.md") == Run(code=code, stdout="", stderr="")
+    assert (agent.calls, mailbox.notices, project.progress.read_bytes()) == ([], [], before)
     assert not project.state_folders, "it leaves nothing"
+
+
+def test_a_persons_done_after_a_run_is_believed_in_silence(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(ticks="first"))
+    assert project.build("1").code == 3
+    project.has_tasks("x one", "two", status="RALPH_DONE")
+    assert project.build() == Run(code=0, stdout="", stderr="")
+    assert len(agent.calls) == 1
 
 
 def test_a_start_that_finds_another_at_work_is_silent(project: Project, agent: Agent) -> None:
@@ -187,8 +182,8 @@ def test_a_start_that_finds_another_at_work_is_silent(project: Project, agent: A
     first = project.start(*BUILD)
     eventually(lambda: agent.calls)
     told = eventually(lambda: mailbox.notices)
-    run = project.ralph("feature.md")
-    assert (run.code, run.text, mailbox.notices) == (75, "", told)
+    assert project.ralph("feature.md") == Run(code=75, stdout="", stderr="")
+    assert mailbox.notices == told
     agent.let("go")
     assert first.wait().code == 0
 
