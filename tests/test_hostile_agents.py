@@ -1,4 +1,4 @@
-"""Agents that print what no agent should, or too much of it, take away what they were given, or stop themselves."""
+"""Agents that print what no agent should, or too much, take away what they were given, or stop themselves."""
 
 import os
 import shutil
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from leaps import leaping
-from ralph_driver import UNHURRIED, Process, Project, alive, eventually
+from offspring import stat
+from ralph_driver import Process, Project, alive, eventually
 from stories import Act, Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
 from test_signals import BUILD
 
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 MUCH_MB = 60
 ENOUGH_MB = 70
 """What ralph may need at most, in megabytes; it needs 30 for itself."""
-LEFT = starts("exec sleep 600")
 LONG_LINE = "x" * 1_000_000 + "\n"
 
 
@@ -98,6 +98,7 @@ def test_odd_events_are_shown_or_ignored(project: Project, agent: Agent) -> None
     assert (ended.code, len(agent.calls)) == (0, len(EVENTS) + 1), ended.text
     assert [name for name in EVENTS if alive(agent.child(name))] == []
     assert "Traceback" not in ended.text
+    assert EVENTS["a retry soon"] in ended.text, "what cannot be shown as an event is shown as text"
 
 
 def test_an_odd_usage_limit_is_still_one(project: Project, agent: Agent) -> None:
@@ -113,12 +114,6 @@ def test_an_odd_usage_limit_is_still_one(project: Project, agent: Agent) -> None
     assert (ended.code, len(agent.calls)) == (0, 4), ended.text
     waits = [(line["message"], line["planned_s"]) for line in project.journal() if line["event"] == "wait"]
     assert waits == [("Limit.", 300), ("Limit.", 600), ("Limit.", 1200)], "as when nobody knows until when"
-
-
-def test_an_event_that_cannot_be_shown_is_shown_as_text(project: Project, agent: Agent) -> None:
-    line = '{"type": "system", "subtype": "api_retry", "retry_delay_ms": "soon"}'
-    agent.story(raw(prints(line + "\n")))
-    assert line in project.build("1").text
 
 
 # More than anybody can read.
@@ -235,29 +230,11 @@ def test_much_that_nobody_reads_stays_out_of_memory(project: Project, agent: Age
         assert peak_mb(run.pid) < ENOUGH_MB
 
 
-# Nothing more, since it is stopped.
-
-
-def test_what_has_stopped_itself_is_ended_without_waiting(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    stopped = starts("kill -STOP $$; exec sleep 600")
-    agent.story(step(stopped, waits_for("go"), ticks="all", writes_done=True))
-    run = project.start(*BUILD, command=UNHURRIED)
-    eventually(lambda: (pid := agent.child()) and state(pid) == "T")
-    agent.let("go")
-    assert (run.wait().code, alive(agent.child())) == (0, False)
-
-
 def test_an_agent_that_has_stopped_itself_is_asked_to_end(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(raw(init(), starts("kill -STOP $PPID"), hangs()))
     run = project.start(*BUILD)
-    eventually(lambda: agent.calls and state(agent.calls[0].pid) == "T")
+    eventually(lambda: agent.calls and stat(agent.calls[0].pid)[0] == b"T")
     run.signal(signal.SIGINT)
     assert run.wait().code == -signal.SIGINT
     assert agent.was_interrupted()
-
-
-def state(pid: int) -> str:
-    """What proc(5) calls its state: "T" for stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

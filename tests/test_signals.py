@@ -210,9 +210,10 @@ def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
 ) -> None:
     project.has_tasks("one")
     agent.story(step(starts(offspring.sleeper("server")), ticks="all", writes_done=True, after=[hangs()]))
-    ended = project.build("--idle-timeout", "30s", command=paced(after_result_s=0.3))
+    bounds = ("--idle-timeout", "3s", "--iteration-timeout", "3s")
+    ended = project.build(*bounds, command=paced(after_result_s=3.5))
     assert (ended.code, len(agent.calls), offspring.alive()) == (0, 1, []), ended.text
-    assert not alive(agent.calls[0].pid)
+    assert (alive(agent.calls[0].pid), agent.was_interrupted()) == (False, True)
 
 
 def test_an_agent_that_is_woken_after_its_result_may_finish(project: Project, agent: Agent) -> None:

@@ -33,11 +33,6 @@ ONE_FAILURE = ("--max-failures", "1")
 DONE = step(ticks="all", writes_done=True)
 
 
-def again_and_again(act: Act) -> list[Act]:
-    """For two seconds, with never more than a third of a second of silence."""
-    return [sleeps(0.3), act] * 6
-
-
 # Silence.
 
 
@@ -56,19 +51,11 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
     assert (line["ended"], line["success"], line["cost_usd"]) == ("hung", False, 0.02)
 
 
-@pytest.mark.parametrize(
-    "life",
-    [
-        pytest.param(says("Still at it."), id="words"),
-        pytest.param(prints("."), id="dots without a line end"),
-        pytest.param(prints("warning\n", stderr=True), id="standard error"),
-        pytest.param(tool("Bash", parent="t1", command="make"), id="a sub-agent"),
-        pytest.param({"type": "system", "subtype": "status", "status": "requesting"}, id="an event that is not shown"),
-    ],
-)
-def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent, life: Act) -> None:
-    agent.story(raw(init(), *again_and_again(life), prints("\n"), *DONE["acts"]))
-    run = project.build(*ONE_FAILURE, "--idle-timeout", "1.5s")
+def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent) -> None:
+    """Be it dots without a line end, or complaints."""
+    dots, complaints = ([sleeps(0.5), act] * 5 for act in (prints("."), prints("warning\n", stderr=True)))
+    agent.story(raw(init(), *dots, *complaints, prints("\n"), *DONE["acts"]))
+    run = project.build(*ONE_FAILURE, "--idle-timeout", "2s")
     assert (run.code, len(agent.calls)) == (0, 1), run.text
 
 
@@ -76,12 +63,9 @@ def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: A
     ("said", "env", "silence_s"),
     [
         pytest.param({}, {}, 1800, id="half an hour"),
-        pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "600000"}, 1800, id="longer than any tool may take"),
         pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 7500, id="more, where a tool may take two hours"),
-        pytest.param({}, {"BASH_DEFAULT_TIMEOUT_MS": "7200000"}, 7500, id="and where that is what tools take"),
         pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "2h"}, 1800, id="what is no number says nothing"),
         pytest.param({"idle_timeout": 60.0}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 60, id="what a person says counts"),
-        pytest.param({"idle_timeout": 1800.0}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 1800, id="also the default, said"),
         pytest.param({"idle_timeout": None}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, None, id="off is off"),
     ],
 )
@@ -97,20 +81,11 @@ def test_how_long_an_agent_may_be_silent(
 
 def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(raw(init(), *again_and_again(says("Still at it.")) * 9), DONE)
-    run = project.build("--iteration-timeout", "1.5s", "--idle-timeout", "1.5s")
+    agent.story(raw(init(), *[sleeps(0.3), says("Still at it.")] * 200), DONE)
+    run = project.build("--iteration-timeout", "1.5s", "--idle-timeout", "60s")
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "timed out: it took longer than iteration-timeout" in run.stdout
     assert [line["success"] for line in project.journal()] == [False, True, True]
-
-
-def test_a_finished_iteration_that_lingers_is_no_hang(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(ticks="all", writes_done=True, after=[hangs()]))
-    bounds = ("--idle-timeout", "1.5s", "--iteration-timeout", "1.5s")
-    run = project.build(*ONE_FAILURE, *bounds, command=paced(after_result_s=2))
-    assert (run.code, len(agent.calls)) == (0, 1), run.text
-    assert agent.was_interrupted(), "otherwise this test proves nothing"
 
 
 def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project, agent: Agent) -> None:
@@ -127,10 +102,10 @@ def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project,
 LITTLE = "from ralph.cli import main; from ralph.clock import Pace; main(Pace(transcript_bytes=100_000))"
 
 
-@pytest.mark.parametrize("stderr", [False, True], ids=["on standard output", "on standard error"])
-def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agent, stderr: bool) -> None:
+def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(raw(init(), prints("x" * 1000 + "\n", times=101, stderr=stderr), hangs()), DONE)
+    both = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
+    agent.story(raw(init(), *both, hangs()), DONE)
     run = project.build(command=(sys.executable, "-P", "-c", LITTLE))
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "said too much: it printed more than ralph records of one iteration" in run.stdout
@@ -149,9 +124,10 @@ def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Seque
 MOST = ("--max-context", "60%", *ONE_FAILURE, "--idle-timeout", "8s")
 
 
-def test_a_full_context_ends_the_iteration_after_the_tool_that_runs(project: Project, agent: Agent) -> None:
+def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs(project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
-    agent.story(fills(121_000, ticks("one"), sleeps(0.7)), DONE)
+    second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
+    agent.story(fills(121_000, *second, ticks("one")), DONE)
     run = project.build(*MOST)
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert agent.reached("tool ended")
@@ -159,14 +135,6 @@ def test_a_full_context_ends_the_iteration_after_the_tool_that_runs(project: Pro
     assert "context full: it used more of its context than max-context" in run.stdout
     first, *_ = project.journal()
     assert (first["ended"], first["success"], first["context"]) == ("context_full", True, 0.605)
-
-
-def test_of_several_tools_the_last_one_is_waited_for(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
-    agent.story(fills(121_000, *second, ticks("one")), DONE)
-    run = project.build(*MOST)
-    assert (run.code, len(agent.calls), agent.reached("tool ended")) == (0, 2, True), run.text
 
 
 def test_a_full_context_for_nothing_is_a_failure(project: Project, agent: Agent) -> None:
@@ -185,7 +153,6 @@ LEARNT = {"claude-sonnet-5": {"inputTokens": 1, "contextWindow": 1_000_000}}
 @pytest.mark.parametrize(
     ("story", "calls"),
     [
-        pytest.param([fills(119_000, then=ON)], 1, id="less than that"),
         pytest.param([fills(300_000, model="claude-opus-4-8[1m]", then=ON)], 1, id="a model with a million"),
         pytest.param(
             [raw(init(), ticks("one"), result(modelUsage=LEARNT)), fills(300_000, then=ON)],
