@@ -183,37 +183,35 @@ class _Reading:
         """The line of the plan."""
         return self._first + self._text.count("\n", 0, at)
 
-    def tasks(self, items: Sequence[Any], path: str) -> list[Task]:
-        """The tasks of this list; ids may be left out where all of them are."""
-        nodes = [(f"{path}[{place}]", item) for place, item in enumerate(items)]
-        for where, item in nodes:
-            if not isinstance(item, Object):
-                self.wrong.append((nodes[0][1].start, f"{where}: must be an object, not {_kind(item)}"))
+    def tasks(self, items: Sequence[Any], path: str, at: int = 0) -> list[Task]:
+        """The tasks of this list, which stands behind `at`; ids may be left out where all of them are."""
         with_ids = any(isinstance(item, Object) and item.first("id") for item in items)
-        return [self._task(item, where, with_ids) for where, item in nodes if isinstance(item, Object)]
+        found = []
+        for place, item in enumerate(items):
+            if isinstance(item, Object):
+                found.append(self._task(item, f"{path}[{place}]", with_ids))
+            else:
+                self.wrong.append((at, f"{path}[{place}]: must be an object, not {_kind(item)}"))
+        return found
 
     def _task(self, node: Object, path: str, with_ids: bool) -> Task:
         before = len(self.wrong)
         title, text = (_one_line(self._member(node, path, names, str) or "") for names in (_TITLE, _TEXT))
         if not title and not text and len(self.wrong) == before:
-            name = (
-                "requirement"
-                if self.form == "requirements"
-                else "title"
-                if "steps" in self._criteria
-                else "description"
-            )
-            self.wrong.append((node.start, f"{path}.{name}: is missing; say what shall be built"))
-        task_id, mark, line = self._own_id(node, path, with_ids), self._mark(node, path), self.line(node.start)
-        after = ", ".join(self._after(node, path))
-        said = [("after", after), ("priority", self._priority(node, path))]
+            self.wrong.append((node.start, f"{path}: has no description; say what shall be built"))
+        task_id, mark = self._own_id(node, path, with_ids), self._mark(node, path)
+        said = [("after", ", ".join(self._after(node, path))), ("priority", self._priority(node, path))]
         said += [("verify", criterion) for criterion in self._criterion(node, path)]
-        blockers = node["blockers"] if isinstance(node.get("blockers"), list) else ()
-        why = "; ".join(_one_line(one) for one in blockers if isinstance(one, str))
-        said += [("blocked", why if mark == "!" else "")]
-        notes = [Note(name=name, value=value) for name, value in said if value]
-        below = self.tasks(self._member(node, path, ("subtasks",), list) or (), f"{path}.subtasks")
-        return Task(id=task_id, text=_joined(title, text), mark=mark, line=line, notes=notes, subtasks=below)
+        blockers = node["blockers"] if mark == "!" and isinstance(node.get("blockers"), list) else ()
+        said += [("blocked", "; ".join(_one_line(one) for one in blockers if isinstance(one, str)))]
+        return Task(
+            id=task_id,
+            text=_joined(title, text),
+            mark=mark,
+            line=self.line(node.start),
+            notes=[Note(name=name, value=value) for name, value in said if value],
+            subtasks=self.tasks(self._member(node, path, ("subtasks",), list) or (), f"{path}.subtasks", node.start),
+        )
 
     def _odd(self, node: Object, path: str, name: str, what: str) -> None:
         self.wrong.append((node.spans[name.partition("[")[0]][0], f"{path}.{name}: {what}"))
@@ -281,9 +279,8 @@ class _Reading:
         """Each that must hold for it to be done: a text, or an object that has one."""
         for place, one in enumerate(self._member(node, path, self._criteria, list) or ()):
             value = one.get(one.first("description", "text", "criterion")) if isinstance(one, Object) else one
-            said = (
-                _UNSEEN.sub("", " ".join(map(str.strip, value.splitlines()))).strip() if isinstance(value, str) else ""
-            )
+            lines = value.splitlines() if isinstance(value, str) else ()
+            said = _UNSEEN.sub("", " ".join(map(str.strip, lines))).strip()
             if not said:
                 what = f"must be what has to hold, not {_kind(value)}"
                 self._odd(node, path, f"{node.first(*self._criteria)}[{place}]", what)

@@ -58,7 +58,6 @@ def checked(text: str, around: Around) -> Met:
     [
         pytest.param("Run `npm test` - exits with code 0", "npm test", 0, id="as it is written down"),
         pytest.param("Run `npm test` – exits with code 0", "npm test", 0, id="with a dash"),  # noqa: RUF001
-        pytest.param("Run `npm test` -- exit code 0", "npm test", 0, id="with two hyphens"),
         pytest.param("Run `npm test` exits with 2", "npm test", 2, id="without a dash and without a word"),
         pytest.param("Run `npm test`: exits with exit code 2", "npm test", 2, id="with a colon and a word too many"),
         pytest.param("  - run ` npm test ` - exits with status 0.\n", "npm test", 0, id="as a bullet, with a stop"),
@@ -67,7 +66,6 @@ def checked(text: str, around: Around) -> Met:
             "Run `echo `a` `b` c` - exits with code 0", "echo `a` `b` c", 0, id="with a shell's own backticks"
         ),
         pytest.param(r"Run \`npm test\` - exits with code 0", "npm test", 0, id="copied out of a table"),
-        pytest.param("Run `a - exits with code 1` - exits with code 0", "a - exits with code 1", 0, id="about itself"),
     ],
 )
 def test_a_command_is_read(text: str, command: str, code: int) -> None:
@@ -79,11 +77,9 @@ def test_a_command_is_read(text: str, command: str, code: int) -> None:
     ("text", "path", "holds"),
     [
         pytest.param("- file `src/a b.py` exists.", "src/a b.py", "", id="a bullet, small, with a stop"),
-        pytest.param("File `.env..x` exists", ".env..x", "", id="dots that lead nowhere"),
         pytest.param("File `config.py` contains `JWT_SECRET`", "config.py", "JWT_SECRET", id="a text"),
         pytest.param("File `a` contains ``x = `y` ``.", "a", "x = `y` ", id="a text with backticks"),
         pytest.param("File `a` contains `b` contains `c`", "a", "b` contains `c", id="the outer backticks of two"),
-        pytest.param("File `a` contains `exists`", "a", "exists", id="a text that is a word of the pattern"),
     ],
 )
 def test_a_file_is_read(text: str, path: str, holds: str) -> None:
@@ -95,9 +91,7 @@ def test_a_file_is_read(text: str, path: str, holds: str) -> None:
     [
         pytest.param("POST /api/login returns 200", "POST", "/api/login", 200, id="as it is written down"),
         pytest.param("GET /a?b=c&d=%20 returns 404.", "GET", "/a?b=c&d=%20", 404, id="with a query"),
-        pytest.param("GET `/a` returns 200", "GET", "/a", 200, id="half in backticks"),
         pytest.param("- `Delete /a` returns HTTP 204", "DELETE", "/a", 204, id="in backticks, with the word HTTP"),
-        pytest.param("PROPFIND /a returns status code 207", "PROPFIND", "/a", 207, id="a rare method, and more words"),
     ],
 )
 def test_a_request_is_read(text: str, method: str, url: str, status: int) -> None:
@@ -150,7 +144,6 @@ def test_anything_else_is_not_machine_checked_and_that_is_said(text: str, around
     ("text", "words"),
     [
         pytest.param("File `/etc/passwd` exists", "from the project's top folder on", id="a path from the root"),
-        pytest.param("File `~/.netrc` contains `x`", "may lead out", id="a path from home"),
         pytest.param("File `a/../../x` contains `x`", "may lead out", id="a path down and up"),
         pytest.param("Run `a` - exits with code 256", "0 to 255", id="a code that no program has"),
         pytest.param("GET / returns 600", "100 to 599", id="a status that no server has"),
@@ -174,8 +167,6 @@ def test_any_text_is_some_criterion(text: str) -> None:
     "text",
     [
         pytest.param("Run `" + "a` " * 30_000, id="backticks"),
-        pytest.param("agent-browser: " + "\"'" * 30_000, id="quotation marks"),
-        pytest.param("agent-browser: " + "a -" * 30_000, id="dashes"),
         pytest.param("Run `a`" + " " * 30_000 + "x", id="blanks"),
     ],
 )
@@ -193,7 +184,6 @@ def test_a_long_line_is_read_in_no_time(text: str) -> None:
     [
         pytest.param("Run `exit 3` - exits with code 3", True, "Run `exit 3` exited with 3", id="a failure as wanted"),
         pytest.param("Run `exit 1` - exits with code 0", False, "Run `exit 1` exited with 1, not 0", id="a failure"),
-        pytest.param("Run `true` - exits with code 2", False, "Run `true` exited with 0, not 2", id="no failure"),
         pytest.param(
             "Run `kill -9 $$` - exits with code 0",
             False,
@@ -277,7 +267,6 @@ def test_a_text_is_found_wherever_it_stands_in_a_big_file(at: int, around: Aroun
         pytest.param("/etc/passwd", "leads out of the project", id="to the system"),
         pytest.param("../project-two/file", "leads out of the project", id="to a neighbour of nearly the same name"),
         pytest.param("../nowhere", "leads out of the project", id="out, to what is not there"),
-        pytest.param("nowhere", "does not exist", id="to what is not there"),
         pytest.param("link", "File `link` ", id="to itself"),
         pytest.param("folder/file", "", id="to a file of the project"),
     ],
