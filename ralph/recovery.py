@@ -130,7 +130,7 @@ def check_strict(start: "Start", file: ProgressFile, state: State, complain: Com
                 f"what changed in the tasks of {file.path.name} since ralph was killed is undone, "
                 f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
             )
-    tasklist.check(tasklist.tidied(file.text), file.path.name, start.settings)
+    tasklist.check(file.text, file.path.name, start.settings)
 
 
 def judge_claim(start: "Start", file: ProgressFile, now: Progress, complain: Complain) -> None:

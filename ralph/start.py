@@ -196,8 +196,7 @@ def _of_task(start: Start) -> dict[str, Value]:
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
         text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
-    tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
-    listed = tasks.read(tasklist.tidied(text))
+    listed = tasklist.check(text, start.progress_path.name, start.settings)
     if (task := tasks.select(listed)) is None:
         stop = tasklist.stuck(text, start.progress_path.name)
         raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
@@ -227,7 +226,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop
     if stop is None and start.strict and not ready and state.died() is None:
         from ralph import tasklist  # noqa: PLC0415 - other starts need not load it
 
-        tasklist.check(tasklist.tidied(text), start.progress_path.name, start.settings)
+        tasklist.check(text, start.progress_path.name, start.settings)
         stop = tasklist.stuck(text, start.progress_path.name)
     return stop
 

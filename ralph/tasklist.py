@@ -18,9 +18,9 @@ def token() -> str:
     return time.strftime("ralph-%Y%m%d-%H%M%S-") + secrets.token_hex(6)
 
 
-def check(text: bytes, name: str, settings: Settings) -> None:
-    """Raises RalphError with all that is wrong with the task list of the progress file of that name."""
-    listed = tasks.read(text)
+def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
+    """The tasks of the progress file of that name, tidied. Raises RalphError with all that is wrong with them."""
+    listed = tasks.read(tidied(text))
     wrong = tasks.problems(listed)
     for task in tasks.flat(listed):
         for one in map(criteria.parse, task.criteria):
@@ -31,7 +31,8 @@ def check(text: bytes, name: str, settings: Settings) -> None:
             elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
                 wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
     if wrong:
-        raise RalphError.of([RalphError(f"{name}: {line}") for line in wrong])
+        raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
+    return listed
 
 
 def planned(before: bytes, text: bytes) -> bytes:

@@ -353,7 +353,7 @@ def test_all_that_is_wrong_with_the_settings_is_said_at_once(doctor: Doctor, pat
 def test_of_a_plan_in_json_it_looks_at_the_tasks(doctor: Doctor, patient: Project) -> None:
     broken = patient.root / "r.json"
     broken.write_text('{"requirements": [{"id": 1}]}')
-    assert doctor("r.json").says("bad", "plan", "requirements[0].requirement: is missing", "say what shall be built")
+    assert doctor("r.json").says("bad", "plan", "requirements[0]: has no description", "say what shall be built")
     broken.write_text('{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}')
     assert not doctor("r.json", "build", "--strict").says("bad", "plan")
     assert doctor("r.json", "build", "--strict", "--criteria", "strict").says("bad", "plan", "it is fast")

@@ -182,12 +182,9 @@ def _tasks(start: Start) -> Iterator[Check]:
     text = path.read_bytes() if path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
         text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
-    if start.strict and not progress.parse(text).done:
-        text = tasklist.tidied(text)
-        tasklist.check(text, path.name, start.settings)
-        if not tasks.read(text):
-            said = f"there is no task yet in {path}, and --strict works by them"
-            yield bad(said, "write some, or let ralph PLAN plan --strict do it")
+    if start.strict and not progress.parse(text).done and not tasklist.check(text, path.name, start.settings):
+        said = f"there is no task yet in {path}, and --strict works by them"
+        yield bad(said, "write some, or let ralph PLAN plan --strict do it")
     if start.imported and (told := taskjson.left_out(start.imported, text, path)):
         yield warning(*told)
 
