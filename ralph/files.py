@@ -89,37 +89,27 @@ def _wait_for_quiet(path: Path) -> None:
 
 @contextlib.contextmanager
 def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Path]:
-    """A file beside `target` that holds `data` on disk, 0600 from its first byte; gone afterwards unless renamed."""
-    import tempfile  # noqa: PLC0415 - a start on a finished plan writes nothing
-
-    fd, name = tempfile.mkstemp(prefix=_beside(target), suffix=".ralph", dir=target.parent)
+    """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed."""
+    new = target.with_name(f"{_beside(target)}{os.urandom(4).hex()}.ralph")
+    old = target.stat() if target.exists() else None
+    if mode is None and old:
+        mode = stat.S_IMODE(old.st_mode)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if old else 0o666 if mode is None else mode)
     try:
         with os.fdopen(fd, "wb") as file:
+            if old:
+                with contextlib.suppress(
+                    PermissionError
+                ):  # giving a file away is root's; then it is ours, as with editors
+                    os.fchown(fd, old.st_uid, old.st_gid)
+            if mode is not None:
+                os.fchmod(fd, mode)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-            _like(file.fileno(), target, mode)
-        yield Path(name)
+            os.fsync(fd)
+        yield new
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
-
-
-def _like(fd: int, target: Path, mode: int | None) -> None:
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        os.fchmod(fd, _default_mode() if mode is None else mode)
-        return
-    with contextlib.suppress(PermissionError):  # giving a file away is root's; then it is ours, as with any editor
-        os.fchown(fd, old.st_uid, old.st_gid)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
-
-
-def _default_mode() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
+        new.unlink(missing_ok=True)
 
 
 def _fsync_folder(folder: Path) -> None:
@@ -131,15 +121,6 @@ def _fsync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def home() -> Path:
-    """The person's home folder, also where cron gives no HOME or an empty one."""
-    if os.environ.get("HOME"):
-        return Path(os.environ["HOME"])
-    import pwd  # noqa: PLC0415 - only cron gets here
-
-    return Path(pwd.getpwuid(os.getuid()).pw_dir)
-
-
 def plan_name(plan: Path) -> str:
     """The name of which its progress file's is made: without .md or .json."""
     return plan.name.removesuffix(".md") if plan.name.endswith(".md") else plan.name.removesuffix(".json")
@@ -148,7 +129,7 @@ def plan_name(plan: Path) -> str:
 def state_home() -> Path:
     """`$XDG_STATE_HOME/ralph`, by default `~/.local/state/ralph`."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "ralph"
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "ralph"
 
 
 def data(folder: str) -> Path:

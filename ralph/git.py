@@ -35,11 +35,6 @@ def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:
     return done.stdout if done.code == 0 else None
 
 
-def _may_be_in_repository(top: Path) -> bool:
-    """Seen in 20 microseconds; git takes a millisecond to say no, and the agent may make one at any time."""
-    return "GIT_DIR" in os.environ or any((place / ".git").exists() for place in (top, *top.parents))
-
-
 def has(commit: str, cwd: Path) -> bool:
     """Whether that commit is in the repository there; only a whole name is one."""
     named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
@@ -79,8 +74,6 @@ def tree(top: Path) -> Tree | None:
 
     None when there is a repository and git fails to tell.
     """
-    if not _may_be_in_repository(top):
-        return _everything(top)
     status = _ask(*_STATUS.split(), cwd=top)
     if status is None:
         return _everything(top) if _ask("rev-parse", "--git-dir", cwd=top) is None else None

@@ -42,7 +42,7 @@ _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
 def folders(prompts: Path | None) -> tuple[Path, ...]:
     """Where templates are looked for, first match wins."""
     first = () if prompts is None else (prompts,)
-    return (*first, Path(".ralph"), files.home() / ".ralph", files.data("prompts"))
+    return (*first, Path(".ralph"), Path.home() / ".ralph", files.data("prompts"))
 
 
 def modes(places: Sequence[Path]) -> list[str]:

@@ -19,7 +19,7 @@ _CONTROL = ("RALPH_DONE", "RALPH_STOP", "RALPH_BLOCKED")
 
 def home_file() -> Path:
     """The person's own env file."""
-    return files.home() / ".ralph.env"
+    return Path.home() / ".ralph.env"
 
 
 def open_to_others(path: Path) -> bool:

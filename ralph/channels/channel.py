@@ -55,7 +55,7 @@ class Channel:
 
 def default_folders() -> tuple[Path, ...]:
     """Built-in channels, then the person's; not the project's, which the agent can write."""
-    return (files.data("notify"), files.home() / ".ralph" / "notify")
+    return (files.data("notify"), Path.home() / ".ralph" / "notify")
 
 
 def load(folders: Sequence[Path]) -> tuple[Channel, ...]:

@@ -301,7 +301,7 @@ def _told_by_environment(settings: Settings) -> str:
 
 def _told_by_file() -> str:
     folder = os.environ.get("CLAUDE_CONFIG_DIR")
-    path = (Path(folder) if folder else files.home() / ".claude") / "settings.json"
+    path = (Path(folder) if folder else Path.home() / ".claude") / "settings.json"
     with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
         return str(path) if json.loads(path.read_bytes())["env"]["IS_SANDBOX"] == "1" else ""
     return ""

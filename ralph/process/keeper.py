@@ -37,10 +37,6 @@ class Files:
     output: Path
     errors: Path
 
-    def size(self) -> int:
-        """Their bytes together."""
-        return sum(path.stat().st_size for path in (self.prompt, self.output, self.errors) if path.is_file())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
