@@ -1,4 +1,4 @@
-"""Tab, in real shells, set up by the very lines that the README gives."""
+"""Tab, in real shells, set up by the very lines that docs/seeing.md gives."""
 
 import re
 import shlex
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from ralph_driver import CHECKOUT, COMMAND, Project, eventually
 
-README = (CHECKOUT / "README.md").read_text("utf-8")
+SEEING = (CHECKOUT / "docs" / "seeing.md").read_text("utf-8")
 
 
 def setup_of(shell: str) -> str:
-    """The line of the README that sets this shell up."""
-    (line,) = re.findall(rf"^(.*_RALPH_COMPLETE={shell}_source ralph.*?)(?:  +#.*)?$", README, re.MULTILINE)
+    """The line of the page that sets this shell up."""
+    (line,) = re.findall(rf"^(.*_RALPH_COMPLETE={shell}_source ralph.*?)(?:  +#.*)?$", SEEING, re.MULTILINE)
     return str(line)
 
 

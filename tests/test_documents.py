@@ -1,12 +1,12 @@
-"""Code, help, README and .env.example say the same; and the borders that the design draws between modules."""
+"""Code, help, README and docs say the same; and what importing costs and does."""
 
 import functools
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -16,193 +16,158 @@ from ralph_driver import CHECKOUT, COMMAND
 from ralph import options, tasklist, tasks
 from ralph.cli import ralph
 from ralph.lock import LOCKED
-from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, PRIVATE, TABLE, Setting, Settings
+from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, TABLE, Settings
 from ralph.verdict import Reason
 
-README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-COMING_FROM = (CHECKOUT / "docs" / "coming-from.md").read_text(encoding="utf-8")
-EXAMPLE = (CHECKOUT / ".env.example").read_text(encoding="utf-8")
+PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
 CHANNELS = {file.stem: tomllib.loads(file.read_text("utf-8")) for file in sorted((CHECKOUT / "notify").glob("*.toml"))}
-CHANNEL_SETTINGS = {
-    name: str(channel.get("defaults", {}).get(name, ""))
-    for channel in CHANNELS.values()
-    for name in [*channel["needs"], *channel.get("optional", [])]
-}
+CHANNEL_SETTINGS = [name for one in CHANNELS.values() for name in [*one["needs"], *one.get("optional", [])]]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP"}
 """Not settings: how a name looks, and a switch of the tests."""
-OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--user"}
-"""Options of other programs: claude, loginctl."""
+OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--init"}
+"""Options of claude and docker."""
+HIDDEN = {"--requirements"}
 SIGNALS = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
-
-
 VERBS = ralph.commands
-
-
-def help_of(verb: click.Command) -> str:
-    return " ".join(verb.get_help(click.Context(verb)).split())
-
-
-def ids(settings: Iterable[Setting]) -> list[str]:
-    return [setting.name for setting in settings]
-
-
-@pytest.fixture(scope="module")
-def help_text() -> str:
-    return helped("--help")
-
-
-@pytest.fixture(scope="module")
-def settings_text() -> str:
-    return helped("help", "settings")
 
 
 def helped(*args: str) -> str:
     done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, check=True, cwd=CHECKOUT)
-    return " ".join(done.stdout.split())
+    return done.stdout
 
 
-def table_rows(heading: str) -> list[list[str]]:
-    """The cells of the tables in a section of the README, without its subsections' heads and rules."""
-    section = re.split(r"^## ", README.split(f"\n## {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
-    return rows[2:]
+@functools.cache
+def all_help() -> str:
+    """What every option is said to do."""
+    of_verbs = [verb.get_help(click.Context(verb)) for verb in VERBS.values()]
+    return " ".join(" ".join([helped("help", "settings"), *of_verbs]).split())
 
 
-class TestEverySettingOfTheCommandLine:
-    pytestmark = pytest.mark.parametrize("setting", ON_COMMAND_LINE, ids=ids(ON_COMMAND_LINE))
+def rows(text: str, heading: str) -> dict[str, str]:
+    """The first two cells of the tables in a section."""
+    section = re.split(r"^## ", text.split(f"\n## {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    return dict(re.findall(r"^\| `?(.+?)`? \| (.+?) \|", section, re.MULTILINE))
 
-    def test_is_in_the_help_with_its_default(self, setting: Setting, settings_text: str) -> None:
+
+# Settings.
+
+
+def test_the_help_has_each_setting_with_its_default() -> None:
+    for setting in ON_COMMAND_LINE:
         names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
         names += "" if setting.metavar else f" / --no-{setting.name}"
         default = f"; default: {setting.default}" if setting.default else ""
         words = (names, setting.metavar, setting.meaning, f"[{setting.variable}{default}]")
-        assert " ".join(filter(None, words)) in settings_text, "an option that stands alone has no metavar"
-
-    def test_is_in_the_readme_with_its_default(self, setting: Setting) -> None:
-        row = next((row for row in table_rows("Settings") if f"`{setting.variable}`" in row), None)
-        assert row, f"README.md: no row for {setting.variable} under Settings"
-        option = f"`--{setting.name} {setting.metavar}`" if setting.metavar else f"`--{setting.name}`"
-        assert row[0].split(", ")[0] == option, f"README.md: the option of {setting.variable}"
-        assert setting.metavar or row[0].endswith(f", `--no-{setting.name}`")
-        none = ("none", "the agent's own", "<plan>_PROGRESS.md")
-        assert row[2].strip("`") in ([setting.default] if setting.default else none), f"README.md: {setting.variable}"
-
-    def test_is_in_the_example_with_its_default(self, setting: Setting) -> None:
-        assert setting.variable in example(), f".env.example: {setting.variable} is missing"
-        assert example()[setting.variable] == setting.default, f".env.example: the default of {setting.variable}"
+        assert " ".join(filter(None, words)) in all_help(), "an option that stands alone has no metavar"
 
 
-def example() -> Mapping[str, str]:
-    """The settings in .env.example: all stand there as comments, with their defaults."""
-    return dict(re.findall(r"^#(RALPH_\w+)=(.*)$", EXAMPLE, re.MULTILINE))
+def test_the_pages_that_are_made_of_the_settings_are_up_to_date() -> None:
+    documents = runpy.run_path(str(CHECKOUT / "docs" / "generate.py"))["documents"]()
+    assert {file.name for file in documents} == {"settings.md", ".env.example"}
+    for file, text in documents.items():
+        assert file.read_text("utf-8") == text, f"{file} is not what docs/generate.py makes"
+        missing = [one.variable for one in ON_COMMAND_LINE if not re.search(rf"\b{one.variable}\b", text)]
+        assert not missing, file
+    example = (CHECKOUT / ".env.example").read_text("utf-8")
+    assert [name for name in CHANNEL_SETTINGS if f"\n#{name}=" not in example] == []
+    assert all(line.startswith("#") for line in example.splitlines() if line), "it sets nothing"
 
 
-@pytest.mark.parametrize("name", CHANNEL_SETTINGS)
-def test_every_setting_of_a_channel_is_in_both(name: str) -> None:
-    channel = next(key for key, value in CHANNELS.items() if name in [*value["needs"], *value.get("optional", [])])
-    row = next((row for row in table_rows("Notifications") if row[0] == channel), None)
-    assert row, f"README.md: no row for {channel} under Notifications"
-    column = 1 if name in CHANNELS[channel]["needs"] else 2
-    assert f"`{name}`" in row[column], f"README.md: {name} is missing in the row of {channel}"
-    assert name in example(), f".env.example: {name} is missing"
-    assert example()[name] == CHANNEL_SETTINGS[name], f".env.example: the default of {name}"
+def test_the_readme_has_the_defaults_of_the_ten() -> None:
+    found = rows(PAGES["README.md"], "Settings")
+    del found["option"]
+    assert len(found) == 10
+    known = {setting.name: setting for setting in TABLE}
+    for option, default in found.items():
+        setting = known[option.split()[0].removeprefix("--").removeprefix("no-")]
+        assert default in (setting.default, "none", "the agent's own", "off", "commits"), option
+        assert option.endswith(setting.metavar)
+
+
+@pytest.mark.parametrize("document", [*PAGES, ".env.example", "CHANGELOG.md"])
+def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document: str) -> None:
+    text = PAGES.get(document) or (CHECKOUT / document).read_text("utf-8")
+    known = {*BY_VARIABLE, *DROPPED, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
+    assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
+    text = re.sub(r"^.*(?:tmux|systemctl|loginctl|pip |pytest).*$", "", text, flags=re.MULTILINE)
+    if document == "coming-from.md":  # the right column of its tables is about ralph
+        text = "\n".join(ours for _, ours in re.findall(r"^\|(.*)\|(.*)\|$", text, re.MULTILINE))
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text)) - OF_OTHERS - HIDDEN
+    assert [option for option in sorted(named) if option not in all_help()] == []
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_every_setting_of_a_channel_has_words_for_the_wizard(channel: str) -> None:
-    names = [*CHANNELS[channel]["needs"], *CHANNELS[channel].get("optional", [])]
-    assert set(CHANNELS[channel]["help"]) == set(names)
+def test_every_setting_of_a_channel_has_words_for_people_and_for_the_wizard(channel: str) -> None:
+    needs, more = CHANNELS[channel]["needs"], CHANNELS[channel].get("optional", [])
+    row = next(line for line in PAGES["notifications.md"].splitlines() if line.startswith(f"| {channel} |"))
+    assert [re.findall(r"`(.+?)`", cell) for cell in row.split("|")[2:4]] == [needs, more]
+    assert set(CHANNELS[channel]["help"]) == {*needs, *more}
 
 
-@pytest.mark.parametrize(
-    "document",
-    ["README.md", ".env.example", "CHANGELOG.md", "docs/decisions.md", "docs/coming-from.md", "docs/limits.md"],
-)
-def test_no_document_speaks_of_a_setting_that_is_not_there(document: str) -> None:
-    text = (CHECKOUT / document).read_text(encoding="utf-8")
-    known = {*BY_VARIABLE, *DROPPED, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
-    assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
+def test_who_never_wants_to_give_up_is_told_each_breaker() -> None:
+    """Any of them alone would end the run."""
+    row = next(line for line in PAGES["coming-from.md"].splitlines() if line.startswith("| it loops on a requirement"))
+    assert all(f"--{setting.name} off" in row for setting in TABLE if "gives up; off" in setting.meaning)
+    assert "--max-tries off" in row
 
 
-HIDDEN = {"--requirements"}
+# Words, verbs, exit codes.
 
 
-def test_every_option_in_the_readme_is_in_the_help(settings_text: str) -> None:
-    """Those of the examples too."""
-    helps = [settings_text, *map(help_of, VERBS.values())]
-    own = re.sub(r"^.*(?:tmux|systemctl|pip|crontab|pytest).*$", "", README, flags=re.MULTILINE)
-    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", own)) - OF_OTHERS - HIDDEN
-    assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
+def test_the_help_fits_on_one_screen_and_knows_every_verb() -> None:
+    text = helped("--help")
+    assert len(text.splitlines()) <= 30
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(text == helped(*args) for args in ((), ("-h",), ("help",)))
+    assert tuple(VERBS) == options.VERBS, "no plan may be called so"
+    for verb, command in VERBS.items():
+        assert command.help
+        assert re.search(rf"\b{verb}\b", text)
+        assert f"ralph {verb}" in PAGES["README.md"]
 
 
-def test_what_others_call_otherwise_leads_to_options_that_are_there(settings_text: str) -> None:
-    """The right column of the tables is about ralph."""
-    helps = [settings_text, *map(help_of, VERBS.values())]
-    rows = re.findall(r"^\|(.*)\|(.*)\|$", COMING_FROM, re.MULTILINE)
-    named = {option for _, ours in rows for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)} - HIDDEN
-    assert len(rows) > 80
-    assert [option for option in sorted(named) if not any(option in text for text in helps)] == []
-    assert "(docs/coming-from.md)" in README
+def test_the_exit_codes_are_those_of_the_code() -> None:
+    codes = {reason.code for reason in Reason if reason is not Reason.INTERRUPTED} | {2, LOCKED}
+    for page, heading in {"README.md": "Exit codes", "unattended.md": "Exit codes in full"}.items():
+        said = rows(PAGES[page], heading)
+        assert {int(code) for code in said if code.isdigit()} == codes
+        assert all(f"{name} {number}" in said["by signal"] for name, number in SIGNALS.items())
+    shown = {int(code) for code in re.findall(r"\b\d+\b", helped("--help").split("Exit codes:")[1])}
+    assert shown == codes | set(SIGNALS.values()), "ralph --help says other exit codes than README.md"
 
 
-def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes() -> None:
-    (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", README, re.DOTALL)
+def test_the_control_words_are_explained() -> None:
+    said = " ".join(rows(PAGES["README.md"], "How it works"))
+    assert [word for word in CONTROL_WORDS if word not in said or word not in helped("--help")] == []
+
+
+# The pages.
+
+
+@pytest.mark.parametrize("page", ["README.md", "strict.md"])
+def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes(page: str) -> None:
+    (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", PAGES[page], re.DOTALL)
     text = f"# Tasks\n\n{sample}".encode()
-    tasklist.check(text, "README.md", Settings(criteria="strict"))
+    tasklist.check(text, page, Settings(criteria="strict"))
     selected = tasks.select(tasks.read(text))
     assert selected is not None
     assert selected.id == "auth-01", "auth-02 waits for it, whatever its priority"
 
 
-def test_who_never_wants_to_give_up_is_told_each_breaker() -> None:
-    """Any of them alone would end the run."""
-    row = next(line for line in COMING_FROM.splitlines() if line.startswith("| it loops on a requirement"))
-    assert all(f"--{setting.name} off" in row for setting in TABLE if "gives up; off" in setting.meaning)
-    assert "--max-tries off" in row
+def test_the_pages_are_short_enough_to_be_read_and_their_links_lead_somewhere() -> None:
+    readme = PAGES["README.md"].splitlines()
+    assert len(readme) <= 190
+    assert max(map(len, readme)) <= 100
+    assert len(PAGES["decisions.md"].splitlines()) <= 150
+    for page, text in PAGES.items():
+        folder = CHECKOUT if page == "README.md" else CHECKOUT / "docs"
+        links = [link.partition("#")[0] for link in re.findall(r"\]\((?!http)([^)]+)\)", text)]
+        assert [link for link in links if not (folder / link).exists()] == [], page
+        assert page == "README.md" or f"(docs/{page})" in PAGES["README.md"], f"README.md does not lead to {page}"
 
 
-def test_the_verbs_are_those_that_no_plan_may_be_called() -> None:
-    assert tuple(VERBS) == options.VERBS
-
-
-@pytest.mark.parametrize("args", [(), ("--help",), ("-h",), ("help",)])
-def test_the_help_fits_on_one_screen(args: tuple[str, ...]) -> None:
-    done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, check=True, cwd=CHECKOUT)
-    lines = done.stdout.splitlines()
-    assert len(lines) <= 30
-    assert max(map(len, lines)) <= 80
-
-
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_every_verb_is_in_the_help_and_in_the_readme(verb: str, help_text: str) -> None:
-    assert re.search(rf"\b{verb}\b", help_text)
-    assert f"ralph {verb}" in README
-    assert VERBS[verb].help
-
-
-def test_the_example_sets_nothing() -> None:
-    assert [line for line in EXAMPLE.splitlines() if line.strip() and not line.startswith("#")] == []
-
-
-def test_the_files_of_projects_are_said_to_set_no_secrets() -> None:
-    private = [setting.variable for setting in TABLE if setting.sources == PRIVATE]
-    assert all(f"`{name}`" in README for name in private)
-
-
-def test_the_exit_codes_are_those_of_the_code(help_text: str) -> None:
-    rows = {row[0]: row[1] for row in table_rows("Exit codes")}
-    said = {int(code) for code in rows if code.isdigit()}
-    assert said == {reason.code for reason in Reason if reason is not Reason.INTERRUPTED} | {2, LOCKED}
-    assert all(f"{name} {number}" in rows["by signal"] for name, number in SIGNALS.items())
-    shown = {int(code) for code in re.findall(r"\b\d+\b", help_text.split("Exit codes:")[1])}
-    assert shown == said | set(SIGNALS.values()), "ralph --help says other exit codes than README.md"
-
-
-@pytest.mark.parametrize("word", sorted(CONTROL_WORDS))
-def test_the_control_words_are_explained(word: str, help_text: str) -> None:
-    assert word in help_text
-    assert any(word in row[0] for row in table_rows("The progress file")), f"README.md: {word} has no row"
+# Imports.
 
 
 @functools.cache
