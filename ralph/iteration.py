@@ -42,7 +42,7 @@ def iterate(run: Run) -> Iteration:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without_verified)
-        commits, changed = run.changes.look()
+        commits, changed = run.changes.look() if watched.changed is None else (Commits(), watched.changed)
     return Iteration(
         number=run.number,
         before=before,

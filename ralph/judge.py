@@ -65,8 +65,10 @@ class Watched:
     """What is ralph's under --strict, in words."""
     outside: tuple[str, ...] = ()
     """Files that --only does not allow."""
+    changed: tuple[str, ...] | None = None
+    """What else is not as it was; None where somebody else has to look."""
     strayed: str = ""
-    """What leads git out of the repository since; nothing more may be done there."""
+    """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,8 @@
 """After a death: what a ralph that was killed has left behind is ended, removed and written down."""
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import git, journal, progress
@@ -72,45 +70,33 @@ def _mourn(death: Death, state: State, complain: Complain) -> None:
             journal.append(state.journal, line)
 
 
-def recover(start: "Start", state: State, complain: Complain) -> None:
-    """After a death in an iteration that was watched: what it may not have changed is put back."""
-    death, task = state.died(), state.noted("task")
-    for store in state.stores():  # of runs that died when nothing was to be put right
-        if death is None or store.name != death.run:
-            shutil.rmtree(store, ignore_errors=True)
-    if death is None:
-        return
-    _settings_back(start, state, death, complain)
-    if not (start.strict or start.settings.only):
-        return
-    from ralph import tasks  # noqa: PLC0415 - as above
-    from ralph.guard import Guard, Rules  # noqa: PLC0415 - as above
+def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:
+    """After a death in an iteration that was watched: what it may not have changed is put back.
 
-    settings = start.settings
-    rules = Rules(only=settings.only, strict=start.strict, commits=settings.auto_commit, run=death.run)
+    Raises RalphError where a person has to decide, or what ralph is started with was among it.
+    """
+    death, task = state.died(), state.noted("task")
+    if death is None or not state.noted("guard"):
+        return
+    from ralph import tasks  # noqa: PLC0415 - only a death gets here
+    from ralph.strict.guard import Guard  # noqa: PLC0415 - same
+
+    since = until = 0.0
     with contextlib.suppress(OSError):  # without the record nobody knows when that was
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
-        guard = Guard(Path.cwd(), state, start.own, rules, lambda line: complain(f"after a death: {line}"))
-        ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
-        guard.recover(task, since, until, ticked=ticked)
-
-
-def _settings_back(start: "Start", state: State, death: Death, complain: Complain) -> None:
-    """Raises RalphError where a strict iteration that died had changed what ralph is started with."""
-    saved = state.governing
-    if not saved.exists():
-        return
-    from ralph.governing import Governing  # noqa: PLC0415 - as above
-
-    governing = Governing(start.plan, start.settings.prompts)
-    with contextlib.suppress(OSError):
-        governing.load(saved, death.record.stat().st_mtime + _LAST_WRITES_S)
-        changed = [str(path) for path, _ in governing.settle(state.keep)]
-        saved.unlink()
-        if changed:
-            complain(f"put back as before the iteration in which ralph died: {', '.join(changed)}")
-            raise RalphError("its settings may have been others than yours; start it again", 1)
+    guard = Guard(start, state, death.run, lambda line: complain(f"after a death: {line}"))
+    ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
+    put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
+    if why := guard.strayed():
+        if file.exists():
+            file.read()
+            file.edit(lambda text: progress.blocked(text, why))
+        state.note("guard", "")
+        raise RalphError(why, 4)
+    if put_back:
+        what = f"{put_back} in the iteration in which ralph died, and is put back"
+        raise RalphError(f"{what}; its settings may have been others than yours; start it again", 1)
 
 
 def check_strict(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:

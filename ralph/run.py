@@ -22,9 +22,9 @@ from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally
 
 if TYPE_CHECKING:
-    from ralph.guard import Guard
     from ralph.start import Start
-    from ralph.strict import Strict
+    from ralph.strict.attempts import Strict
+    from ralph.strict.guard import Guard
 
 
 @dataclass(slots=True, kw_only=True)

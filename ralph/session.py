@@ -110,7 +110,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
             outbox=outbox,
             heartbeat=channels.Heartbeat(monitor, complain) if monitor else None,
             changes=Changes(Path.cwd(), start.own),
-            tries=Tries(settings.history, state),
+            tries=Tries(settings.history),
             tally=Tally(half_open=state.breaker()),
             earlier=journal.count(state),
             began=pace.clock.running(),
@@ -143,12 +143,11 @@ def _watch_over(run: Run) -> None:
     """Who watches the agent, where somebody shall: under --strict and --only."""
     settings, strict = run.settings, run.start.strict
     if strict or settings.only:
-        from ralph.guard import Guard, Rules  # noqa: PLC0415 - 10 ms that only --strict and --only pay
+        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
 
-        rules = Rules(only=settings.only, strict=strict, commits=settings.auto_commit, run=run.id)
-        run.guard = Guard(run.top, run.state, run.start.own, rules, run.complain)
+        run.guard = Guard(run.start, run.state, run.id, run.complain, run.tries if strict else None)
         if strict:
-            from ralph.strict import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
+            from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
 
             run.strict = Strict(run, run.guard)
 
@@ -165,8 +164,8 @@ def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callabl
         complain(line)
     state.rotate()
     state.check_room()
-    recovery.recover(start, state, complain)  # first: what stands in the way of a commit may be of the dead
-    _check_repository(start)
+    recovery.clear_up(start, file, state, complain)  # first: what stands in the way of a commit may be of the dead
+    _check_can_commit(start)
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
@@ -202,19 +201,17 @@ def _with_tasks_of_plan(
     return now
 
 
-def _check_repository(start: "Start") -> None:
-    """Raises RalphError where something is asked for that only a repository can give."""
-    settings, top = start.settings, Path.cwd()
-    if not (start.strict or settings.only):
+def _check_can_commit(start: "Start") -> None:
+    """Raises RalphError where ralph shall commit and could not."""
+    if not (start.strict and start.settings.auto_commit):
         return
-    from ralph import worktree  # noqa: PLC0415 - 10 ms that other runs need not pay
+    from ralph.strict import jj  # noqa: PLC0415 - 10 ms that other runs need not pay
+    from ralph.strict.repository import Repository  # noqa: PLC0415 - same
 
-    if worktree.is_repository(top):
-        if start.strict and settings.auto_commit:
-            worktree.check_can_commit(top)
-    elif settings.only or (start.strict and settings.on_failure == "restore"):
-        what = "--only" if settings.only else "--on-failure restore"
-        raise RalphError(f"{what} needs a git repository, and {top} is in none; git init makes one")
+    if root := jj.root_around(Path.cwd()):
+        jj.check(root)
+    elif repository := Repository.around(Path.cwd()):
+        repository.check_can_commit()
 
 
 def _loop(run: Run) -> int:

@@ -155,20 +155,6 @@ class State:
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
         return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
 
-    def stores(self) -> list[Path]:
-        """Those of all runs that died."""
-        folder = self.folder / "before"
-        return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
-
-    def store(self, run: str) -> Path:
-        """Where the bytes of the person's own changes are while an agent of that run works; after a death they stay."""
-        return self._sub(f"before/{run}")
-
-    @property
-    def governing(self) -> Path:
-        """Where the files that govern ralph are kept while a strict iteration runs."""
-        return self._sub("running") / "governing-files"
-
     def open_breaker(self, reason: Reason) -> None:
         """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
         self.note("breaker", reason.name)

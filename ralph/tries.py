@@ -3,19 +3,17 @@
 import contextlib
 import errno
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ralph import files, journal
-from ralph.state import State
+from ralph import journal
 
 
 class Tries:
     """The file at `path`, which runs may share; None is none."""
 
-    def __init__(self, path: Path | None, state: State) -> None:
-        self.path, self._state = path, state
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
         self._before = b""
         self._real = os.path.realpath(path) if path else ""
         self._place = os.path.realpath(path.parent) if path else ""
@@ -24,19 +22,12 @@ class Tries:
         """An iteration begins: what stands there now stays."""
         self._before = self._read()
 
-    def settle(self) -> Path | None:
-        """What an iteration rewrote is put back; where it is kept as it was left, None when nothing was rewritten."""
-        if self.path is None or self._is_elsewhere():
-            return None
-        now = self._read()
-        if now.startswith(self._before) and not self._is_something_else():
-            return None
-        kept = self._state.keep(self.path.name, now)
-        if self._is_something_else():
-            kept.unlink()
-            shutil.move(self.path, kept)
-        files.replace(self.path, self._before)
-        return kept
+    def rewritten(self, keep: Callable[[str, bytes], Path]) -> str:
+        """Why a person has to look: what stood there does not any more. What is only appended is welcome."""
+        is_one = self.path is None or not (self._is_elsewhere() or self._is_something_else())
+        if self.path is None or (is_one and self._read().startswith(self._before)):
+            return ""
+        return f"{self.path} does not begin with the lines that it had; they are {keep(self.path.name, self._before)}"
 
     def _is_something_else(self) -> bool:
         """Also a link, where it was none or led to another file: ralph would write there."""
@@ -51,9 +42,6 @@ class Tries:
     def add(self, record: Mapping[str, object]) -> None:
         """Appends a line. Raises OSError when it cannot be."""
         if self.path is not None:
-            if self.path.is_symlink() and self._is_something_else() and not self._is_elsewhere():
-                self.path.unlink()
-                files.replace(self.path, self._before)
             if self._is_elsewhere() or self._is_something_else():
                 raise OSError(errno.EINVAL, "is no file")
             journal.append(self.path, record, mode=0o666, own=False)

@@ -51,7 +51,7 @@ PLANTS = {
     "a branch": of_git("refs/heads/main"),
     "the packed refs": of_git("packed-refs"),
     "the hooks": of_git("hooks"),
-    "a hook": Plant("mkdir -p .git/hooks; ln -s $OUT/precious .git/hooks/pre-commit"),
+    "a hook": Plant("mkdir -p .git/hooks; ln -sf $OUT/precious .git/hooks/pre-commit"),
     "git's info": of_git("info"),
     "the private rules": Plant("mkdir -p .git/info; ln -sf $OUT/precious .git/info/exclude"),
     "the log of HEAD": of_git("logs/HEAD"),
@@ -187,6 +187,8 @@ def test_nothing_is_touched_outside_of_the_tree(
         root = project.root.with_name("repo.old") if project.root.is_symlink() else project.root
         said = (root / "feature_PROGRESS.md").read_text().split("RALPH_BLOCKED: ralph: ")[1]
         assert blocks in said.split("\n")[0]
+    if project.root.is_symlink():
+        return  # a start in the folder to which it leads is a start there
     if way == "killed" or "$STATE" in does:
         again = built(project, out, *options)
         assert contents(out) == before, again.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralph.worktree import allowed
+from ralph.strict.only import allowed
 
 COVERED = [
     ("tests/**", "tests/a.py"),

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from ralph_driver import CHECKOUT, Project, eventually
-from stories import Agent, commits, edits, marks, runs, ticks, tries, waits_for, writes
+from stories import Agent, commits, edits, init, marks, raw, result, runs, ticks, tries, waits_for, writes
 from test_strict import ONE, TWO, listed, tried, wants
 
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
@@ -118,13 +118,50 @@ class TestByHooks:
         project.git("commit", "-qm", "hooks")
         project.git("config", "core.hooksPath", "hooks")
 
-    def test_one_that_it_plants_is_taken_away(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1"), runs("mkdir -p .git/hooks; echo exit 1 > .git/hooks/pre-commit")))
+    def test_a_new_one_in_gits_folder_is_said_and_a_changed_one_is_a_matter_for_a_person(
+        self, project: Project, agent: Agent
+    ) -> None:
+        hook = project.root / ".git" / "hooks" / "pre-commit"
+        wants(project, ONE + OTHER)
+        plant = "mkdir -p .git/hooks; echo '#!/bin/sh' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
+        cheat = runs("echo 'git add -A' >> .git/hooks/pre-commit")
+        agent.story(tries(writes("one.txt", "1"), runs(plant)), tries(writes("two.txt", "2"), cheat))
         run = project.build("--strict")
-        assert run.code == 0, run.text
-        assert not (project.root / ".git" / "hooks" / "pre-commit").exists()
-        assert ".git/hooks/pre-commit was changed: put back" in run.text
+        assert run.code == 4, run.text
+        assert ".git/hooks/pre-commit is new, and git runs it at each commit; it stays" in run.text
+        assert "RALPH_BLOCKED: ralph: .git/hooks/pre-commit was changed" in project.progress_text
+        assert marks_of(project) == ["- [x] one", "- [ ] two"]
+        kept = {path.read_text() for path in (project.state_folders[0] / "kept").iterdir() if path.is_file()}
+        assert {"#!/bin/sh\n", hook.read_text()} <= kept
+
+    @pytest.mark.parametrize(
+        ("setting", "blocks"),
+        [
+            ("core.fsmonitor evil", True),
+            ("filter.evil.clean evil", True),
+            ("include.path /evil", True),
+            ("branch.main.remote origin", False),
+            ("user.name Somebody", False),
+            ("core.hooksPath .husky", False),
+        ],
+    )
+    @pytest.mark.parametrize("options", [("--strict",), ("--only", "one.txt")])
+    def test_settings_that_run_programs_or_move_the_tree_are_a_matter_for_a_person(
+        self, project: Project, agent: Agent, setting: str, blocks: bool, options: tuple[str, ...]
+    ) -> None:
+        wants(project, ONE)
+        made, cheat = writes("one.txt", "1"), runs(f"git config {setting}; echo x > app.py")
+        done = edits("IN_PROGRESS", "RALPH_DONE")
+        agent.story(
+            tries(made, cheat) if "--strict" in options else raw(init(), made, ticks("all"), cheat, done, result()),
+            tries(made),
+        )
+        run = project.build(*options, "--only", "one.txt")
+        assert run.code == (4 if blocks else 0), run.text
+        name = setting.split(maxsplit=1)[0].lower()
+        assert f".git/config was changed: {name}" in run.text
+        assert ("RALPH_BLOCKED: ralph: " in project.progress_text) == blocks
+        assert not (project.root / "app.py").exists(), "files are put back all the same"
 
 
 class TestByRalphsDeath:
@@ -224,10 +261,10 @@ class TestByFilesThatGovernRalph:
         prompts.mkdir()
         (prompts / "PROMPT_task.md").write_text((CHECKOUT / "prompts" / "PROMPT_task.md").read_text())
         wants(project, ONE)
-        new = writes(str(prompts / "PROMPT_x.md"), "new")
-        agent.story(tries(writes("one.txt", "1"), new, writes(str(prompts / "PROMPT_task.md"), "other")))
-        assert project.build("--strict", "--prompts", str(prompts)).code == 0
-        assert (prompts / "PROMPT_x.md").read_text() == "new"
+        agent.story(tries(writes("one.txt", "1"), writes(str(prompts / "PROMPT_task.md"), "other")))
+        run = project.build("--strict", "--prompts", str(prompts))
+        assert run.code == 4, run.text
+        assert f"RALPH_BLOCKED: ralph: {prompts}/PROMPT_task.md was changed" in project.progress_text
         assert (prompts / "PROMPT_task.md").read_text() == "other"
 
     @pytest.mark.parametrize("how", ["rm feature.md; mkdir feature.md", "ln -sf one.txt feature.md", "rm feature.md"])
@@ -241,16 +278,6 @@ class TestByFilesThatGovernRalph:
         assert not (project.root / "feature.md").is_symlink()
         assert project.git("status", "--porcelain").split() == ["??", "feature_PROGRESS.md"]
 
-    def test_another_plan_is_not_done_by_it(self, project: Project, agent: Agent) -> None:
-        other = project.root / "other_PROGRESS.md"
-        other.write_text("## Status\n\nIN_PROGRESS\n\n## Task List\n\n- [ ] a: A\n\n## Notes\n")
-        wants(project, ONE)
-        cheat = [edits("- [ ]", "- [x]", file=str(other)), edits("IN_PROGRESS", "RALPH_DONE", file=str(other))]
-        agent.story(tries(writes("one.txt", "1"), *cheat, edits("## Notes", "## Notes\nhm", file=str(other))))
-        assert project.build("--strict").code == 0
-        assert "- [ ] a: A" in other.read_text()
-        assert "RALPH_DONE" not in other.read_text()
-
     def test_a_progress_file_that_becomes_a_link_is_put_back(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("mine, not committed\n")
         wants(project, ONE)
@@ -261,12 +288,12 @@ class TestByFilesThatGovernRalph:
         assert not project.progress.is_symlink()
         assert marks_of(project) == ["- [x] one"]
 
-    def test_a_repository_that_is_gone_is_an_error_and_no_tick(self, project: Project, agent: Agent) -> None:
+    def test_a_repository_that_is_gone_is_no_tick(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), runs("rm -rf .git")))
         run = project.build("--strict")
-        assert run.code == 1, run.text
-        assert "Traceback" not in run.text
+        assert run.code == 4, run.text
+        assert "RALPH_BLOCKED: ralph: .git is gone" in project.progress_text
         assert "RALPH_DONE" not in project.progress_text
         assert marks_of(project) != ["- [x] one"]
 

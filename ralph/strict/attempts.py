@@ -5,20 +5,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ralph import criteria, progress, tasklist, tasks, worktree
+from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
 from ralph.errors import RalphError
-from ralph.gates import Finding, Gates
-from ralph.governing import Governing
-from ralph.guard import Guard
 from ralph.judge import Iteration, Judgement
 from ralph.message import message
-from ralph.neighbours import Neighbours
 from ralph.process import Finished, Job
 from ralph.prompt import Value
 from ralph.run import Run
+from ralph.strict.gates import Finding, Gates
+from ralph.strict.guard import Guard
+from ralph.strict.repository import HOOKS_S
 from ralph.tasks import Task
 from ralph.tasks.mending import Mended, mend
 from ralph.verdict import Reason, Stop
@@ -56,8 +55,6 @@ class Strict:
             say=lambda line: run.screen.remark(f"ralph: {line}"),
             rehearsal=run.start.rehearsal,
         )
-        self._governing = Governing(run.start.plan, run.settings.prompts)
-        self._neighbours = Neighbours(run.file.path)
         self._attempt: Attempt | None = None
         self._unfinished = 0
         """Tries in a row that were cut short."""
@@ -93,12 +90,6 @@ class Strict:
         """What the prompt may say of the task."""
         return tasklist.values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
 
-    def begin(self) -> None:
-        """A turn begins: what is ralph's is now as it shall be afterwards."""
-        self._governing.begin()
-        self._governing.save(self._state.governing)
-        self._neighbours.begin()
-
     def put_right(self, when: str) -> list[str]:
         """Puts back what is ralph's; what was done to it, in words."""
         run = self._run
@@ -115,7 +106,7 @@ class Strict:
             if undone.diff:
                 what, diff = "; ".join(undone.what), undone.diff[:_UNDONE]
                 run.write_down("tamper", success=False, message=what, undone=diff, kept=kept.name)
-        return [*undone.what, *self._files_put_back()]
+        return list(undone.what)
 
     def _undo(self) -> Mended:
         """Puts back what is ralph's in the progress file; what was done to it."""
@@ -129,21 +120,12 @@ class Strict:
         self._file.edit(restored)
         return mended
 
-    def _files_put_back(self) -> list[str]:
-        changed = [(str(path), kept) for path, kept in self._governing.settle(self._state.keep)]
-        if rewritten := self._run.tries.settle():
-            changed.append((str(self._run.tries.path), rewritten))
-        for path, left in self._neighbours.settle():
-            changed.append((path.name, self._state.keep(path.name, left)))
-        for name, kept in changed:
-            self._run.complain(f"{name} was changed: put back" + (f"; as it was left it is {kept}" if kept else ""))
-        return [f"{name} was changed" for name, _ in changed]
-
     def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
         judged = self._disposed(iteration, judged)
-        commits, _ = run.changes.look()
+        run.changes.disturbed &= not self._guard.looks  # which it does anew, and faster
+        commits = self._guard.committed
         if judged.passed and not run.read().open:
             accept(run, checked=self._is_checked())
         commits = commits if commits.count else iteration.commits
@@ -174,7 +156,7 @@ class Strict:
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         run.status.does("committing")
-        ended = project_program(run, "the commit", Job(argv=both, env=env, files=files), worktree.HOOKS_S)
+        ended = project_program(run, "the commit", Job(argv=both, env=env, files=files), HOOKS_S)
         for path in (given, files.output, files.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         code = 1 if ended is None or ended.code is None else ended.code
@@ -185,7 +167,6 @@ class Strict:
         """No task is in progress any more, also after an error."""
         with contextlib.suppress(RalphError):
             self._file.edit(tasks.put_down)
-        self._state.governing.unlink(missing_ok=True)
 
     def _disposed(self, iteration: Iteration, judged: Judgement) -> Judgement:
         """Checks the try, then ticks and commits the task, or writes down why not."""
