@@ -157,35 +157,6 @@ def _text(path: Path) -> str:
     return ""
 
 
-def tracks(path: Path) -> bool:
-    """Whether this file is in the index."""
-    return bool(_ask("--literal-pathspecs", "ls-files", "-z", "--", str(path.absolute()), cwd=path.parent))
-
-
-def differing(commit: str, top: Path) -> list[str]:
-    """The files that this commit has otherwise than HEAD."""
-    listed = _ask("diff", "--name-only", "--no-renames", "-z", "HEAD", commit, cwd=top) or b""
-    return [name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
-
-
-def committed(commit: str, top: Path) -> set[str]:
-    """The files that this commit changed."""
-    if not commit:
-        return set()
-    asked = ("diff-tree", "--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z", commit)
-    return {name.decode(errors="surrogateescape") for name in (_ask(*asked, cwd=top) or b"").split(b"\0") if name}
-
-
-def parent(commit: str, top: Path) -> str:
-    """The commit before this one; empty when it is the first."""
-    return (_ask("rev-parse", "--verify", "--quiet", f"{commit}^", cwd=top) or b"").decode().strip()
-
-
-def message(commit: str, top: Path) -> str:
-    """What this commit says of itself."""
-    return (_ask("log", "-1", "--format=%B", commit, cwd=top) or b"").decode(errors="replace").strip()
-
-
 def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
     """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
     young = (lock for lock in locks if (at := touched_at(lock)) is not None and at >= since)
