@@ -1,7 +1,6 @@
-"""Words on the command line: what is one too many, mistyped or in the wrong place; help; settings that are no more."""
+"""Words on the command line: one too many, mistyped, in the wrong place, of ralph1; help; settings that are no more."""
 
 import shlex
-from collections.abc import Sequence
 
 import pytest
 from ralph_driver import Project
@@ -16,6 +15,10 @@ GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
         pytest.param("feature.md 20 plan", "plan is a word too many", id="a mode after the number"),
         pytest.param("feature.md 7 99", "99 is a word too many", id="a second number"),
         pytest.param("--requirements feature.md 5 build", "build is a word too many", id="with the plan as an option"),
+        pytest.param("other.md --requirements feature.md", "two plans", id="two plans"),
+        pytest.param("--requirements none.md build", "none.md: No such file", id="one that is not there"),
+        pytest.param("--requirements feature.md lok", '"lok" is no mode', id="a mistyped mode"),
+        pytest.param("--max-iterations 5", "Missing argument 'PLAN'", id="no plan at all"),
         pytest.param("feature.md build 5 6", "unexpected extra argument (6)", id="a fourth word"),
         pytest.param("feature.md --wait false", '"false" is no mode', id="a value of an option that has none any more"),
         pytest.param("build feature.md", "did you mean ralph feature.md build?", id="the mode first"),
@@ -54,24 +57,6 @@ def test_from_a_folder_that_is_gone_one_can_look_elsewhere(project: Project) -> 
     assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
 
 
-@pytest.mark.parametrize(
-    ("args", "commits"),
-    [
-        pytest.param((), "true", id="the environment"),
-        pytest.param(("--auto-commit",), "true", id="the command line"),
-    ],
-)
-def test_who_decides_about_commits(project: Project, args: Sequence[str], commits: str) -> None:
-    """Stronger than DO_NOT_COMMIT in the plan is the command line alone."""
-    (project.root / ".ralph").mkdir()
-    (project.root / ".ralph" / "PROMPT_build.md").write_text("Commit: {{ AUTO_COMMIT }}.\n")
-    env = {"RALPH_AUTO_COMMIT": "true"}
-    assert f"Commit: {commits}." in project.ralph("feature.md", "--dry-run", *args, env=env).stdout
-    (project.root / "feature.md").write_text("# X\n\nRALPH_AUTO_COMMIT: true\nDO_NOT_COMMIT\n")
-    counts = commits if args else "false"
-    assert f"Commit: {counts}." in project.ralph("feature.md", "--dry-run", *args, env=env).stdout
-
-
 def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project, agent: Agent) -> None:
     name = "RALPH_KEEP_TRANSCRIPTS"
     (project.root / "feature.md").write_text(f"# X\n\n{name}: 1GB\n")
@@ -84,3 +69,23 @@ def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project,
         assert run.stderr.count(said) == 1
     run = project.ralph("doctor", *shlex.split("feature.md --keep-transcripts 1GB"))
     assert f"--keep-transcripts: {name} does nothing any more" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "means"),
+    [
+        pytest.param("--requirements feature.md", "build feature at most .", id="alone"),
+        pytest.param("look 5 --requirements=feature.md", "look feature at most 5.", id="behind mode and number"),
+        pytest.param("--requirements feature.md 5", "build feature at most 5.", id="with a number alone"),
+        pytest.param("feature.md 5 --requirements ./feature.md", "build feature at most 5.", id="beside the plan"),
+        pytest.param("--requirements feature.md --duration 4h look", "look feature at most .", id="among options"),
+    ],
+)
+def test_who_comes_from_ralph1_may_name_the_plan_by_an_option(project: Project, words: str, means: str) -> None:
+    (project.root / ".ralph").mkdir()
+    for mode in ("build", "look"):
+        text = f"{mode} {{{{ PLAN_NAME }}}} at most {{{{ MAX_ITERATIONS }}}}.\n"
+        (project.root / ".ralph" / f"PROMPT_{mode}.md").write_text(text)
+    run = project.ralph(*words.split(), "--dry-run")
+    assert (run.code, run.stderr, run.stdout.partition("\n\n")[2].strip()) == (0, "", means)
+    assert "feature.md" in project.ralph("doctor", "--verbose", *words.split()).stdout

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from ralph_driver import Project, progress_text
-from stories import Agent, at_limit, fails, step
+from stories import Act, Agent, at_limit, fails, step
 
 
 @pytest.fixture
@@ -52,29 +52,27 @@ def test_progress_is_told_after_the_first_and_every_nth(
     assert all(f"#{number} · 0/1 tasks" in text for number, text in zip(progress, middle, strict=True)), middle
 
 
-def test_a_finished_plan_is_told(project: Project, agent: Agent, mailbox: Path) -> None:
-    agent.story(step(writes_done=True))
-    project.build()
-    assert len(sent(mailbox)) == 3, "started, progress, done"
-
-
-def test_the_reason_to_stop_is_told(project: Project, agent: Agent, mailbox: Path) -> None:
-    project.has_tasks("one")
-    agent.story(step(blocks="which database?"))
-    project.build()
-    assert "which database?" in sent(mailbox)[-1]
-
-
-def test_failures_are_told(project: Project, agent: Agent, mailbox: Path) -> None:
-    agent.story(fails(), fails("disk on fire"))
-    project.build("--max-failures", "2")
-    assert "2 iterations failed in a row: disk on fire" in sent(mailbox)[-1]
-
-
-def test_a_limit_is_told(project: Project, agent: Agent, mailbox: Path) -> None:
-    agent.story(at_limit())
-    project.build("--no-wait")
-    assert "session limit" in sent(mailbox)[-1]
+@pytest.mark.parametrize(
+    ("acts", "args", "told"),
+    [
+        pytest.param([step(writes_done=True)], (), "Ralph Complete!", id="a finished plan"),
+        pytest.param([step(blocks="which database?")], (), "Ralph Blocked which database?", id="a person is needed"),
+        pytest.param(
+            [fails(), fails("disk on fire")],
+            ("--max-failures", "2"),
+            "Ralph Blocked 2 iterations failed in a row: disk on fire",
+            id="failures",
+        ),
+        pytest.param([at_limit()], ("--no-wait",), "Ralph Stopped session limit", id="a limit"),
+    ],
+)
+def test_the_reason_of_the_end_is_told(
+    project: Project, agent: Agent, mailbox: Path, *, acts: list[Act], args: tuple[str, ...], told: str
+) -> None:
+    agent.story(*acts)
+    project.build(*args)
+    words = iter(sent(mailbox)[-1].split())
+    assert all(word in words for word in told.split()), "in this order"
 
 
 def test_planning_is_told(project: Project, agent: Agent, mailbox: Path) -> None:
@@ -85,7 +83,7 @@ def test_planning_is_told(project: Project, agent: Agent, mailbox: Path) -> None
     assert "feature_PROGRESS.md" in last
 
 
-@pytest.mark.parametrize("status", ["RALPH_DONE", "RALPH_STOP", "RALPH_BLOCKED: x"])
+@pytest.mark.parametrize("status", ["RALPH_DONE", "RALPH_BLOCKED: x"])
 def test_a_run_that_ends_before_it_begins_tells_nobody(
     project: Project, agent: Agent, mailbox: Path, status: str
 ) -> None:
@@ -96,13 +94,8 @@ def test_a_run_that_ends_before_it_begins_tells_nobody(
 
 
 def test_a_run_in_which_no_agent_worked_tells_nobody(project: Project, agent: Agent, mailbox: Path) -> None:
+    assert project.build("--agent", "./missing").code == 1
     project.progress.write_text(progress_text("x one", status="RALPH_DONE"))
     assert project.build("--verify", "true").code == 0
     assert "\nVerified: " in project.progress_text, "otherwise it ended before it was a run"
-    assert not agent.calls
-    assert not sent(mailbox)
-
-
-def test_an_agent_that_is_missing_is_told_nobody(project: Project, mailbox: Path) -> None:
-    assert project.build("--agent", "./missing").code == 1
-    assert not sent(mailbox)
+    assert (agent.calls, sent(mailbox)) == ([], [])
