@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the model answers to one request: text, then tool calls; or an HTTP error; or silence; or it hangs up."""
+    """What the model answers to one request: text, then tool calls, and perhaps silence; or an HTTP error."""
 
     text: str | None = None
     tools: Sequence[Tool] = ()
@@ -51,13 +51,9 @@ class Reply:
     """Anything but 200 sends the error `message` in the API's shape."""
     message: str = "scripted error"
     headers: Mapping[str, str] = field(default_factory=dict)
-    hang: Literal["headers", "mid"] | None = None
-    """Silence until the client goes: before the status line, or after the first piece of what it says or calls."""
-    drops: bool = False
-    """The connection ends without a word."""
+    hangs: bool = False
+    """Silence after the first piece of what it says or calls, until the client goes."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    chunk: int = 16_384
-    """Characters of text in one delta."""
 
 
 def bash(command: str, **options: object) -> Tool:
@@ -84,21 +80,15 @@ LAST = Reply(text="Nothing more is written.")
 ASIDE = Reply(text="aside")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request that offered tools, as it came over the wire."""
 
-    headers: Mapping[str, str]
     body: Json
-
-    @property
-    def messages(self) -> list[Json]:
-        """The conversation so far."""
-        return list(self.body["messages"])
 
     def texts(self) -> Iterator[str]:
         """Every text of the conversation: prompts, answers, and what tools returned."""
-        for message in self.messages:
+        for message in self.body["messages"]:
             content = message["content"]
             for block in [{"text": content}] if isinstance(content, str) else content:
                 yield str(block.get("text", block.get("content", "")))
@@ -181,16 +171,12 @@ class _Handler(BaseHTTPRequestHandler):
         if urlsplit(self.path).path != "/v1/messages":
             self._json(404, {})
             return
-        reply = self.server.model.answer(Request(headers=dict(self.headers), body=body))
+        reply = self.server.model.answer(Request(body))
         with suppress(ConnectionError):  # a client that was interrupted goes without a word
             self._reply(reply, body)
 
     def _reply(self, reply: Reply, body: Json) -> None:
-        if reply.drops:
-            self.close_connection = True
-        elif reply.hang == "headers":
-            self._wait_for_the_client_to_go()
-        elif reply.status != 200:
+        if reply.status != 200:
             kind = ERROR_TYPES.get(reply.status, "api_error")
             error = {"type": "error", "error": {"type": kind, "message": reply.message}}
             self._json(reply.status, error, reply.headers)
@@ -227,13 +213,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._headers({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
         self._event("message_start", message={**message, "content": [], "stop_reason": None})
         for index, block in enumerate(message["content"]):
-            start, deltas = _pieces(block, reply.chunk)
-            self._event("content_block_start", index=index, content_block=start)
-            for delta in deltas:
-                self._event("content_block_delta", index=index, delta=delta)
-                if reply.hang == "mid":
-                    self._wait_for_the_client_to_go()
-                    return
+            begun, piece = _begun(block)
+            self._event("content_block_start", index=index, content_block=begun)
+            self._event("content_block_delta", index=index, delta=piece)
+            if reply.hangs:
+                self._wait_for_the_client_to_go()
+                return
             self._event("content_block_stop", index=index)
         stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
         self._event("message_delta", delta=stop, usage={"output_tokens": message["usage"]["output_tokens"]})
@@ -264,11 +249,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
 
-def _pieces(block: Json, chunk: int) -> tuple[Json, Iterator[Json]]:
-    """How a content block is streamed: its empty start, then its deltas."""
+def _begun(block: Json) -> tuple[Json, Json]:
+    """How a content block is streamed: its empty start, and all of it in one piece."""
     if block["type"] == "tool_use":
-        whole = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        return {**block, "input": {}}, iter([whole])
-    text = block["text"]
-    deltas = ({"type": "text_delta", "text": text[at : at + chunk]} for at in range(0, len(text), chunk))
-    return {"type": "text", "text": ""}, deltas
+        return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}

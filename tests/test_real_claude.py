@@ -134,7 +134,7 @@ def test_a_full_context_ends_the_iteration_with_its_cost_and_the_next_one_is_fre
     steps = (read(project.progress), edit(project.progress, "- [ ] one", "- [x] one"))
     model = play(
         Reply(text="I begin.", tools=steps, usage=little),
-        Reply(tools=[bash(f"touch {beyond}")], usage=much, hang="mid"),
+        Reply(tools=[bash(f"touch {beyond}")], usage=much, hangs=True),
         *finishes(project),
     )
     run = project.build(*SONNET, "--max-context", "60%")

@@ -269,9 +269,12 @@ def output(bench: Bench) -> None:
 
 def marker(bench: Bench) -> None:
     """RALPH_DONE on the last line of 100 MB, beside grep."""
-    huge = FINISHED.replace("RALPH_DONE", "IN_PROGRESS") + LINE * (GIGABYTE // 10 // len(LINE)) + "RALPH_DONE\n"
     bench.folder("repository", FINISHED)
-    bench.folder("outside", huge)
+    huge = bench.folder("outside", FINISHED.replace("RALPH_DONE", "IN_PROGRESS")) / "feature_PROGRESS.md"
+    with huge.open("a") as file:
+        for _ in range(GIGABYTE // 10 // len(LINE)):
+            file.write(LINE)
+        file.write("RALPH_DONE\n")
     build = (bench.ralph, "feature.md", "build")
     subjects: Subjects = {
         "grep -qx, 100 MB": partial(
