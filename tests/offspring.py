@@ -72,17 +72,15 @@ def keeper_of(ralph: int) -> int:
     A program of ralph's own looks the same for the moment before it is one, but is younger.
     """
 
-    def keeps(pid: int) -> bool:
-        try:
-            _, up, _, session, *_ = stat(pid)
-            lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, ralph)]
-        except OSError:
-            return False
-        return (int(up), int(session)) == (ralph, pid) and lines[0] == lines[1]
-
     def found() -> int:
-        pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-        return next(iter(sorted(filter(keeps, pids), key=lambda pid: int(stat(pid)[19]))), 0)
+        oldest: list[tuple[int, int]] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has gone meanwhile
+                pid, (_, up, _, session, *rest) = int(folder.name), stat(int(folder.name))
+                lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, ralph)]
+                if (int(up), int(session)) == (ralph, pid) and lines[0] == lines[1]:
+                    oldest.append((int(rest[15]), pid))
+        return min(oldest, default=(0, 0))[1]
 
     return eventually(found)
 

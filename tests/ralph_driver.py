@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -167,11 +167,16 @@ class Run:
 class Running:
     """A ralph that runs without a terminal; its output goes to files, which no left-over can hold."""
 
+    process: Process
+
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output: Path) -> None:
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = launched(argv, env, cwd, stdout=out.fileno(), stderr=err.fileno())
-        self.pid = self.process.pid
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def stdout(self) -> str:
@@ -197,14 +202,15 @@ class Running:
         return Run(code=code, stdout=self.stdout, stderr=self.stderr)
 
 
-class TtyRunning:
-    """A ralph with a terminal of its own (80 columns); `screen` is all that was written to it."""
+class TtyRunning(Running):
+    """A ralph with a terminal of its own (80 columns); `screen` is all that was written to it, its stdout as well."""
+
+    stderr = ""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, reads: bool = True) -> None:
         self.master, slave = os.openpty()
         self.process = launched(argv, env, cwd, stdin=slave, stdout=slave, stderr=slave, has_terminal=True)
         os.close(slave)
-        self.pid = self.process.pid
         self._seen: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._enough, self._stop = os.pipe()
@@ -226,6 +232,8 @@ class TtyRunning:
     def screen(self) -> str:
         return b"".join(self._seen).decode("utf-8", "replace").replace("\r\n", "\n")
 
+    stdout = screen
+
     def type(self, text: str) -> None:
         """What a person types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
         os.write(self.master, text.encode())
@@ -241,22 +249,11 @@ class TtyRunning:
         for descriptor in (self.master, self._enough, self._stop):
             os.close(descriptor)
 
-    def signal(self, which: signal.Signals) -> None:
-        self.process.send_signal(which)
-
-    def poll(self) -> int | None:
-        return self.process.poll()
-
     def wait(self, timeout_s: float = PATIENCE_S) -> Run:
-        try:
-            code = self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"still running after {timeout_s} s:\n{self.screen}") from None
+        ended = super().wait(timeout_s)
         if self._reader.is_alive():
-            self._reader.join(2)
-        return Run(code=code, stdout=self.screen, stderr="")
+            self._reader.join(2)  # what was left open may be
+        return replace(ended, stdout=self.screen)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -343,20 +340,19 @@ class Project:
         self,
         *args: str,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
         prefix: Sequence[str] = (),
         reads: bool = True,
         command: Sequence[str] = COMMAND,
     ) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own; with reads=False nobody reads what it writes."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, cwd or self.root, reads=reads)
+        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, self.root, reads=reads)
         self.ttys.append(running)
         return running
 
-    def ralph_tty(self, *args: str, env: Mapping[str, str] | None = None, timeout_s: float = PATIENCE_S) -> Run:
+    def ralph_tty(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""
-        return self.start_tty(*args, env=env).wait(timeout_s)
+        return self.start_tty(*args, **how).wait(timeout_s)
 
 
 def clean_environment(*, home: Path, state: Path, temporary: Path, programs: Path, mark: str) -> dict[str, str]:

@@ -198,7 +198,7 @@ def test_what_a_watchdog_ends_after_a_tick_or_a_commit_is_no_failure(project: Pr
         raw(init(), writes("new.txt", ""), runs("git add new.txt"), says("."), runs("git commit -q -m new"), hangs()),
         step(ticks="all", writes_done=True),
     )
-    run = project.build("--max-failures", "1", "--idle-timeout", "1.5s")
+    run = project.build("--max-failures", "1", "--idle-timeout", "4s")
     assert (run.code, len(agent.calls)) == (0, 3), run.text
     assert run.text.count("silent for longer than idle-timeout") == 2
 

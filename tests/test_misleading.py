@@ -47,12 +47,12 @@ def test_an_agent_that_makes_noise_after_its_result_is_ended_all_the_same(
     project: Project, agent: Agent, noise: str
 ) -> None:
     sound = {"type": "system", "subtype": "status"} if noise == "status" else prints("tick\n", stderr=True)
-    ticking = [act for _ in range(40) for act in (sleeps(0.1), sound)]
+    ticking = [act for _ in range(400) for act in (sleeps(0.1), sound)]
     agent.story(raw(init(), result(), *ticking))
     run = project.build("1", command=paced(after_result_s=0.5))
     assert run.code == 3
     [iteration] = [line for line in project.journal() if line["event"] == "iteration"]
-    assert (iteration["ended"], iteration["duration_s"] < 3) == ("ok", True)
+    assert (iteration["ended"], iteration["duration_s"] < 30) == ("ok", True)
 
 
 @pytest.mark.parametrize(

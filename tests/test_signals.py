@@ -218,9 +218,9 @@ def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
 
 def test_an_agent_that_is_woken_after_its_result_may_finish(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    woken = [sleeps(0.1), says("The job in the background is done."), sleeps(1.3), writes("late.txt", "late")]
+    woken = [sleeps(0.1), says("The job in the background is done."), sleeps(3.5), writes("late.txt", "late")]
     agent.story(raw(*step()["acts"], *woken, *DONE["acts"]))
-    ended = project.build(command=paced(after_result_s=1))
+    ended = project.build(command=paced(after_result_s=3))
     assert (ended.code, (project.root / "late.txt").exists()) == (0, True), ended.text
 
 

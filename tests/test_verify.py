@@ -206,11 +206,11 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     tree = f"{offspring.stubborn('stubborn')} & {offspring.hidden('hidden')} & {offspring.daemon('daemon')}; sleep 600"
     project.has_tasks("one")
     agent.story(CLAIM)
-    bounds = ("--verify-timeout", "1s", "--verify", f"echo begun; touch .git/index.lock; {tree}")
+    bounds = ("--verify-timeout", "3s", "--verify", f"echo begun; touch .git/index.lock; {tree}")
     run = project.build("1", *bounds, command=paced(interrupt_s=0.5, terminate_s=0.5))
     assert (run.code, offspring.alive()) == (3, []), run.text
     assert all(offspring.pid(name) for name in ("stubborn", "hidden", "daemon")), "otherwise this test proves nothing"
-    assert "had not ended after 1s" in verification(project)
+    assert "had not ended after 3s" in verification(project)
     assert "\n> begun\n" in verification(project)
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 

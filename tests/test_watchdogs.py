@@ -42,7 +42,7 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
     project.has_tasks("one")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), marks("on")]
     agent.story(raw(init(), says("Let me see."), *tools, hangs()))
-    run = project.build(*ONE_FAILURE, "--idle-timeout", "1.5s")
+    run = project.build(*ONE_FAILURE, "--idle-timeout", "4s")
     assert (run.code, offspring.alive(), agent.reached("on")) == (1, [], True), run.text
     assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
     assert "$0.02 · hung: it was silent for longer than idle-timeout" in run.stdout
@@ -53,9 +53,9 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
 
 def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent) -> None:
     """Be it dots without a line end, or complaints."""
-    dots, complaints = ([sleeps(0.5), act] * 5 for act in (prints("."), prints("warning\n", stderr=True)))
+    dots, complaints = ([sleeps(0.8), act] * 5 for act in (prints("."), prints("warning\n", stderr=True)))
     agent.story(raw(init(), *dots, *complaints, prints("\n"), *DONE["acts"]))
-    run = project.build(*ONE_FAILURE, "--idle-timeout", "2s")
+    run = project.build(*ONE_FAILURE, "--idle-timeout", "3s")
     assert (run.code, len(agent.calls)) == (0, 1), run.text
 
 
@@ -82,7 +82,7 @@ def test_how_long_an_agent_may_be_silent(
 def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(raw(init(), *[sleeps(0.3), says("Still at it.")] * 200), DONE)
-    run = project.build("--iteration-timeout", "1.5s", "--idle-timeout", "60s")
+    run = project.build("--iteration-timeout", "4s", "--idle-timeout", "60s")
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "timed out: it took longer than iteration-timeout" in run.stdout
     assert [line["success"] for line in project.journal()] == [False, True, True]
@@ -91,7 +91,7 @@ def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Ag
 def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(raw(init(), result(), says("The job in the background is done."), hangs()), DONE)
-    run = project.build("--idle-timeout", "1.5s", command=paced(after_result_s=60))
+    run = project.build("--idle-timeout", "4s", command=paced(after_result_s=60))
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "hung" in run.stdout
 
