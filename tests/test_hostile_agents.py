@@ -14,7 +14,7 @@ import pytest
 from leaps import leaping
 from offspring import stat
 from ralph_driver import Process, Project, alive, eventually
-from stories import Act, Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
+from stories import Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
 from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 MUCH_MB = 60
 ENOUGH_MB = 70
 """What ralph may need at most, in megabytes; it needs 30 for itself."""
-LONG_LINE = "x" * 1_000_000 + "\n"
 
 
 # What it does to the record of what it says.
@@ -136,32 +135,18 @@ def test_ctrl_z_again_and_again_while_the_agent_is_noisy(project: Project, agent
     assert run.wait().code == -signal.SIGINT
 
 
-def test_two_ctrl_c_end_the_reading_of_what_is_left(project: Project, agent: Agent) -> None:
+def test_two_ctrl_c_do_not_wait_for_a_slow_reader_or_for_what_is_left_to_read(project: Project, agent: Agent) -> None:
     """Twenty million lines take ralph minutes."""
     project.has_tasks("one")
     agent.story(raw(init(), prints("y\n" * 10_000, times=2000), marks("on"), hangs()))
-    run = project.start(*BUILD)
-    eventually(lambda: agent.reached("on"))
-    assert ended_by_two(run.process) == -signal.SIGINT
-    assert not alive(agent.calls[0].pid)
-
-
-def test_two_ctrl_c_do_not_wait_for_a_slow_reader(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), prints("A line.\n" * 1000, times=100), marks("on"), hangs()))
     with read_slowly(project) as run:
         eventually(lambda: agent.reached("on"))
-        assert ended_by_two(run) == -signal.SIGINT
+        run.send_signal(signal.SIGINT)
+        first = time.monotonic()
+        eventually(lambda: time.monotonic() > first + 0.2)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == -signal.SIGINT
     assert not alive(agent.calls[0].pid)
-
-
-def ended_by_two(run: Process) -> int:
-    """The exit code of a run that a person asks twice to end, and then waits for some seconds at most."""
-    run.send_signal(signal.SIGINT)
-    first = time.monotonic()
-    eventually(lambda: time.monotonic() > first + 0.2)
-    run.send_signal(signal.SIGINT)
-    return run.wait(60)
 
 
 @contextmanager
@@ -191,43 +176,19 @@ def read_slowly(project: Project, *, chunk: int = 512) -> Iterator[Process]:
 # More than anybody can keep.
 
 
-@pytest.fixture
-def passing_state(project: Project) -> Iterator[None]:
-    """pytest keeps what tests write; these write too much for that."""
-    yield
-    shutil.rmtree(project.state)
-
-
-def much(agent: Agent, *acts: Act) -> None:
-    """An agent that does this, and one that waits then."""
-    agent.story(raw(init(), *acts), step(marks("second"), waits_for("go"), ticks="all", writes_done=True))
-
-
-def peak_mb(pid: int) -> int:
-    """The most memory that it ever had."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) // 1000 for line in lines if line.startswith("VmHWM"))
-
-
-@pytest.mark.usefixtures("passing_state")
-def test_much_that_it_says_and_complains_stays_out_of_memory(project: Project, agent: Agent) -> None:
+def test_much_that_it_says_and_complains_and_that_nobody_reads_stays_out_of_memory(
+    project: Project, agent: Agent
+) -> None:
     project.has_tasks("one")
-    short = prints("noise " * 1000 + "\n", times=MUCH_MB * 1000 // 6)
-    much(agent, short, prints(LONG_LINE, stderr=True, times=MUCH_MB))
-    run = project.start(*BUILD)
-    eventually(lambda: agent.reached("second"))
-    assert peak_mb(run.pid) < ENOUGH_MB
-    agent.let("go")
-    assert run.wait().code == 0
-
-
-@pytest.mark.usefixtures("passing_state")
-def test_much_that_nobody_reads_stays_out_of_memory(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    much(agent, prints(LONG_LINE, times=MUCH_MB))
+    long_line = "x" * 1_000_000 + "\n"
+    much = [prints("noise " * 1000 + "\n", times=MUCH_MB * 1000 // 6), prints(long_line, stderr=True, times=MUCH_MB)]
+    agent.story(raw(init(), *much, prints(long_line, times=MUCH_MB)), step(marks("second"), waits_for("go")))
     with read_slowly(project, chunk=0) as run:
         eventually(lambda: agent.reached("second"))
-        assert peak_mb(run.pid) < ENOUGH_MB
+        status = Path(f"/proc/{run.pid}/status").read_text().splitlines()
+        (peak_mb,) = (int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM"))
+    shutil.rmtree(project.state)  # pytest would keep it
+    assert peak_mb < ENOUGH_MB
 
 
 def test_an_agent_that_has_stopped_itself_is_asked_to_end(project: Project, agent: Agent) -> None:

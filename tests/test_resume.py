@@ -176,18 +176,6 @@ def test_a_persons_done_after_a_run_is_believed_in_silence(project: Project, age
     assert len(agent.calls) == 1
 
 
-def test_a_start_that_finds_another_at_work_is_silent(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    agent.story(step(waits_for("go"), writes_done=True))
-    first = project.start(*BUILD)
-    eventually(lambda: agent.calls)
-    told = eventually(lambda: mailbox.notices)
-    assert project.ralph("feature.md") == Run(code=75, stdout="", stderr="")
-    assert mailbox.notices == told
-    agent.let("go")
-    assert first.wait().code == 0
-
-
 def test_a_path_without_claude_is_named(project: Project, agent: Agent) -> None:
     mailbox = Mailbox(project)
     run = project.ralph("feature.md", env={"PATH": "/usr/bin:/bin"})
