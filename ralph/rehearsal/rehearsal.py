@@ -25,6 +25,7 @@ from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.screen import Detail
 from ralph.screen.screen import Screen
+from ralph.screen.text import wrapped
 from ralph.start import Asked, Start
 from ralph.state import State
 from ralph.verdict import Reason
@@ -37,8 +38,8 @@ _ROOM_BYTES = 20_000_000
 """What a rehearsal takes besides the copy."""
 _NO_PUSH = "nothing-is-pushed-in-a-rehearsal"
 _EDGE = r"""\s:=,;"'`()&|<>"""
-_INTRO = """All of it is real but the agent, a stand-in: no key, no cost. It works in a throwaway copy
-of {top}.
+_INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
+copy of {top}
 """
 _SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.
@@ -433,29 +434,33 @@ def _program(module: str) -> list[str]:
 def _close(this: Rehearsal, *, is_sample: bool) -> int:
     """Says what would have happened, and what would have gone wrong; the exit code."""
     wrong, look = ([one for one in this.found if one.wrong is wanted] for wanted in (True, False))
-    sections = {
-        "WHAT WOULD HAVE HAPPENED": [*this.happened, *_afterwards(this)],
-        "WHAT WOULD HAVE GONE WRONG": _listed(wrong) or ["nothing that a rehearsal can show"],
-        "WORTH A LOOK": _listed(look),
-    }
-    for number, (heading, lines) in enumerate((name, lines) for name, lines in sections.items() if lines):
-        if number:
-            this.screen.agent("")
-        this.screen.say(heading)
-        for line in lines:
-            this.screen.agent(f"  {line}")
+    _say(this, "WHAT WOULD HAVE HAPPENED", [("", line) for line in (*this.happened, *_afterwards(this))])
+    this.screen.agent("")
+    _say(this, "WHAT WOULD HAVE GONE WRONG", [*_listed(wrong)] or [("", "nothing that a rehearsal can show")])
+    if look:
+        this.screen.agent("")
+        _say(this, "WORTH A LOOK", [*_listed(look)])
     if is_sample and not wrong:
         this.screen.agent(_SAMPLE_OUTRO)
     this.screen.close()
     return 1 if wrong else 0
 
 
-def _listed(found: list[Finding]) -> list[str]:
-    lines = []
+def _say(this: Rehearsal, heading: str, lines: list[tuple[str, str]]) -> None:
+    """Lines, each with what stands before it, below a heading; wrapped where there is an edge."""
+    this.screen.say(heading)
+    for lead, line in lines:
+        for row in wrapped(line, this.screen.width and this.screen.width - len(lead) - 2):
+            this.screen.agent(f"  {lead}{row}")
+            lead = " " * len(lead)  # noqa: PLW2901 - below the first row
+
+
+def _listed(found: list[Finding]) -> Iterator[tuple[str, str]]:
     for said, fix, _ in found:
         first, *more = said.splitlines()
-        lines += [f"- {first}", *(f"    {line}" for line in more), *(f"  {line}" for line in fix.splitlines())]
-    return lines
+        yield "- ", first
+        yield from (("    ", line) for line in more)
+        yield from (("  ", line) for line in fix.splitlines())
 
 
 def _afterwards(this: Rehearsal) -> Iterator[str]:
