@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
+from ralph.agent.turn import said_of_work
 from ralph.judge import Iteration, Judgement, summary
-from ralph.message import said_of_work
 from ralph.state import Death, State
 
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"

@@ -3,7 +3,8 @@
 import re
 import textwrap
 
-_SIGNAL = re.compile(r"<task-(?:done|blocked)\b.*?(?:</task-(?:done|blocked)>|$)", re.DOTALL)
+from ralph.agent.turn import said_of_work
+
 _SUBJECT = 60
 """Characters of a first line that is a subject as it is; the prompt asks for it."""
 _WIDTH = 72
@@ -24,11 +25,6 @@ def message(task_id: str, text: str, said: str) -> str:
     head = f"{task_id}: {subject.rstrip('.')}"
     body = _wrapped(rest.strip()[:_BODY])
     return "\n\n".join([head, *([body] if body else []), f"Ralph-Task: {task_id}"]) + "\n"
-
-
-def said_of_work(said: str) -> str:
-    """What the agent said, without its signal."""
-    return re.sub(r"[^\S\n]+", " ", _SIGNAL.sub("", said)).strip()
 
 
 def _wrapped(text: str) -> str:

@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from ralph.agent.errors import meaning
-from ralph.agent.turn import Outcome
+from ralph.agent.turn import Outcome, meaning
 
 LIMITS = [
     "You've hit your limit",

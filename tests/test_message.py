@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stories import signal
 
-from ralph.message import message, said_of_work
+from ralph.agent.turn import said_of_work
+from ralph.message import message
 
 SIXTY = "Add the endpoint that people have asked for since the spring"
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ralph.agent.errors import Meaning, meaning, refusal
-from ralph.agent.turn import Outcome, Tokens, Turn
+from ralph.agent.turn import Meaning, Outcome, Tokens, Turn, meaning, refusal
 from ralph.process import Ended
 
 Event = dict[str, Any]

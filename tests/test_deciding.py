@@ -1,0 +1,525 @@
+"""Deciding, a function of values: what an iteration came to, what is remembered, why to stop, how long to wait."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ralph.agent.turn import Commits, Outcome, Turn
+from ralph.judge import Iteration, Judgement, judge, over_budget, tallied, wait_after
+from ralph.progress import Progress, parse
+from ralph.settings import Settings
+from ralph.verdict import OPENS, Reason, Tally, budget_usd, verdict
+
+LIMITS = Settings(max_failures=3, max_stalls=None)
+ONCE = replace(LIMITS, once=True)
+NO_WAIT = replace(LIMITS, wait=False)
+START = 1_795_000_000
+"""When every story begins, in seconds since 1970."""
+HOUR_S = 3600.0
+OK = Turn(outcome=Outcome.OK)
+FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
+OUT_OF_BUDGET = Turn(outcome=Outcome.OUT_OF_BUDGET, why="out of budget", cost_usd=1.02)
+OUT_OF_TIME = Turn(outcome=Outcome.OUT_OF_TIME, why="max-time was over")
+HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
+AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
+TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
+HOPELESS = Turn(outcome=Outcome.HOPELESS, why="not logged in")
+INTERRUPTED = Turn(outcome=Outcome.INTERRUPTED, why="it was interrupted")
+WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
+CUT_SHORT = (*WATCHDOG, Outcome.CONTEXT_FULL, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET)
+A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
+CLAIM = A + "; RALPH_DONE"
+
+
+def says(text: str) -> Progress:
+    """A progress file with these lines, parted by "; "."""
+    return parse(text.replace("; ", "\n").encode())
+
+
+def iteration(
+    before: str, after: str, turn: Turn = OK, *, commits: int = 0, changed: str = "", ended_s: float = 0.0
+) -> Iteration:
+    return Iteration(
+        number=1,
+        before=says(before),
+        after=says(after),
+        turn=turn,
+        commits=Commits(count=commits),
+        changed=tuple(changed.split()),
+        ended_s=ended_s,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "reason"),
+    [
+        ("- [ ] a", {}, None),
+        ("- [x] a", {}, None),  # nobody said done
+        ("RALPH_DONE; - [ ] a", {}, Reason.DONE),  # a person's word
+        ("RALPH_DONE; RALPH_STOP", {}, Reason.DONE),
+        ("RALPH_STOP", {}, Reason.STOPPED),
+        ("RALPH_BLOCKED", {}, Reason.BLOCKED),
+        ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, Reason.BLOCKED),
+        ("RALPH_DONE", {"verify": "make test"}, None),
+        ("RALPH_DONE; Verified: x", {"verify": "make test"}, Reason.DONE),
+        ("Verified: x; RALPH_DONE", {"verify": "make test"}, None),
+        ("RALPH_DONE; RALPH_STOP", {"verify": "make test"}, Reason.STOPPED),
+        ("RALPH_DONE; - [x] a", {"strict": True}, Reason.DONE),
+        ("RALPH_DONE; - [ ] a", {"strict": True}, None),
+        ("RALPH_DONE", {"once": True}, None),
+        ("RALPH_STOP", {"once": True}, Reason.STOPPED),
+        ("Spent: $9.99", {"max_total_cost": 10.0}, None),
+        ("Spent: $10", {"max_total_cost": 10.0}, Reason.LIMIT),
+        ("Spent: $10", {"max_cost": 10.0}, None),  # of other starts
+    ],
+)
+def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], reason: Reason | None) -> None:
+    stop = verdict(says(text), Tally(), replace(LIMITS, **settings))
+    assert (stop and stop.reason) == reason
+
+
+ANEW = {"half_open": Reason.FAILURES}
+
+
+@pytest.mark.parametrize(
+    ("tally", "settings", "reason", "words"),
+    [
+        ({"failures": 2, "refusals": 2, "stalls": 4}, {}, None, ""),
+        ({"failures": 3, "last_failure": "HTTP 500"}, {}, Reason.FAILURES, "3 iterations failed in a row: HTTP 500"),
+        ({"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, None, ""),
+        ({"failures": 3, "outside": True}, {}, Reason.TROUBLE, "3 iterations failed in a row"),
+        (
+            {"refusals": 3, "last_refusal": "1 task"},
+            {},
+            Reason.REFUSED,
+            "claimed 3 times in a row and does not hold: 1 t",
+        ),
+        ({"stalls": 5}, {}, Reason.STALLED, "5 iterations in a row changed nothing"),
+        ({"iterations": 49}, {"max_iterations": 50}, None, ""),
+        ({"iterations": 50}, {"max_iterations": 50}, Reason.LIMIT, "max-iterations is 50"),
+        ({"cost_usd": 4.99}, {"max_cost": 5.0}, None, ""),
+        ({"cost_usd": 5.12}, {"max_cost": 5.0}, Reason.LIMIT, "max-cost is $5.00, and this start cost $5.12"),
+        ({"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, Reason.LIMIT, "max-cost is $1.00"),
+        ({"cost_usd": 9.0}, {"max_iteration_cost": 1.0}, None, ""),
+        (ANEW, {}, None, ""),
+        ({**ANEW, "failures": 1}, {}, Reason.FAILURES, "an iteration failed since RALPH_BLOCKED was taken out"),
+        ({**ANEW, "refusals": 1}, {}, Reason.REFUSED, "claimed once since RALPH_BLOCKED was taken out"),
+        ({**ANEW, "stalls": 4}, {}, None, ""),
+        ({"half_open": Reason.STALLED, "stalls": 1}, {}, Reason.STALLED, "an iteration changed nothing since"),
+        ({**ANEW, "failures": 1, "outside": True}, {}, Reason.TROUBLE, ""),
+        ({**ANEW, "failures": 9}, {"max_failures": None}, None, ""),
+        ({"iterations": 9, "failures": 3, "stalls": 5}, {"max_iterations": 9}, Reason.FAILURES, ""),
+    ],
+)
+def test_what_happened_may_stop_a_run(
+    tally: dict[str, Any], settings: dict[str, Any], reason: Reason | None, words: str
+) -> None:
+    stop = verdict(says(""), Tally(**tally), replace(LIMITS, **({"max_stalls": 5} | settings)))
+    assert (stop and stop.reason) == reason
+    assert words in (stop.why if stop else "")
+
+
+@pytest.mark.parametrize(("elapsed_s", "over"), [(HOUR_S - 0.1, False), (HOUR_S, True), (9 * HOUR_S, True)])
+def test_the_time_is_over(elapsed_s: float, over: bool) -> None:
+    stop = verdict(says(""), Tally(), replace(LIMITS, max_time=HOUR_S), elapsed_s)
+    assert (stop and stop.why) == ("max-time is 1h00m" if over else None)
+
+
+def test_only_what_a_person_can_mend_in_the_project_opens_the_breaker() -> None:
+    assert set(OPENS) == {Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED}
+
+
+LIMIT_USD = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)
+SPENT_USD = st.integers(0, 2_000).map(lambda cents: cents / 100) | st.floats(0.0, 20.0)
+
+
+@given(LIMIT_USD, LIMIT_USD, LIMIT_USD, SPENT_USD, st.none() | SPENT_USD)
+@example(1.0, None, None, sum([0.1] * 10), None)
+@example(0.3, None, 0.3, 0.1 + 0.1, 0.3)
+def test_the_agent_may_spend_the_smallest_rest_and_without_a_rest_it_is_not_asked(
+    of_start: float | None, of_iteration: float | None, of_plan: float | None, start_usd: float, plan_usd: float | None
+) -> None:
+    now = says("- [ ] a" if plan_usd is None else f"Spent: ${plan_usd:.4f}; - [ ] a")
+    settings = Settings(max_cost=of_start, max_iteration_cost=of_iteration, max_total_cost=of_plan)
+    tally = Tally(cost_usd=start_usd)
+    rests = {"max-cost": (of_start, start_usd), "max-total-cost": (of_plan, round(plan_usd or 0.0, 4))}
+    left = {name: limit - used for name, (limit, used) in rests.items() if limit is not None}
+    stop, budget = verdict(now, tally, settings), budget_usd(now, tally, settings)
+    if stop:
+        assert left[stop.why.split()[0]] < 1e-6
+        return
+    assert all(rest >= 1e-6 for rest in left.values())
+    assert budget == min([*left.values(), *([of_iteration] if of_iteration else [])], default=None)
+    assert budget is None or float(f"{budget:.6f}") > 0, "the agent is told six places of it"
+
+
+@pytest.mark.parametrize("outcome", CUT_SHORT, ids=lambda outcome: outcome.value)
+@pytest.mark.parametrize(
+    ("before", "after", "commits", "changed", "failed"),
+    [
+        (A, B, 0, "", False),
+        ("", A, 0, "", False),
+        ("", "", 1, "a.py", False),
+        (A, A, 0, "", True),
+        (B, A, 0, "", True),
+        ("- [ ] a; - [ ] b", A, 0, "", True),
+        ("", "", 0, "a.py", None),
+    ],
+    ids=["tick", "new task", "commit", "nothing", "untick", "task gone", "file"],
+)
+@pytest.mark.parametrize("commit", [True, False], ids=["commits", "commits nothing"])
+def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(  # noqa: PLR0917
+    outcome: Outcome, before: str, after: str, commits: int, changed: str, failed: bool | None, commit: bool
+) -> None:
+    """Who hangs each time edits a little each time: to a watchdog a changed file alone is nothing, where ralph commits."""
+    turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
+    settings = replace(LIMITS, max_iteration_cost=1.0, auto_commit=commit)
+    judged = judge(iteration(before, after, turn, commits=commits, changed=changed), Tally(), settings)
+    lasting = commit and outcome in WATCHDOG
+    assert bool(judged.failed) == (lasting if failed is None else failed)
+    assert (judged.ended, judged.again) == (None, False)
+    if judged.failed:
+        assert judged.failed == f"cut short, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "failed"),
+    [
+        ({"max_iteration_cost": 1.0}, True),
+        ({"max_cost": 9.0}, False),
+        ({"max_total_cost": 11.0}, False),
+        ({"max_iteration_cost": 1.01, "max_cost": 9.0}, False),
+        ({"max_iteration_cost": 0.99, "max_cost": 9.0, "max_total_cost": 11.0}, True),
+    ],
+)
+@pytest.mark.parametrize("cost_usd", [1.02, None])
+def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
+    settings: dict[str, Any], failed: bool, cost_usd: float | None
+) -> None:
+    """Eight dollars of this start are spent, ten of the plan."""
+    done = iteration("Spent: $10; - [ ] a", "Spent: $10; - [ ] a", replace(OUT_OF_BUDGET, cost_usd=cost_usd))
+    judged = judge(done, Tally(cost_usd=8.0), replace(LIMITS, **settings))
+    assert bool(judged.failed) == failed
+    assert bool(judged.ended) == (cost_usd is None and not failed), "else the verdict knows it"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "turn", "words"),
+    [
+        (A, B, OK, []),
+        (A, DONE, OK, []),
+        ("- [x] a; - [ ] b", "- [x] b; RALPH_DONE", OK, []),  # finished tasks may be tidied away
+        ("- [ ] a; - [ ] b", "- [x] a; - [ ] b; RALPH_DONE", OK, ['1 task is not ticked: "b"']),
+        ("", "- [!] b; RALPH_DONE", OK, ["not ticked"]),
+        ("- [ ] a; - [ ] b", DONE, OK, ['1 task is gone without being ticked, now put back: "b"']),
+        (A, DONE, FAILED, ["did not end well: exit 1"]),
+        (A, DONE, AT_LIMIT, ["limit"]),
+        (A, DONE, INTERRUPTED, ["interrupted"]),
+        ("- [ ] a; - [ ] b", CLAIM, FAILED, ['not ticked: "a"', 'put back: "b"', "exit 1"]),
+        ("", "- [x] a; RALPH_DONE; RALPH_BLOCKED: x", OK, ["RALPH_BLOCKED stands there, too"]),
+        (
+            "",
+            "; ".join(f"- [ ] {n}" for n in "abcde") + "; RALPH_DONE",
+            OK,
+            ['5 tasks are not ticked: "a", "b", "c" and 2'],
+        ),
+    ],
+)
+def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[str]) -> None:
+    refused = judge(iteration(before, after, turn), Tally(), LIMITS).refused
+    assert len(refused) == len(words)
+    assert all(word in reason for word, reason in zip(words, refused, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed", "moved"),
+    [
+        (A, A + "; a long note", "", False),
+        (A, B, "", True),
+        (B, A, "", False),
+        (A, A + "; - [ ] b", "", True),
+        ("- [ ] a; - [ ] b", A, "", False),
+        (A, "- [~] a", "", False),
+        ("- [x] a; - [ ] b", "- [x] b", "", True),
+        ("## Tasks; - [ ] a; - [ ] b", "## Tasks; - [ ] b; ## Completed; - [x] a", "", True),
+        ("", "", "a.py", True),
+        (A, CLAIM, "", False),
+    ],
+)
+def test_what_is_progress(before: str, after: str, changed: str, moved: bool) -> None:
+    assert judge(iteration(before, after, changed=changed), Tally(), LIMITS).moved == moved
+    assert judge(iteration(before, after, FAILED, changed=changed), Tally(), LIMITS).moved == moved
+
+
+@pytest.mark.parametrize(
+    ("turn", "after", "changed", "settings", "ended"),
+    [
+        (FAILED, A, "", LIMITS, None),
+        (OUT_OF_TIME, A, "", LIMITS, None),  # the verdict knows
+        (AT_LIMIT, A, "", LIMITS, None),
+        (AT_LIMIT, A, "", NO_WAIT, Reason.LIMIT),
+        (TROUBLE, A, "", NO_WAIT, None),
+        (HOPELESS, A, "", LIMITS, Reason.HOPELESS),
+        (INTERRUPTED, A, "", LIMITS, Reason.INTERRUPTED),
+        (OK, "", "", ONCE, Reason.ONCE),
+        (OK, CLAIM, "", ONCE, Reason.ONCE),
+        (FAILED, A, "", ONCE, Reason.ONCE_FAILED),
+        (HUNG, A, "", ONCE, Reason.ONCE_FAILED),
+        (OUT_OF_TIME, A, "", ONCE, Reason.LIMIT),
+        (OUT_OF_BUDGET, A, "", ONCE, Reason.LIMIT),
+        (OK, "RALPH_BLOCKED: x", "", ONCE, Reason.BLOCKED),
+        (FAILED, "RALPH_BLOCKED: x", "", ONCE, Reason.ONCE_FAILED),
+        (OK, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
+        (AT_LIMIT, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
+        (AT_LIMIT, A, "", ONCE, None),
+        (AT_LIMIT, A, "", replace(ONCE, wait=False), Reason.LIMIT),
+        (HOPELESS, A, "", ONCE, Reason.HOPELESS),
+    ],
+)
+def test_what_ends_a_run(turn: Turn, after: str, changed: str, settings: Settings, ended: Reason | None) -> None:
+    judged = judge(iteration("", after, turn, changed=changed), Tally(), settings)
+    assert (judged.ended and judged.ended.reason) == ended
+    assert judged.again == (ended is None and turn in (AT_LIMIT, TROUBLE))
+    if changed and judged.ended:
+        assert "x.py, y.py" in judged.ended.why
+    if settings.once:
+        assert judged.refused == ()
+
+
+@pytest.mark.parametrize(
+    ("since_s", "ended_s", "turn", "changed", "failed"),
+    [
+        (None, 9 * HOUR_S, TROUBLE, "", False),
+        (60.0, HOUR_S, TROUBLE, "", False),
+        (60.0, 60.0 + HOUR_S, TROUBLE, "", True),
+        (0.0, HOUR_S, TROUBLE, "", True),
+        (0.0, HOUR_S, TROUBLE, "a.py", False),  # something was done meanwhile
+        (0.0, 9 * HOUR_S, AT_LIMIT, "", False),
+    ],
+)
+def test_trouble_is_a_failure_after_an_hour(
+    since_s: float | None, ended_s: float, turn: Turn, changed: str, failed: bool
+) -> None:
+    done = iteration("", "", turn, changed=changed, ended_s=ended_s)
+    judged = judge(done, Tally(trouble_since_s=since_s), LIMITS)
+    assert (judged.again, judged.outside) == (not failed, failed)
+    assert judged.failed == ("trouble for an hour: HTTP 529" if failed else "")
+
+
+@pytest.mark.parametrize(("cost_usd", "said"), [(1.5, True), (1.0, False), (None, False)])
+def test_a_word_about_an_expensive_iteration(cost_usd: float | None, said: bool) -> None:
+    words = over_budget(iteration("", "", replace(OK, cost_usd=cost_usd)), Settings(max_iteration_cost=1.0))
+    assert words == ("this iteration cost $1.50; max-iteration-cost is $1.00" if said else "")
+
+
+def told(story: str, tally: Tally | None = None) -> Tally:
+    """The tally after steps that are described by letters.
+
+    f failed, r its claim of done refused, c claims what is not checked yet, m something moved, t an hour of trouble,
+    w due again after a wait.
+    """
+    now = tally or Tally()
+    for step in story.split():
+        judged = Judgement(
+            failed="x" * ("f" in step or "t" in step),
+            outside="t" in step,
+            refused=("y",) * ("r" in step),
+            moved="m" in step,
+            again="w" in step,
+        )
+        now = tallied(now, iteration("", "RALPH_DONE" * ("c" in step), replace(AT_LIMIT, cost_usd=0.5)), judged)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("story", "iterations", "failures", "refusals", "stalls", "repeats", "outside"),
+    [
+        ("f f o f", 4, 1, 0, 4, 0, False),
+        ("r o r", 3, 0, 1, 3, 0, False),
+        ("f r f r f", 5, 3, 2, 5, 0, False),
+        ("fr fr", 2, 2, 2, 2, 0, False),
+        ("f c f", 3, 2, 0, 3, 0, False),
+        ("r c r", 3, 0, 2, 3, 0, False),
+        ("o o m o", 4, 0, 0, 1, 0, False),
+        ("f fm f", 3, 3, 0, 1, 0, False),
+        ("r rm", 2, 0, 2, 0, 0, False),
+        ("o w w o w", 2, 0, 0, 2, 1, False),
+        ("o w wm o", 2, 0, 0, 1, 0, False),
+        ("f wm f", 2, 2, 0, 1, 0, False),
+        ("r w r w w", 2, 0, 2, 2, 2, False),
+        ("o t t", 3, 2, 0, 1, 0, True),
+        ("t f", 2, 2, 0, 1, 0, True),
+        ("t o f", 3, 1, 0, 2, 0, False),
+    ],
+)
+def test_only_what_comes_in_a_row_adds_up(  # noqa: PLR0917
+    story: str, iterations: int, failures: int, refusals: int, stalls: int, repeats: int, outside: bool
+) -> None:
+    now = told(story)
+    assert (now.iterations, now.failures, now.refusals) == (iterations, failures, refusals)
+    assert (now.stalls, now.repeats, now.outside) == (stalls, repeats, outside)
+    assert now.cost_usd == 0.5 * len(story.split()), "what is due again was not free"
+
+
+@pytest.mark.parametrize("reason", [Reason.FAILURES, Reason.STALLED, Reason.REFUSED], ids=lambda reason: reason.label)
+def test_only_progress_closes_a_breaker_that_is_half_open(reason: Reason) -> None:
+    for story, closed in {
+        "m": True,
+        "o m": True,
+        "o": False,
+        "fm": False,
+        "rm": False,
+        "cm": False,
+        "wm": False,
+    }.items():
+        assert told(story, Tally(half_open=reason)).half_open is (None if closed else reason), story
+
+
+def ends_in(seconds: float) -> Turn:
+    """A usage limit that ends so many seconds after the story's begin."""
+    return replace(AT_LIMIT, resets_at=int(START + seconds))
+
+
+@pytest.mark.parametrize(
+    ("turn", "pauses"),
+    [
+        (AT_LIMIT, [300, 600, 1200, 2400, 3600, 3600]),
+        (ends_in(-1), [300, 600]),
+        (ends_in(18_000), [18_002] * 9),
+        (ends_in(1), [3, 6, 12, 24, 48]),
+        (ends_in(10), [12, 12, 12, 24, 48]),
+        (TROUBLE, [30, 60, 120, 240, 480, 900, 900]),
+        (replace(TROUBLE, resets_at=START + 9), [30, 60]),
+    ],
+)
+def test_how_long_to_wait(turn: Turn, pauses: list[float]) -> None:
+    waits = [wait_after(turn, repeats=repeats, now=START) for repeats in range(len(pauses))]
+    assert [wait.seconds for wait in waits] == [wait.until - START for wait in waits] == pauses
+    assert wait_after(turn, repeats=1_000_000, now=START).seconds <= max(3600.0, pauses[0])
+
+
+def test_a_wait_says_until_when() -> None:
+    assert re.fullmatch(r"waiting until \d\d:\d\d \(5m00s\)", str(wait_after(AT_LIMIT, repeats=0, now=START)))
+    later = str(wait_after(ends_in(3 * 86_400), repeats=0, now=START))
+    assert re.fullmatch(r"waiting until 2026-11-\d\d \d\d:\d\d \(72h00m\)", later)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one iteration comes to."""
+
+    text: str = A
+    """What the progress file says afterwards."""
+    turn: Turn = OK
+    changed: str = ""
+    passes: bool = True
+    """What the verify command says of its claim."""
+
+
+def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | None = None, text: str = A) -> str:
+    """The waits and the reason of a run of these iterations, as the loop decides; it takes no time but for these."""
+    now, log, elapsed_s = tally or Tally(), list[str](), 0.0
+    for step in story:
+        elapsed_s += step.turn.took_s
+        done = iteration(text, step.text, step.turn, changed=step.changed, ended_s=elapsed_s)
+        judged = judge(done, now, settings)
+        now = tallied(now, done, judged)
+        if judged.ended:
+            return " ".join([*log, f"{now.iterations}:", judged.ended.reason.label])
+        text = step.text.replace("; RALPH_DONE", "") if judged.refused else step.text
+        if says(text).done and settings.verify:
+            text = text.replace("RALPH_DONE", "RALPH_DONE; Verified: now" if step.passes else "")
+            now = now if step.passes else replace(now, refusals=now.refusals + 1)
+        if stop := verdict(says(text), now, settings, elapsed_s):
+            return " ".join([*log, f"{now.iterations}:", stop.reason.label])
+        if judged.again:
+            seconds = wait_after(step.turn, repeats=now.repeats - 1, now=START + elapsed_s).seconds
+            log.append(f"{seconds:g}")
+            elapsed_s += seconds
+    return " ".join([*log, f"{now.iterations}"])
+
+
+FAILS, IDLE, WORKS, DOES = Step(turn=FAILED), Step(), Step(text=B), Step(changed="a.py")
+CLAIMS, FINISHES, BREAKS = Step(text=CLAIM), Step(text=DONE), Step(text=DONE, passes=False)
+TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
+FIVE_HOURS = Step(turn=ends_in(18_000))
+HOUR = [TROUBLED] * 9
+PAUSES = "30 60 120 240 480 900 900 900"
+VERIFY = replace(LIMITS, verify="make test")
+STALLS = replace(LIMITS, max_failures=None, max_stalls=3)
+LAST_CHANCE = replace(LIMITS, max_iterations=1, max_failures=1, max_stalls=1)
+
+
+@pytest.mark.parametrize(
+    ("story", "settings", "end"),
+    [
+        ([IDLE, WORKS, FINISHES], LIMITS, "3: done"),
+        ([FAILS] * 3, LIMITS, "3: failed"),
+        ([FAILS, FAILS, IDLE, FAILS, FINISHES], LIMITS, "5: done"),
+        ([CLAIMS] * 3, LIMITS, "3: done refused"),
+        ([CLAIMS, FINISHES], LIMITS, "2: done"),
+        ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], replace(LIMITS, max_failures=2), "3: failed"),
+        ([BREAKS, FINISHES], VERIFY, "2: done"),
+        ([BREAKS, CLAIMS, BREAKS], VERIFY, "3: done refused"),
+        ([BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
+        ([BREAKS], replace(VERIFY, max_iterations=1), "1: limit reached"),
+        ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
+        ([IDLE, IDLE, DOES, IDLE, IDLE, IDLE], STALLS, "6: no progress"),
+        ([LIMITED, FINISHES], LAST_CHANCE, "300 1: done"),
+        ([FIVE_HOURS, FINISHES], LIMITS, "18002 1: done"),
+        ([LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
+        ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
+        ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
+        ([TROUBLED, FINISHES], NO_WAIT, "30 1: done"),
+        ([*HOUR[:8], FINISHES], LAST_CHANCE, f"{PAUSES} 1: done"),
+        ([*HOUR, FINISHES], LIMITS, f"{PAUSES} 2: done"),
+        (HOUR * 3, LIMITS, f"{PAUSES} {PAUSES} {PAUSES} 3: trouble outside"),
+        ([*HOUR * 2, WORKS, *HOUR * 2, FINISHES], LIMITS, f"{PAUSES} {PAUSES} {PAUSES} {PAUSES} 6: done"),
+        ([FAILS, FAILS, *HOUR], LIMITS, f"{PAUSES} 3: trouble outside"),
+        ([*HOUR, IDLE, *[FAILS] * 3], LIMITS, f"{PAUSES} 5: failed"),
+        ([TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
+        ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
+        (HOUR, ONCE, f"{PAUSES} 1: not finished"),
+        ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, replace(LIMITS, max_cost=1.0), "30 60 0: limit reached"),
+        ([Step(turn=OUT_OF_BUDGET)], replace(LIMITS, max_stalls=1, max_cost=1.0), "1: limit reached"),
+        (
+            [Step(turn=replace(OUT_OF_TIME, took_s=60.0))],
+            replace(LIMITS, max_stalls=1, max_time=60.0),
+            "1: limit reached",
+        ),
+    ],
+)
+def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> None:
+    assert ends(story, settings) == end
+
+
+@pytest.mark.parametrize(
+    ("half_open", "story", "end"),
+    [
+        (Reason.FAILURES, [FAILS], "1: failed"),
+        (Reason.FAILURES, [CLAIMS], "1: done refused"),
+        (Reason.FAILURES, [WORKS, FAILS, FAILS], "3"),
+        (Reason.FAILURES, [IDLE, IDLE, FAILS], "3: failed"),
+        (Reason.FAILURES, [IDLE] * 4, "4: no progress"),
+        (Reason.STALLED, [IDLE], "1: no progress"),
+        (Reason.FAILURES, HOUR, f"{PAUSES} 1: trouble outside"),
+        (Reason.FAILURES, [LIMITED, FAILS], "300 1: failed"),
+    ],
+)
+def test_the_try_after_a_block(half_open: Reason, story: Sequence[Step], end: str) -> None:
+    assert ends(story, replace(LIMITS, max_stalls=4), tally=Tally(half_open=half_open)) == end
+
+
+def test_the_longest_week() -> None:
+    """Ten limits of five hours each, with an hour's work between them: nothing counts but the work."""
+    story = list[Step]()
+    for day in range(10):
+        story += [Step(turn=replace(OK, took_s=HOUR_S), changed="a.py")]
+        story += [Step(turn=ends_in((day + 1) * (HOUR_S + 18_002) - 2))]
+    settings = replace(LIMITS, max_iterations=11, max_failures=1, max_stalls=1)
+    assert ends([*story, FINISHES], settings) == " ".join(["18002"] * 10 + ["11: done"])
