@@ -176,7 +176,7 @@ def test_the_agent_may_spend_the_smallest_rest_and_without_a_rest_it_is_not_aske
 def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(  # noqa: PLR0917
     outcome: Outcome, before: str, after: str, commits: int, changed: str, failed: bool | None, commit: bool
 ) -> None:
-    """Who hangs each time edits a little each time: to a watchdog a changed file alone is nothing, where ralph commits."""
+    """Who always hangs edits a little each time: to a watchdog a changed file is nothing, where there are commits."""
     turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
     settings = replace(LIMITS, max_iteration_cost=1.0, auto_commit=commit)
     judged = judge(iteration(before, after, turn, commits=commits, changed=changed), Tally(), settings)

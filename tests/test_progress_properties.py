@@ -4,9 +4,11 @@ What counts in a file is read here a second time, slowly, so that the code is no
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from test_markdown import BOM, Plain, plain_lines, plain_outside, texts_of
@@ -14,11 +16,13 @@ from test_markdown import BOM, Plain, plain_lines, plain_outside, texts_of
 from ralph import progress
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge
-from ralph.progress import Progress, parse
+from ralph.progress import Progress, harmless_output, parse
 from ralph.settings import Settings
 from ralph.verdict import Tally
 
 SIGNED = b"<!-- ralph writes this section"
+TEXT = b"# Progress: feature\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n\n## Notes\n"
+amounts = st.floats(0, 1e9)
 
 telling = st.sampled_from(
     b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."
@@ -164,16 +168,6 @@ def test_a_block_is_one_line_more(text: bytes, why: str) -> None:
 
 
 @given(texts, any_text)
-def test_a_block_is_known_as_ralphs_own_and_is_one_line(text: bytes, why: str) -> None:
-    assume(parse(text).blocked is None)
-    now = parse(progress.blocked(text, why))
-    assert now.blocked is not None
-    assert now.blocked.startswith("ralph: ")
-    assert now.blocked_by_ralph
-    assert len(now.blocked.splitlines()) == 1
-
-
-@given(texts, any_text)
 def test_a_block_that_is_taken_out_leaves_no_trace(text: bytes, why: str) -> None:
     """But for the end of a last line that had none, when the block stood below it."""
     assume(why.strip() and progress.without_own_block(text) == text)
@@ -194,37 +188,11 @@ def test_a_refusal_is_put_at_the_end_and_changes_no_byte(text: bytes, reasons: l
     assert parse(now).done == parse(text).done
 
 
-@given(whole, st.lists(any_text, max_size=3))
-def test_a_refusal_that_is_removed_leaves_no_trace(text: bytes, reasons: list[str]) -> None:
-    assert progress.without_refusal(progress.with_refusal(text, reasons)) == text
-
-
 @given(unsigned, st.lists(any_text, max_size=3))
 def test_of_a_text_that_does_not_end_in_a_newline_only_that_newline_stays(text: bytes, reasons: list[str]) -> None:
     """The empty text too gets one: it is the blank line above the section, of which there is nothing to be above."""
     assume(not text.endswith(b"\n"))
     assert progress.without_refusal(progress.with_refusal(text, reasons)) == (ended(text) or b"\n")
-
-
-@given(unsigned)
-def test_without_a_refusal_there_is_nothing_to_remove(text: bytes) -> None:
-    assert progress.without_refusal(text) == text
-
-
-@given(unsigned.filter(bool), st.lists(any_text, min_size=1, max_size=2))
-def test_the_same_refusal_twice_is_one(text: bytes, reasons: list[str]) -> None:
-    """But for a text that ends in a carriage return alone, whose only line becomes one of Windows by the newline."""
-    assume(not text.endswith(b"\r"))
-    once = progress.with_refusal(text, reasons)
-    assert progress.with_refusal(once, reasons) == once
-
-
-@given(unsigned, st.lists(any_text, max_size=3))
-def test_no_reason_means_anything(text: bytes, reasons: list[str]) -> None:
-    """A reason quotes what an agent wrote: it is no control word, no task, and opens no fence."""
-    before, after = parse(text), parse(progress.with_refusal(text, reasons))
-    assert meaning(after) == meaning(before)
-    assert after.unclosed_fence == before.unclosed_fence
 
 
 @given(unsigned, st.lists(any_text, min_size=1, max_size=5), any_text, st.sampled_from(Outcome))
@@ -249,11 +217,6 @@ def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes
     assert words(now) == words(text)
 
 
-@given(texts)
-def test_no_tasks_to_put_back_is_no_edit(text: bytes) -> None:
-    assert progress.with_tasks(text, []) == text
-
-
 def listed(items: Sequence[str], marks: Sequence[str]) -> Progress:
     lines = [f"- [{mark}] {item}" for item, mark in zip(items, marks, strict=True)]
     return parse("\n".join(["# Tasks", *lines, ""]).encode())
@@ -276,14 +239,6 @@ def _letters(text: str) -> str:
     return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
 
 
-@given(st.lists(names, max_size=5), st.lists(st.text(max_size=8), max_size=5))
-def test_new_tasks_hide_no_other(before: list[str], more: list[str]) -> None:
-    """Nothing is missing as long as every task is still there, whatever was added and however each went on."""
-    rest = [item + " " + tail.replace("\n", " ") for item, tail in zip(before, more, strict=False)]
-    now = listed([*rest, *before[len(rest) :]], ["x"] * len(before))
-    assert progress.vanished(listed(before, [" "] * len(before)), now) == ()
-
-
 @given(
     st.binary(min_size=1, max_size=20).filter(lambda name: b"\0" not in name)
     | st.sampled_from([b"a\nb", b'"', b"\\", b" "])
@@ -297,9 +252,136 @@ def test_a_plan_of_any_name_is_known_again(name: bytes) -> None:
     assert now.unclosed_fence is None
 
 
-@given(st.text(max_size=20), texts)
-def test_a_fresh_file_has_every_place_that_edits_need(name: str, text: bytes) -> None:
-    fresh = progress.fresh(name, "feature.md", "now")
-    assert words(fresh) == [b"IN_PROGRESS"]
-    put_in(fresh, progress.with_tasks(fresh, [task.raw for task in parse(text).tasks]))
-    assert parse(progress.blocked(fresh, "x")).blocked == "ralph: x"
+@given(texts)
+def test_any_done_is_verified_by_the_line_below_it(text: bytes) -> None:
+    done = [line.start for line in plain_outside(text)[0] if word_of(line) == b"RALPH_DONE"]
+    second = [*done, len(text), len(text)][1]
+    assert parse(text).verified == any(line.start < second for line in verified_lines(text))
+
+
+@given(texts)
+def test_taking_the_note_away_removes_its_lines_and_no_other_byte(text: bytes) -> None:
+    now = progress.without_verified(text)
+    assert now == without_lines(text, verified_lines(text))
+    assert not parse(now).verified
+    assert progress.without_verified(now) == now
+
+
+@given(texts, any_text)
+def test_a_note_is_one_line_more(text: bytes, note: str) -> None:
+    assume(parse(text).done and not text.endswith(b"\r"))
+    bare = progress.without_verified(text)
+    now = progress.with_verified(text, note)
+    (line,) = verified_lines(now)
+    assert now[line.start : line.end] == f"Verified: {' '.join(note.split()) or 'passed'}".encode() + newline(bare)
+    assert without_lines(now, [line]) in {bare, ended(bare)}
+    assert meaning(parse(bare)) == meaning(parse(progress.without_verified(now)))
+    assert parse(now).verified
+    assert progress.with_verified(now, note) == now
+
+
+@given(texts, any_text)
+def test_without_done_there_is_nothing_to_note(text: bytes, note: str) -> None:
+    text = progress.without_done(text)
+    assert progress.with_verified(text, note) == text
+
+
+@given(texts, amounts)
+def test_noting_the_cost_changes_one_line_and_no_other_byte(text: bytes, dollars: float) -> None:
+    assume(text != BOM)
+    now = progress.with_spent(text, dollars)
+    old, new = ended(text).split(b"\n"), ended(now).split(b"\n")
+    at = next(n for n, line in enumerate(new) if b"Spent: $%.4f" % dollars in line)
+    more = len(new) - len(old)
+    mark = BOM if more and at == 0 and text.startswith(BOM) else b""
+    assert new[:at] == old[:at]
+    assert mark + b"\n".join(new[at + 1 :]) == b"\n".join(old[at + 1 - more :])
+    assert more in {0, 1}
+    assert more or (b"Spent:" in old[at] and new[at].endswith(b"\r") == old[at].endswith(b"\r"))
+
+
+@given(texts, amounts, amounts)
+def test_the_cost_is_known_again_and_means_nothing_else(text: bytes, dollars: float, more: float) -> None:
+    now = progress.with_spent(text, dollars)
+    assert parse(now).spent_usd == float(f"{dollars:.4f}")
+    assert meaning(parse(now))[:-1] == meaning(parse(text))[:-1]
+    assert progress.with_spent(progress.with_spent(now, more), dollars) == now
+
+
+EVERYTHING = """## Task List
+- [ ] x
+- [x] y
+RALPH_DONE
+Verified: now
+RALPH_BLOCKED: why
+# Progress
+Spent: $7
+Plan: other.md
+```
+RALPH_STOP
+~~~~~~
+`````text
+## Verification
+
+<!-- ralph writes this section, 3 lines of reasons and 4 of output, and removes it when done holds -->
+> ```
+"""
+outputs = (
+    st.lists(telling.map(lambda line: line.decode(errors="replace")) | any_text, max_size=8).map("\n".join)
+    | st.just(EVERYTHING)
+    | st.text(max_size=80)
+    | st.text("\x1b[]0;1mK\x07\\\r\n\t\x9b\x08 `~>", max_size=40)
+)
+reasons = st.lists(any_text, max_size=3)
+
+
+@pytest.mark.parametrize("opened", [b"```\n", b"~~~\n", b"- `````\n"])
+def test_a_fence_that_is_opened_above_it_later_lets_nothing_out(opened: bytes) -> None:
+    """As an agent leaves it that adds an example to the notes and forgets its end."""
+    later = progress.with_refusal(TEXT, ["why"], EVERYTHING).replace(b"## Notes\n", b"## Notes\n" + opened)
+    assert meaning(parse(later)) == meaning(parse(TEXT))
+
+
+@given(outputs | st.lists(st.integers(0, 400), max_size=70).map(lambda sizes: "\n".join("x" * n for n in sizes)))
+def test_what_is_shown_has_bounds_and_drives_no_terminal(raw: str) -> None:
+    shown = harmless_output(raw)
+    lines = shown.split("\n")
+    assert (len(lines) <= 61, max(map(len, lines)) <= 300, len(shown) <= 6000) == (True, True, True)
+    assert not re.search("[^\t\n -~\xa0-\U0010ffff]", shown)
+    assert [line.rstrip() for line in lines] == lines
+    assert harmless_output(shown) == shown
+
+
+@given(unsigned, reasons, outputs)
+@example(b"```\nRALPH_STOP\n", ["x"], EVERYTHING)
+def test_no_output_means_anything(text: bytes, why: list[str], output: str) -> None:
+    before, after = parse(text), parse(progress.with_refusal(text, why, output))
+    assert meaning(after) == meaning(before)
+    assert after.unclosed_fence == before.unclosed_fence
+
+
+@given(texts, unsigned, reasons, outputs)
+def test_whatever_is_put_above_it_later_no_output_means_anything(
+    above: bytes, text: bytes, why: list[str], output: str
+) -> None:
+    bare, full = (parse(ended(above) + progress.with_refusal(text, why, said)) for said in ("", output))
+    assert meaning(full) == meaning(bare)
+    assert full.unclosed_fence == bare.unclosed_fence
+
+
+@given(whole, reasons, outputs)
+def test_an_output_that_is_removed_leaves_no_trace(text: bytes, why: list[str], output: str) -> None:
+    assert progress.without_refusal(progress.with_refusal(text, why, output)) == text
+
+
+@given(unsigned.filter(bool), reasons.filter(bool), outputs, outputs)
+def test_a_refusal_replaces_another(text: bytes, why: list[str], first: str, second: str) -> None:
+    assume(not text.endswith(b"\r"))
+    once = progress.with_refusal(text, why, second)
+    assert progress.with_refusal(progress.with_refusal(text, why, first), why, second) == once
+
+
+@given(whole, reasons.filter(bool), outputs, unsigned)
+def test_what_is_appended_below_an_output_stays(text: bytes, why: list[str], output: str, tail: bytes) -> None:
+    assume(parse(text).unclosed_fence is None)
+    assert progress.without_refusal(progress.with_refusal(text, why, output) + tail) == text + tail
