@@ -130,15 +130,6 @@ def index_lock() -> Path | None:
     return Path(os.fsdecode(path.rstrip(b"\n"))).absolute() if path else None
 
 
-def identity(path: Path) -> object:
-    """What tells this file from a later one of the same name; None when there is none."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns)
-
-
 def locks(index: Path | None) -> list[Path]:
     """Every lock that a commit or `git config` takes, beside the one of the index; none without a repository."""
     if index is None:
@@ -159,15 +150,13 @@ def _text(path: Path) -> str:
 
 def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
     """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
-    young = (lock for lock in locks if (at := touched_at(lock)) is not None and at >= since)
-    return [lock for lock in young if not somebody_runs("git", tree) and _unlinked(lock)]
-
-
-def _unlinked(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        path.unlink()
-        return True
-    return False
+    removed = []
+    for lock in locks:
+        with contextlib.suppress(OSError):
+            if lock.lstat().st_ctime >= since and not somebody_runs("git", tree):
+                lock.unlink()
+                removed.append(lock)
+    return removed
 
 
 def touched_at(path: Path) -> float | None:

@@ -178,7 +178,7 @@ def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
             run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
     was_half_open, run.tally = run.tally.half_open, tallied(run.tally, iteration, judged)
     if was_half_open and not run.tally.half_open:
-        run.state.close_breaker()
+        run.state.note("breaker", "")
     run.status.knows(run.tally, iteration.after, run.number)
     for remark in _remarks(run, iteration, judged):
         run.complain(remark)

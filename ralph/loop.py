@@ -66,7 +66,7 @@ def leave(run: Run, stop: Stop) -> None:
     run.state.end()
     if stop.reason in OPENS:
         run.file.edit(lambda text: progress.blocked(text, stop.why))
-        run.state.open_breaker(stop.reason)
+        run.state.note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
-        run.state.close_breaker()
+        run.state.note("breaker", "")

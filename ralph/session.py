@@ -28,7 +28,7 @@ from ralph.screen.text import attended
 from ralph.screen.view import View
 from ralph.state import State
 from ralph.tries import Tries
-from ralph.verdict import Reason, Stop, Tally
+from ralph.verdict import OPENS, Reason, Stop, Tally
 
 if TYPE_CHECKING:
     from ralph.start import Start
@@ -111,7 +111,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
             heartbeat=channels.Heartbeat(monitor, complain) if monitor else None,
             changes=Changes(Path.cwd(), start.own),
             tries=Tries(settings.history),
-            tally=Tally(half_open=state.breaker()),
+            tally=Tally(half_open=next((one for one in OPENS if one.name == state.noted("breaker")), None)),
             earlier=journal.count(state),
             began=pace.clock.running(),
         )
@@ -169,7 +169,7 @@ def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callabl
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
-        state.close_breaker()
+        state.note("breaker", "")
     now = file.read()
     files.sweep(file.path)
     file.check_writable()

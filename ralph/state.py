@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.errors import RalphError
-from ralph.verdict import OPENS, Reason
 
 if TYPE_CHECKING:
     from ralph.process import Files
@@ -154,18 +153,6 @@ class State:
             return None
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
         return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
-
-    def open_breaker(self, reason: Reason) -> None:
-        """Notes why ralph gave up, until a good iteration: whoever takes its RALPH_BLOCKED away gets one try."""
-        self.note("breaker", reason.name)
-
-    def close_breaker(self) -> None:
-        """Forgets it."""
-        self.note("breaker", "")
-
-    def breaker(self) -> Reason | None:
-        """Why ralph gave up last time, if no good iteration has been since."""
-        return next((reason for reason in OPENS if reason.name == self.noted("breaker")), None)
 
     def note(self, name: str, text: str) -> None:
         """Keeps a text under this name for the next run.
