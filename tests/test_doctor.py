@@ -447,7 +447,6 @@ ERROR = {**OK, "is_error": True, "result": "API Error: 400 no such thing", "tota
 KEY = {**ERROR, "result": "Invalid API key", "api_error_status": 401}
 MODEL = {**ERROR, "result": "It may not exist", "api_error_status": 404}
 LIMIT = {**ERROR, "result": "You've hit your session limit", "api_error_status": 429}
-NETWORK = {**ERROR, "result": "API Error: Unable to connect to API (ConnectionRefused)"}
 BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["Reached maximum"]}
 
 
@@ -457,11 +456,8 @@ BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "err
         pytest.param((OK, 0), "ok", ("claude answered, for $0.0021",), id="it answers"),
         pytest.param((KEY, 1), "bad", ("Invalid API key (", "log in", "claude setup-token"), id="its key is none"),
         pytest.param((MODEL, 1), "bad", ("not exist (", "-> choose another --model"), id="there is no such model"),
-        pytest.param((ERROR, 1), "bad", ("400 no such thing", "start claude"), id="it says an error"),
         pytest.param((LIMIT, 1), "warning", ("session limit", "a run waits"), id="its limit is reached"),
-        pytest.param((NETWORK, 1), "warning", ("Unable to connect", "a run waits"), id="there is no network"),
         pytest.param((BUDGET, 1), "bad", ("Reached maximum",), id="it says errors in a list"),
-        pytest.param(("error: unknown option", 1), "bad", ("unknown option",), id="it says no result"),
         pytest.param(("", 7), "bad", ("exited with 7",), id="it says nothing"),
     ],
 )
@@ -580,35 +576,3 @@ def test_the_real_claude_answers_and_runs_nothing_of_the_project(doctor: Doctor,
     assert report.says("ok", "agent", "claude 2.1.197 at ") or report.says("ok", "agent", "not measured")
     assert not [path for path in patient.root.iterdir() if path.name.endswith("-ran")]
     assert not list(patient.home.glob(".claude/projects/*")), "no session is kept"
-
-
-@pytest.mark.usefixtures("real")
-def test_the_real_claude_has_a_key_that_is_none(doctor: Doctor, serve: Callable[..., Server]) -> None:
-    error = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
-    server = serve(Answer(status=401, body=json.dumps(error)))
-    report = doctor("--live", env={"ANTHROPIC_BASE_URL": server.url("")})
-    assert report.says("bad", "agent", "Invalid API key", "-> log in"), report.of("agent")
-    assert report.code == 1
-
-
-@pytest.mark.usefixtures("real")
-def test_the_real_claude_is_not_logged_in(doctor: Doctor, patient: Project) -> None:
-    del patient.env["ANTHROPIC_API_KEY"]
-    report = doctor("--live")
-    assert report.says("bad", "agent", "Not logged in", "/login"), report.of("agent")
-
-
-@pytest.mark.usefixtures("real")
-def test_the_real_claude_has_no_network(doctor: Doctor) -> None:
-    """Which a run waits for."""
-    report = doctor("--live")
-    assert report.says("warning", "agent", "Unable to connect", "a run waits"), report.of("agent")
-    assert report.code == 0
-
-
-@pytest.mark.usefixtures("real")
-def test_the_real_claude_that_is_asked_for_its_version_writes_nothing(patient: Project) -> None:
-    folders = (patient.root, patient.home, patient.state, Path(patient.env["TMPDIR"]))
-    before = snapshot(*folders)
-    assert patient.ralph("doctor").code == 0
-    assert snapshot(*folders) == before

@@ -4,7 +4,6 @@ import html
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from ralph_driver import progress_text
 
 WIDTHS = (360, 768, 1600)
 LONG = "a_name_without_any_place_to_break_it_" * 12
+EVIL = HOSTILE.replace("\x00", "").encode(errors="replace").decode()
 LOOK = """<pre></pre><script>onload = () => {
   const boxes = (page, root) => [...root.querySelectorAll("*")].flatMap(one => [...one.childNodes])
     .filter(one => one.nodeType === 3 && one.data.trim()).map(one => {
@@ -36,44 +36,48 @@ LOOK = """<pre></pre><script>onload = () => {
 """What a page that holds the report at several widths finds out about it."""
 
 
-def look(page: str, folder: Path) -> list[dict[str, Any]]:
-    """What there is to see of a report at each width."""
+PAGES = {
+    "some": made(records(EVENTFUL), progress_text("x one", "two")),
+    "many": made(records([{**EVENTFUL[1], "cost_usd": 180} for _ in range(249)])),
+    "thousands": made(records([{**EVENTFUL[1], "cost_usd": 9} for _ in range(12_500)])),
+    "long words": made(
+        records([{**EVENTFUL[0], "message": LONG}], ended=LONG), progress_text(LONG), name=LONG, why=LONG
+    ),
+    "hostile": made(
+        records([{**EVENTFUL[0], "message": EVIL, "mode": EVIL, "ended": EVIL}], ended=EVIL, message=EVIL),
+        progress_text(EVIL),
+        name=EVIL,
+        why=EVIL,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
+    """What there is to see of each report at each width."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed")
-    frames = [f'<iframe srcdoc="{html.escape(page)}" style="width:{width}px;border:0"></iframe>' for width in WIDTHS]
+    folder = tmp_path_factory.mktemp("browser")
+    each = [(name, width) for name in PAGES for width in WIDTHS]
+    frames = [f'<iframe srcdoc="{html.escape(PAGES[name])}" style="width:{width}px;border:0">' for name, width in each]
     file = folder / "frames.html"
-    file.write_text("<!doctype html><meta charset=utf-8>" + "".join(frames) + LOOK)
+    file.write_text("<!doctype html><meta charset=utf-8>" + "</iframe>".join([*frames, LOOK]))
     argv = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
     argv += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}/profile", "--dump-dom", file.as_uri()]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120)
-    found: list[dict[str, Any]] = json.loads(html.unescape(done.stdout.split("<pre>")[-1].split("</pre>")[0]))
-    return found
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=300)
+    found = json.loads(html.unescape(done.stdout.split("<pre>")[-1].split("</pre>")[0]))
+    return dict(zip(each, found, strict=True))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(made(records(EVENTFUL), progress_text("x one", "two")), id="some"),
-        pytest.param(made(records([{**EVENTFUL[1], "cost_usd": 180} for _ in range(399)])), id="many"),
-        pytest.param(made(records([{**EVENTFUL[1], "cost_usd": 9} for _ in range(12_500)])), id="thousands"),
-        pytest.param(
-            made(records([{**EVENTFUL[0], "message": LONG}], ended=LONG), progress_text(LONG), name=LONG, why=LONG),
-            id="long words",
-        ),
-    ],
-)
-def test_no_label_touches_another_and_nothing_sticks_out(page: str, tmp_path: Path) -> None:
-    for width, seen in zip(WIDTHS, look(page, tmp_path), strict=True):
-        assert (seen["figures"], seen["overlaps"], seen["outside"]) == (9, [], []), width
-        assert seen["width"] == width
-        assert seen["labels"] >= 8, "one for each chart"
-        assert seen["asked"] == 0
+def test_no_label_touches_another_and_nothing_sticks_out(seen: dict[tuple[str, int], dict[str, Any]]) -> None:
+    for (name, width), one in seen.items():
+        assert (one["figures"], one["overlaps"], one["outside"]) == (9, [], []), (name, width)
+        assert one["width"] == width
+        assert one["labels"] >= 8, "one for each chart"
 
 
-def test_the_agents_words_do_nothing(tmp_path: Path) -> None:
-    words = HOSTILE.replace("\x00", "").encode(errors="replace").decode()
-    lines = records([{**EVENTFUL[0], "message": words, "mode": words, "ended": words}], ended=words, message=words)
-    for seen in look(made(lines, progress_text(words), name=words, why=words), tmp_path):
-        assert seen["foreign"] == seen["asked"] == 0
-        assert seen["last"].startswith("</script></style></title><img src=x onerror=alert(1)>\"'&amp;")
+def test_the_agents_words_do_nothing_and_nothing_is_asked_for(seen: dict[tuple[str, int], dict[str, Any]]) -> None:
+    assert [one["foreign"] + one["asked"] for one in seen.values()] == [0] * len(seen)
+    last = seen["hostile", WIDTHS[0]]["last"]
+    assert last.startswith("</script></style></title><img src=x onerror=alert(1)>\"'&amp;")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from leaps import leaping
 from ralph_driver import COMMAND, Project, eventually, paced, progress_text
-from stories import Act, Agent, at_limit, fails, init, marks, raw, step, waits_for
+from stories import Act, Agent, at_limit, fails, marks, step, waits_for
 
 from ralph.screen.text import columns
 
@@ -36,10 +36,10 @@ def everything(*folders: Path) -> dict[str, tuple[float, bytes]]:
     return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
 
 
-def plain_run(story: Callable[[Agent], None], *options: str) -> Callable[[Project, Agent], None]:
+def stopped(*options: str, story: Act) -> Callable[[Project, Agent], None]:
     def run(project: Project, agent: Agent) -> None:
         project.has_tasks("one", "two")
-        story(agent)
+        agent.story(story)
         project.build(*options)
 
     return run
@@ -110,69 +110,36 @@ def verified_by_the_plan(project: Project, _agent: Agent) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
 
 
-@pytest.mark.parametrize(
-    ("happens", "expected"),
-    [
-        pytest.param(lambda *_: None, ("new", "no progress file yet", 3), id="nothing has begun"),
-        pytest.param(words("one", status="IN_PROGRESS"), ("new", "", 3), id="a file, and no run"),
-        pytest.param(planned, ("planned", "", 3), id="planned"),
-        pytest.param(
-            plain_run(lambda agent: agent.story(step(ticks="one")), "--max-iterations", "1"),
-            ("stopped", "limit reached: max-iterations is 1", 3),
-            id="a limit was reached",
-        ),
-        pytest.param(
-            plain_run(lambda agent: agent.story(step(ticks="all", writes_done=True))), ("done", "", 0), id="done"
-        ),
-        pytest.param(
-            plain_run(lambda agent: agent.story(step(blocks="which database?"))),
-            ("blocked", "which database?", 4),
-            id="a person is asked",
-        ),
-        pytest.param(
-            plain_run(lambda agent: agent.story(fails()), "--max-failures", "1"),
-            ("blocked", "ralph: an iteration failed: It went wrong.", 4),
-            id="ralph gave up",
-        ),
-        pytest.param(
-            plain_run(lambda agent: agent.story(raw(init(), exit_code=1)), "--agent", "/nowhere/claude"),
-            ("stopped", "cannot go on: the agent /nowhere/claude is not there", 3),
-            id="a run that came to no iteration",
-        ),
-        pytest.param(
-            words("x one", "two", status="IN_PROGRESS"), ("stopped", "no run is on record", 3), id="from afar"
-        ),
-        pytest.param(
-            killed_in_a("wait", story=at_limit()), ("stopped", "killed while it waited", 3), id="killed in a wait"
-        ),
-        pytest.param(
-            killed_in_a("iteration", "--delay", "10m", story=step()),
-            ("stopped", "killed between two iterations", 3),
-            id="killed in a pause",
-        ),
-        pytest.param(verified_once, ("done", "", 0), id="done, and verified no more"),
-        pytest.param(
-            verified_by_the_template, ("unchecked", "once the verify command", 3), id="verified by its template"
-        ),
-        pytest.param(
-            words("one", status="RALPH_STOP"), ("stopped", "RALPH_STOP stands in", 3), id="a person said stop"
-        ),
-        pytest.param(words("x one", status="RALPH_DONE"), ("done", "", 0), id="a person said done"),
-        pytest.param(verified_by_the_plan, ("unchecked", "once the verify command", 3), id="done, but not verified"),
-        pytest.param(killed, ("stopped", "killed in iteration 1 of build", 3), id="ralph was killed"),
-        pytest.param(
-            killed_after_the_claim, ("unchecked", "killed before it could look", 3), id="killed after a claim"
-        ),
-    ],
-)
-def test_each_state_has_its_word_its_reason_and_its_exit_code(
-    project: Project,
-    agent: Agent,
-    happens: Callable[[Project, Agent], None],
-    expected: tuple[str, str, int],
+STATES = {
+    "nothing has begun": (lambda *_: None, "new", "no progress file yet", 3),
+    "a file, and no run": (words("one", status="IN_PROGRESS"), "new", "", 3),
+    "planned": (planned, "planned", "", 3),
+    "a limit": (stopped("--max-iterations", "1", story=step()), "stopped", "limit reached: max-iterations is 1", 3),
+    "done": (stopped(story=step(ticks="all", writes_done=True)), "done", "", 0),
+    "a person is asked": (stopped(story=step(blocks="which database?")), "blocked", "which database?", 4),
+    "ralph gave up": (stopped("--max-failures", "1", story=fails()), "blocked", "an iteration failed: It went", 4),
+    "no iteration": (stopped("--agent", "/no/claude", story=step()), "stopped", "the agent /no/claude is not there", 3),
+    "from afar": (words("x one", "two", status="IN_PROGRESS"), "stopped", "no run is on record", 3),
+    "killed in a wait": (killed_in_a("wait", story=at_limit()), "stopped", "killed while it waited", 3),
+    "killed in a pause": (
+        killed_in_a("iteration", "--delay", "10m", story=step()), "stopped", "killed between two iterations", 3,
+    ),
+    "verified no more": (verified_once, "done", "", 0),
+    "by its template": (verified_by_the_template, "unchecked", "once the verify command", 3),
+    "by its plan": (verified_by_the_plan, "unchecked", "once the verify command", 3),
+    "a person said stop": (words("one", status="RALPH_STOP"), "stopped", "RALPH_STOP stands in", 3),
+    "a person said done": (words("x one", status="RALPH_DONE"), "done", "", 0),
+    "killed": (killed, "stopped", "killed in iteration 1 of build", 3),
+    "killed after a claim": (killed_after_the_claim, "unchecked", "killed before it could look", 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("happens", "word", "why", "code"), STATES.values(), ids=STATES)
+def test_each_state_has_its_word_its_reason_and_its_exit_code(  # noqa: PLR0917 - a row
+    project: Project, agent: Agent, happens: Callable[[Project, Agent], None], word: str, why: str, code: int
 ) -> None:
     happens(project, agent)
-    (was, reason, exit_code), (word, why, code) = state(project), expected
+    was, reason, exit_code = state(project)
     assert (was, exit_code) == (word, code), reason
     assert why in reason
     assert bool(reason) == bool(why), reason
@@ -187,8 +154,9 @@ def test_what_it_says_is_what_the_next_start_does(project: Project, agent: Agent
     assert state(project)[0] == "unchecked"
 
 
-def test_a_run_is_seen_at_work_from_another_terminal(project: Project, agent: Agent) -> None:
+def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp_path: Path) -> None:
     project.has_tasks("one")
+    (project.root / "other_PROGRESS.md").write_text(progress_text("one", plan="other"))
     agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
     running = project.start("feature.md", "build")
     eventually(lambda: agent.reached("on"))
@@ -196,6 +164,18 @@ def test_a_run_is_seen_at_work_from_another_terminal(project: Project, agent: Ag
     assert (said["state"], said["why"], said["exit_code"]) == ("running", "build, iteration 1", 3)
     assert said["holder"]["pid"] == running.pid
     assert f"(pid {running.pid})" in project.ralph("status", "feature").stdout
+    for name in ("feature.md", "feature_PROGRESS.md", "feature"):
+        seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
+        assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
+    states = {said["plan"]: said["state"] for said in json.loads(project.ralph("status", "--json").stdout)}
+    assert states == {"feature": "running", "other": "new"}
+    other = project.ralph("status", "other").stdout
+    assert re.search(rf"another run works in this tree: feature.md since .* \(pid {running.pid}\)", other)
+    text = project.progress.read_text()
+    project.progress.unlink()
+    line = project.ralph("status").stdout.splitlines()[-1]
+    assert line.startswith("feature  running  build, iteration 1 · no progress file"), "and while its file is gone"
+    project.progress.write_text(text)
     agent.let("go")
     assert running.wait().code == 0
     assert told(project)["holder"] is None
@@ -210,37 +190,6 @@ def test_what_is_done_is_seen_to_be_verified(project: Project, agent: Agent) -> 
     assert running.wait().code == 0
 
 
-def test_a_run_is_seen_from_elsewhere_and_while_its_file_is_gone(
-    project: Project, agent: Agent, tmp_path: Path
-) -> None:
-    project.has_tasks("one")
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start("feature.md", "build")
-    eventually(lambda: agent.reached("on"))
-    for name in ("feature.md", "feature_PROGRESS.md", "feature"):
-        seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
-        assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
-    text = project.progress.read_text()
-    project.progress.unlink()
-    (line,) = project.ralph("status").stdout.splitlines()
-    assert line.startswith("feature  running  build, iteration 1 · no progress file")
-    project.progress.write_text(text)
-    agent.let("go")
-    assert running.wait().code == 0
-
-
-def test_who_else_holds_the_tree_is_said(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    (project.root / "other.md").write_text("# Other\n")
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start("feature.md", "build")
-    eventually(lambda: agent.reached("on"))
-    out = project.ralph("status", "other.md").stdout
-    assert re.search(rf"another run works in this tree: feature.md since .* \(pid {running.pid}\)", out)
-    agent.let("go")
-    assert running.wait().code == 0
-
-
 def test_a_wait_that_was_cut_short_by_a_clock_is_over(project: Project, agent: Agent) -> None:
     """Its time is still to come, but an iteration runs."""
     project.has_tasks("one")
@@ -248,18 +197,6 @@ def test_a_wait_that_was_cut_short_by_a_clock_is_over(project: Project, agent: A
     running = project.start("feature.md", "build", command=leaping())
     eventually(lambda: agent.reached("on"))
     assert told(project)["state"] == "running"
-    agent.let("go")
-    assert running.wait().code == 0
-
-
-def test_another_plan_of_the_tree_is_not_taken_for_the_one_that_runs(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    (project.root / "other_PROGRESS.md").write_text(progress_text("one", plan="other"))
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start("feature.md", "build")
-    eventually(lambda: agent.reached("on"))
-    states = {said["plan"]: said["state"] for said in json.loads(project.ralph("status", "--json").stdout)}
-    assert states == {"feature": "running", "other": "new"}
     agent.let("go")
     assert running.wait().code == 0
 
@@ -306,20 +243,11 @@ def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> 
     assert run.code == 3
 
 
-@pytest.mark.parametrize(
-    ("statuses", "code"),
-    [
-        pytest.param(["RALPH_DONE", "RALPH_DONE"], 0, id="all are done"),
-        pytest.param(["RALPH_DONE", "IN_PROGRESS"], 3, id="one is not"),
-        pytest.param(["RALPH_BLOCKED: why?", "IN_PROGRESS", "RALPH_DONE"], 4, id="one needs a person"),
-    ],
-)
-def test_the_exit_code_of_several_is_that_of_the_one_that_needs_most(
-    project: Project, statuses: list[str], code: int
-) -> None:
-    for number, status in enumerate(statuses):
-        (project.root / f"p{number}_PROGRESS.md").write_text(progress_text("x one", status=status, plan=f"p{number}"))
-    assert project.ralph("status").code == code
+def test_the_exit_code_of_several_is_that_of_the_one_that_needs_most(project: Project) -> None:
+    for number, (status, code) in enumerate([("RALPH_DONE", 0), ("IN_PROGRESS", 3), ("RALPH_BLOCKED: why?", 4)]):
+        text = progress_text("x one", status=status, plan=f"p{number}")
+        (project.root / f"p{number}_PROGRESS.md").write_text(text)
+        assert project.ralph("status").code == code
 
 
 def test_a_plan_is_shown_with_its_tasks_and_its_last_iterations(project: Project, agent: Agent) -> None:
@@ -338,10 +266,8 @@ def test_a_plan_is_shown_with_its_tasks_and_its_last_iterations(project: Project
 
 def test_what_a_person_can_do_is_said(project: Project) -> None:
     project.has_tasks("one", status="RALPH_BLOCKED: which database?")
-    assert (
-        "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
-        in project.ralph("status", "feature").stdout
-    )
+    said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
+    assert said in project.ralph("status", "feature").stdout
 
 
 def test_a_copy_is_told_from_its_original(project: Project) -> None:
@@ -368,32 +294,22 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agen
         assert "journal.jsonl: cannot be read: Is a directory" in run.stderr
 
 
-@pytest.mark.parametrize("word", ["feature.md", "feature", "feature_PROGRESS.md", "feature_PROGRESS", "./feature.md"])
-def test_a_plan_is_found_by_each_of_its_names(project: Project, word: str) -> None:
+def test_a_plan_is_found_by_each_of_its_names_and_in_another_folder(project: Project, tmp_path: Path) -> None:
     project.has_tasks("one")
-    assert project.ralph("status", word).stdout.startswith("feature · new")
+    for word in ("feature.md", "feature", "feature_PROGRESS.md", "feature_PROGRESS", "./feature.md"):
+        assert project.ralph("status", word).stdout.startswith("feature · new"), word
+    assert project.ralph("status", "-C", str(project.root), cwd=tmp_path).stdout.startswith("feature")
 
 
-@pytest.mark.parametrize(
-    ("words", "env"),
-    [
-        pytest.param(["--progress-file", "state.md"], {}, id="on the command line"),
-        pytest.param([], {"RALPH_PROGRESS_FILE": "state.md"}, id="in the environment"),
-    ],
-)
-def test_a_progress_file_of_another_name_is_found_as_a_run_finds_it(
-    project: Project, agent: Agent, words: list[str], env: dict[str, str]
-) -> None:
+def test_a_progress_file_of_another_name_is_found_as_a_run_finds_it(project: Project, agent: Agent) -> None:
     (project.root / "state.md").write_text(progress_text("one"))
     agent.story(step())
-    assert project.build("--max-iterations", "1", *words, env=env).code == 3
-    said = json.loads(project.ralph("status", "feature.md", "--json", *words, env=env).stdout)
+    option, variable = ("--progress-file", "state.md"), {"RALPH_PROGRESS_FILE": "state.md"}
+    assert project.build("--max-iterations", "1", *option).code == 3
+    by_option = project.ralph("status", "feature.md", "--json", *option).stdout
+    said = json.loads(by_option)
     assert (said["state"], said["progress_file"], said["iterations"]) == ("stopped", "state.md", 1)
-
-
-def test_it_looks_in_another_folder(project: Project, tmp_path: Path) -> None:
-    project.has_tasks("one")
-    assert project.ralph("status", "-C", str(project.root), cwd=tmp_path).stdout.startswith("feature")
+    assert project.ralph("status", "feature.md", "--json", env=variable).stdout == by_option
 
 
 @pytest.mark.parametrize(
@@ -412,7 +328,7 @@ def test_what_is_not_there_is_said_with_the_next_move(project: Project, words: l
     assert run.stdout == ""
 
 
-def test_it_changes_nothing(project: Project, agent: Agent) -> None:
+def test_it_changes_nothing_and_needs_nothing_that_it_could_change(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step(ticks="all"))
     assert project.build("--max-iterations", "1").code == 3
@@ -420,40 +336,32 @@ def test_it_changes_nothing(project: Project, agent: Agent) -> None:
     for words in (["status"], ["status", "feature"], ["status", "--json"], ["log", "feature"], ["log", "feature", "1"]):
         assert project.ralph(*words).stdout
     assert everything(project.root, project.home, project.state) == before
-
-
-def test_a_folder_that_cannot_be_written_to_is_only_looked_at(project: Project) -> None:
-    project.has_tasks("one")
     run = project.ralph("status", env={"XDG_STATE_HOME": "/proc/nowhere"})
     assert (run.code, run.stderr) == (3, "")
 
 
-@pytest.mark.parametrize(
-    "journal",
-    [
-        pytest.param(b"", id="an empty one"),
-        pytest.param(b"\xff\xfe\n{\n[]\nnull\n{}\n", id="garbage"),
-        pytest.param(
-            b'{"event": "iteration", "tasks": 7, "commits": [], "sums": "x", "timestamp": 5}\n', id="wrong types"
-        ),
-        pytest.param(b'{"event": "wait", "until": "2999-13-45T99:99:99Z"}\n', id="a time that is none"),
-        pytest.param(b'{"event": "iteration", "cost_usd": 1e999, "counted": true}\n', id="a number beyond all"),
-        pytest.param(b'{"event": "run", "ended": "nonsense", "message": "\x1b[2J"}\n', id="a word of tomorrow"),
-    ],
+JOURNALS = (
+    b"",
+    b"\xff\xfe\n{\n[]\nnull\n{}\n",
+    b'{"event": "iteration", "tasks": 7, "commits": [], "sums": "x", "timestamp": 5}\n',
+    b'{"event": "wait", "until": "2999-13-45T99:99:99Z"}\n',
+    b'{"event": "iteration", "cost_usd": 1e999, "counted": true}\n',
+    b'{"event": "run", "ended": "nonsense", "message": "\x1b[2J"}\n',
 )
-def test_whatever_stands_in_the_journal_the_progress_file_is_shown(
-    project: Project, agent: Agent, journal: bytes
-) -> None:
+
+
+def test_whatever_stands_in_the_journal_the_progress_file_is_shown(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two")
     agent.story(step())
     project.build("--max-iterations", "1")
     (folder,) = project.state_folders
-    (folder / "journal.jsonl").write_bytes(journal)
-    for words in (["status"], ["status", "feature"]):
-        run = project.ralph(*words)
-        assert (run.code, run.stderr) == (3, "")
-        assert "1/2 tasks" in run.stdout
-        assert "\x1b" not in run.stdout
+    for journal in JOURNALS:
+        (folder / "journal.jsonl").write_bytes(journal)
+        for words in (["status"], ["status", "feature"]):
+            run = project.ralph(*words)
+            assert (run.code, run.stderr) == (3, ""), journal
+            assert "1/2 tasks" in run.stdout
+            assert "\x1b" not in run.stdout
 
 
 def test_names_and_tasks_cannot_drive_the_terminal(project: Project) -> None:
@@ -492,23 +400,15 @@ finally:
 """
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["status"], ["status", "feature"], ["log", "feature"], ["log", "feature", "1"]], ids=" ".join
-)
-def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent, words: list[str]) -> None:
+def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step())
     project.build("--max-iterations", "1")
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT.format(words=words)],
-        cwd=project.root,
-        env=project.env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    heavy = done.stdout.splitlines()[-1].split()[1:]
-    assert set(heavy) <= {"subprocess"}, "a transcript is read by what reads the agent, which can start one"
+    for words in (["--help"], ["status", "feature"], ["log", "feature", "1"]):
+        command = [sys.executable, "-c", LIGHT.format(words=words)]
+        said = subprocess.check_output(command, cwd=project.root, env=project.env, text=True)
+        heavy = set(said.splitlines()[-1].split()[1:])
+        assert heavy <= {"subprocess"}, "a transcript is read by what reads the agent, which can start one"
 
 
 def test_a_reader_that_leaves_ends_it_in_silence(project: Project) -> None:

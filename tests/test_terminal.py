@@ -1,6 +1,5 @@
 """A person at a terminal: keys typed in tmux, a window closed, and what may be seen on the screen."""
 
-import re
 import shlex
 import subprocess
 import sys
@@ -97,28 +96,6 @@ def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agen
 
 
 # The screen.
-
-
-def test_words_and_tool_calls_are_shown_as_they_happen(tmux: Tmux, project: Project, agent: Agent) -> None:
-    """No escape sequence among them sets the title."""
-    title = tmux.title
-    acts = (tool("Bash", command="pytest -q"), says(HOSTILE), prints(f"{HOSTILE}\n"), says("The end."))
-    ralph = start(tmux, project, agent, says("I look around first."), *acts)
-    eventually(lambda: "The end." in tmux.screen)
-    assert "I look around first." in tmux.screen
-    assert "▸ Bash pytest -q" in tmux.screen
-    assert tmux.title == title
-    agent.let("go")
-    eventually(lambda: not alive(ralph))
-
-
-def test_a_silent_agent_is_seen_to_be_alive(tmux: Tmux, project: Project, agent: Agent) -> None:
-    """The status line counts the seconds of its silence."""
-    ralph = start(tmux, project, agent, says("Now I think."))
-    first, *_ = eventually(lambda: re.findall(r"thinking · idle (\d+)s\n", tmux.screen))
-    eventually(lambda: re.findall(r"thinking · idle (\d+)s\n", tmux.screen) != [first])
-    agent.let("go")
-    eventually(lambda: not alive(ralph))
 
 
 def test_where_there_is_no_status_line_a_silent_agent_is_seen_to_be_alive(

@@ -283,7 +283,7 @@ def _rights(settings: Settings, extra: Sequence[str]) -> Iterator[Check]:
         return
     if os.geteuid():
         yield ok("you are not root")
-    elif sandbox := _told_by_file() or _told_by_environment(settings):
+    elif sandbox := _sandbox():
         yield ok(f"root, and claude is told by {sandbox} that this is a sandbox")
     else:
         fix = "use an account of its own, or in a container (in the crontab too):\nexport IS_SANDBOX=1"
@@ -292,19 +292,14 @@ def _rights(settings: Settings, extra: Sequence[str]) -> Iterator[Check]:
         yield from (_loaded(path) for path in map(Path, _LOADED) if path.exists())
 
 
-def _told_by_environment(settings: Settings) -> str:
-    """The name without which claude would refuse to run for root."""
-    if os.geteuid() or not agent.is_claude(settings.agent) or _told_by_file():
-        return ""
-    return next((name for name in _SANDBOX if os.environ.get(name) == "1"), "")
-
-
-def _told_by_file() -> str:
+def _sandbox() -> str:
+    """The file, or the name in the environment, that tells claude that it is in a sandbox."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR")
     path = (Path(folder) if folder else Path.home() / ".claude") / "settings.json"
     with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-        return str(path) if json.loads(path.read_bytes())["env"]["IS_SANDBOX"] == "1" else ""
-    return ""
+        if json.loads(path.read_bytes())["env"]["IS_SANDBOX"] == "1":
+            return str(path)
+    return next((name for name in _SANDBOX if os.environ.get(name) == "1"), "")
 
 
 def _loaded(path: Path) -> Check:
@@ -455,15 +450,16 @@ _CRONS_PATH = "/usr/bin:/bin"
 def _cron(asked: Asked, settings: Settings, hide: Callable[[str], str]) -> Iterator[Check]:
     decided = [one.variable for one in ON_COMMAND_LINE if settings.said.get(one.field) == "environment"]
     names = [name for name in decided if name != _HEARTBEAT]  # not for a line that is shown
-    programs, sandbox = _programs(settings), _told_by_environment(settings)
+    programs, needs = _programs(settings), agent.is_claude(settings.agent) and not os.geteuid()
     lost = [name for name in programs if not shutil.which(name, path=_CRONS_PATH)]
-    lost += [*names, *([sandbox] if sandbox else [])]
+    sandbox = [name for name in (_sandbox(),) if needs and name in _SANDBOX]
+    lost += [*names, *sandbox]
     if not lost:
         yield ok(f"what a run needs is there too, on the PATH {_CRONS_PATH}")
         return
     given = [*asked.given, *(one for one in sources.in_environment() if one.variable in names)]
     command = options.shown(replace(asked, given=given, plan=asked.plan or "PLAN"), hide)
-    words = [f"cd {shlex.quote(str(Path.cwd()))} &&", *([f"{sandbox}=1"] if sandbox else [])]
+    words = [f"cd {shlex.quote(str(Path.cwd()))} &&", *(f"{name}=1" for name in sandbox)]
     line = " ".join([*words, _path(programs.values()), command]).replace("%", r"\%")  # a bare % ends a command there
     yield warning(f"cron, whose PATH is {_CRONS_PATH}, has no {' and no '.join(lost)}", f"in the crontab:\n{line}")
 

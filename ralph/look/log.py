@@ -162,19 +162,21 @@ class _Replay:
         self.path = path
         self._files: dict[Path, BinaryIO] = {}
         self._stream = Stream(view.show, view.tell)
+        self._is_over = False
         view.begin(self._stream)
 
     def more(self) -> None:
         """Shows what is new."""
-        self._feed(self.path, self._stream.sees)
-        self._feed(self.path.with_suffix(".err"), self._stream.complains)
+        if not self._is_over:
+            self._feed(self.path, self._stream.sees)
+            self._feed(self.path.with_suffix(".err"), self._stream.complains)
 
     def rest(self) -> None:
-        """Shows all that is left, a last line without an end too."""
+        """Shows all that is left, a last line without an end too; nothing more comes after that."""
         self.more()
-        self._stream.finish()
-        for file in self._files.values():
-            file.close()
+        if not self._is_over:
+            self._stream.finish()
+        self._is_over = True
 
     def _feed(self, path: Path, sees: Callable[[bytes], None]) -> None:
         """The file stays open: another may take its name, shorter than what has been read of this one."""
@@ -198,7 +200,6 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
             follower.look()
             time.sleep(_LOOK_S)
     follower.look()
-    follower.end()
     if unjudged := plan.state.died():
         _say(f"ended: ralph was killed in iteration {unjudged.iteration}")
     return 0
@@ -211,8 +212,7 @@ class _Follower:
         self._name, self._state, self._view = plan.name, plan.state, view
         earlier, self._at = journal.since(self._state.journal, 0)
         self._replay: _Replay | None = None
-        self._begun: Path | None = None
-        self._verifying: Path | None = None
+        self._verifying = False
         if not self._state.died():
             _say("".join(map(_news, earlier[-1:])))
 
@@ -223,26 +223,18 @@ class _Follower:
         if self._replay:
             self._replay.more()
             self._view.quiet()
-            if records or running is None or running.record != self._replay.path:
-                self.end()
+            if records or not running:
+                self._replay.rest()
         for record in records:
             _say(_news(record))
-        if running and running.record != self._begun and running.record.is_file():
-            self._begun = running.record
+        if running and running.record.is_file() and (not self._replay or self._replay.path != running.record):
             _say(f"{running.mode} {self._name} · iteration {running.iteration}")
-            self._replay = _Replay(running.record, self._view)
+            self._replay, self._verifying = _Replay(running.record, self._view), False
             self._replay.more()
-        verifying = running.record.with_suffix(".verify.log") if running else None
-        if verifying and verifying != self._verifying and verifying.exists():
-            self._verifying = verifying
+        if running and not self._verifying and running.record.with_suffix(".verify.log").exists():
+            self._verifying = True
             _say("verifying")
         sys.stdout.flush()
-
-    def end(self) -> None:
-        """Nothing more comes of this iteration."""
-        if self._replay:
-            self._replay.rest()
-        self._replay = None
 
 
 def _news(record: Record) -> str:
