@@ -1,9 +1,10 @@
-"""What an agent claims of its task with its final words: that it is done, or that it is blocked."""
+"""What an agent says of its task with its final words: that it is done, or blocked, and what its commit says."""
 
-import hmac
 import re
+import textwrap
 from dataclasses import dataclass
 
+from ralph.agent.turn import said_of_work
 from ralph.progress.reading import outside_fences
 
 _SIGNAL = re.compile(
@@ -15,6 +16,10 @@ _TAG = re.compile(r"<\s*/?\s*task[-_ ]?(?:done|blocked)\b", re.IGNORECASE)
 """Anything that is meant as a signal, well formed or not."""
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST_ID = 80
+_SUBJECT = 60
+"""Characters of a first line that is a subject as it is; the prompt asks for it."""
+_WIDTH = 72
+_BODY = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ def _claim(text: str, token: str, task_id: str) -> Claim:
         blocked = f'<task-blocked session="SESSION" id="{task_id}">why</task-blocked>'
         how = f"write {done} or {blocked} on one line, with the session from the prompt"
         return Claim(rejected=f"the signal is malformed; {how}")
-    if not token or not hmac.compare_digest(attributes["session"].encode(), token.encode()):
+    if not token or attributes["session"] != token:
         return Claim(rejected=_FOREIGN)
     held = held.replace(token, "SESSION")  # on its way into files that later runs and other agents can read
     ids = {attributes.get("id", task_id), held if found["kind"] == "done" else task_id}
@@ -85,3 +90,25 @@ def _claim(text: str, token: str, task_id: str) -> Claim:
         named = other[0].replace(token, "SESSION")[:_LONGEST_ID]
         return Claim(rejected=f"the signal is for {named}, and the task was {task_id}")
     return Claim(done=True) if found["kind"] == "done" else Claim(blocked=held)
+
+
+def message(task_id: str, text: str, said: str) -> str:
+    """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
+
+    Of a longer line its first sentence is the subject, cut where that is too long as well.
+    """
+    words = said_of_work(said) or text
+    subject, _, rest = words.partition("\n")
+    if len(subject) > _SUBJECT:
+        sentence, *left = re.split(r"(?<=[.!?])\s+", subject, maxsplit=1)
+        short = textwrap.shorten(sentence, _WIDTH, placeholder=" …")
+        subject, rest = (short, "\n".join([*left, rest])) if short == sentence else (short, words)
+    head = f"{task_id}: {subject.rstrip('.')}"
+    body = _wrapped(rest.strip()[:_BODY])
+    return "\n\n".join([head, *([body] if body else []), f"Ralph-Task: {task_id}"]) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """Its paragraphs; a line that git would take for a comment or a trailer is indented."""
+    lines = [textwrap.fill(line, _WIDTH) for line in text.splitlines()]
+    return re.sub(r"^(?=#|[\w-]+:)", " ", "\n".join(lines).strip(), flags=re.MULTILINE)

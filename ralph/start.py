@@ -198,7 +198,7 @@ def _of_task(start: Start) -> dict[str, Value]:
         text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
     listed = tasklist.check(text, start.progress_path.name, start.settings)
     if (task := tasks.select(listed)) is None:
-        stop = tasklist.stuck(text, start.progress_path.name)
+        stop = tasklist.stuck(listed, start.progress_path.name)
         raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
     return tasklist.values(task, listed, tasklist.token())
 
@@ -226,8 +226,8 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop
     if stop is None and start.strict and not ready and state.died() is None:
         from ralph import tasklist  # noqa: PLC0415 - other starts need not load it
 
-        tasklist.check(text, start.progress_path.name, start.settings)
-        stop = tasklist.stuck(text, start.progress_path.name)
+        name = start.progress_path.name
+        stop = tasklist.stuck(tasklist.check(text, name, start.settings), name)
     return stop
 
 

@@ -39,10 +39,8 @@ def planned(before: bytes, text: bytes) -> bytes:
     """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
     text = tasks.put_down(tasks.with_ids(text))
     known = {(one.id, one.text) for one in tasks.flat(tasks.read(tasks.with_ids(before))) if one.mark == "x"}
-    for one in tasks.flat(tasks.read(text)):
-        if one.mark == "x" and (one.id, one.text) not in known:
-            text = tasks.with_mark(text, one.id, " ")
-    return text
+    new = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "x" and (one.id, one.text) not in known]
+    return tasks.unticked(text, new)
 
 
 def tidied(text: bytes) -> bytes:
@@ -51,9 +49,8 @@ def tidied(text: bytes) -> bytes:
     return tasks.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
 
 
-def stuck(text: bytes, name: str) -> Stop | None:
-    """Why none of its tasks can be begun; None when one can, or when all are done."""
-    listed = tasks.read(tidied(text))
+def stuck(listed: Sequence[Task], name: str) -> Stop | None:
+    """Why none of the tasks of the file of that name can be begun; None when one can, or when all are done."""
     if not listed:
         return Stop(Reason.STUCK, f"there is no task in {name}; write some, or let ralph PLAN plan --strict do it")
     return None if tasks.select(listed) or not (why := tasks.stuck(listed)) else Stop(Reason.STUCK, why)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stories import signal
 
 from ralph.agent.turn import said_of_work
-from ralph.message import message
+from ralph.claim import message
 
 SIXTY = "Add the endpoint that people have asked for since the spring"
 

@@ -189,10 +189,10 @@ def failed(text: bytes, task_id: str, why: str, times: int = 1) -> bytes:
 
 
 def test_a_mark_is_one_byte() -> None:
-    assert tasks.with_mark(EDITED, "c", "x") == EDITED.replace(b"[!]", b"[x]")
+    assert tasks.unticked(EDITED, ["c", "b"]) == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
     assert tasks.taken_up(EDITED, "a") == EDITED.replace(b"[ ]", b"[~]")
     assert tasks.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
-    assert tasks.with_mark(EDITED, "nobody", "x") == EDITED
+    assert tasks.unticked(EDITED, ["nobody"]) == EDITED
 
 
 def test_a_failure_stands_below_what_its_task_has_and_the_task_waits_again() -> None:

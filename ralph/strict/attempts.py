@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
+from ralph.claim import message
 from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Judgement
-from ralph.message import message
 from ralph.process import Finished, Job
 from ralph.prompt import Value
 from ralph.run import Run
@@ -74,12 +74,10 @@ class Strict:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         self._commit_left_over()
         name = self._file.path.name
-        tasklist.check(self._file.text, name, self._settings)
-        listed = tasks.read(self._file.text)
-        task = tasks.select(listed)
-        if task is None:
+        listed = tasklist.check(self._file.text, name, self._settings)
+        if (task := tasks.select(listed)) is None:
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-            return tasklist.stuck(self._file.text, name) or Stop(Reason.STUCK, all_ticked)
+            return tasklist.stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         self._attempt = Attempt(task=task, chain=tasks.chain(listed, task.id), text=self._file.text)
         self._run.task = task.id
@@ -250,11 +248,5 @@ class Strict:
         self.put_right("while a task is committed")
         self._guard.settle_hooks()
         if failed:
-            self._write(lambda text: before if text == ticked else _unticked(text, done))
+            self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
         return failed
-
-
-def _unticked(text: bytes, ids: Sequence[str]) -> bytes:
-    for one in ids:
-        text = tasks.with_mark(text, one, " ")
-    return text

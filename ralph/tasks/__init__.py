@@ -5,11 +5,11 @@ from ralph.tasks.edits import (
     new_ids,
     put_down,
     taken_up,
+    unticked,
     with_block,
     with_done,
     with_failure,
     with_ids,
-    with_mark,
 )
 from ralph.tasks.order import chain, find, problems, select, stuck
 from ralph.tasks.reading import Note, Task, flat, read
@@ -28,9 +28,9 @@ __all__ = [
     "select",
     "stuck",
     "taken_up",
+    "unticked",
     "with_block",
     "with_done",
     "with_failure",
     "with_ids",
-    "with_mark",
 ]

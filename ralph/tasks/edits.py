@@ -59,9 +59,9 @@ def with_ids(text: bytes) -> bytes:
     return spliced(text, ((at, at, encoded(f"{name}: ")) for at, name in zip(places, names, strict=True)))
 
 
-def with_mark(text: bytes, task_id: str, mark: str) -> bytes:
-    """The same with this between the brackets of that task."""
-    return _cleared(text, [task_id], mark, ())
+def unticked(text: bytes, ids: Iterable[str]) -> bytes:
+    """The same with these to do."""
+    return _cleared(text, ids, " ", ())
 
 
 def taken_up(text: bytes, task_id: str) -> bytes:
