@@ -71,7 +71,6 @@ def log_the_call(number: int, ignored: list[str]) -> None:
         env={name: os.environ[name] for name in names},
         cwd=os.getcwd(),
         pid=os.getpid(),
-        session=os.getsid(0),
         ignored=ignored,
     )
 
@@ -185,7 +184,7 @@ def starts(act: dict[str, Any]) -> None:
     quiet: Any = subprocess.DEVNULL
     child = subprocess.Popen(
         ["sh", "-c", act["command"]],
-        start_new_session=act["own_session"],
+        start_new_session=True,
         stdin=quiet,
         stdout=None if act["holds_stdout"] else quiet,
         stderr=None if act["holds_stdout"] else quiet,

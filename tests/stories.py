@@ -88,11 +88,6 @@ def api_error(text: str, error: str, *, status: int | None = None) -> list[Act]:
 LIMIT = "You've hit your session limit · resets 10:24am (UTC)"
 
 
-def usage_limit(*, resets_in_s: float | None = 3600, text: str = LIMIT) -> list[Act]:
-    resets_at = None if resets_in_s is None else time.time() + resets_in_s
-    return [rate_limit(resets_at=resets_at), *api_error(text, "rate_limit", status=429)]
-
-
 # Deeds.
 
 
@@ -123,17 +118,9 @@ def commits(message: str) -> Act:
     return runs(f"git add -A && git commit -q -m {shlex.quote(message)}")
 
 
-def starts(
-    command: str,
-    name: str = "child",
-    *,
-    own_session: bool = True,
-    tool: bool = False,
-    holds_stdout: bool = False,
-) -> Act:
-    """Starts a shell command and leaves it; a `tool` is killed by claude itself at SIGINT."""
-    how = {"own_session": own_session or tool, "tool": tool, "holds_stdout": holds_stdout}
-    return {"act": "starts", "command": command, "name": name, **how}
+def starts(command: str, name: str = "child", *, tool: bool = False, holds_stdout: bool = False) -> Act:
+    """Starts a shell command in a session of its own; a `tool` is killed by claude itself at SIGINT."""
+    return {"act": "starts", "command": command, "name": name, "tool": tool, "holds_stdout": holds_stdout}
 
 
 def ignores(*signals: str) -> Act:
@@ -213,7 +200,9 @@ def fails(text: str = "It went wrong.", *, exit_code: int = 1) -> Act:
 
 def at_limit(*acts: Act, resets_in_s: float | None = 3600, text: str = LIMIT) -> Act:
     """An invocation that ends, after the acts, because the account's limit is reached."""
-    return raw(init(), *acts, *usage_limit(resets_in_s=resets_in_s, text=text), exit_code=1)
+    resets_at = None if resets_in_s is None else time.time() + resets_in_s
+    limit = [rate_limit(resets_at=resets_at), *api_error(text, "rate_limit", status=429)]
+    return raw(init(), *acts, *limit, exit_code=1)
 
 
 def refused(text: str, error: str, *, status: int | None = None) -> Act:
@@ -231,7 +220,6 @@ class Call:
     """Only names that begin with RALPH_, TMUX, GIT_CONFIG_, CLAUDE or ANTHROPIC_."""
     cwd: str
     pid: int
-    session: int
     stdout: str
     """What its stdout is: "file", "pipe" or "other"."""
     stderr: str

@@ -325,7 +325,7 @@ class _Drawn:
             lambda: _adds(self._one("\n```\nRALPH_DONE\n", "\n\nRALPH_DONE\n", "\n## Tasks\n- [ ] another\n")),
             lambda: prints(self._one("no json\n", '{"type": "unheard-of"}\n', "\0\x1b[31m\udcff\n", "{\n"), times=3),
             lambda: prints("a complaint\n", stderr=True, times=2),
-            lambda: starts(f"exec sleep 6{number:02d}", own_session=self._may(0.5), holds_stdout=self._may(0.3)),
+            lambda: starts(f"exec sleep 6{number:02d}", holds_stdout=(self._may(0.5), self._may(0.3))[1]),
             lambda: runs(f"setsid sh -c '{pid.replace('@TMP@', '$TMPDIR')}' >/dev/null 2>&1 & true"),
             lambda: runs(f"(env -i setsid sh -c \"{pid.replace('@TMP@', '$TMPDIR').replace('$$', chr(92) + '$$')}\" "
                          ">/dev/null 2>&1 &)"),
