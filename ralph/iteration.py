@@ -18,11 +18,12 @@ from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tal
 from ralph.process import Files, Job, follow, signals
 from ralph.prompt import Value
 from ralph.run import Run
+from ralph.state import TRANSCRIPTS_BYTES
 from ralph.verdict import budget_usd
 from ralph.words import counted
 
 _ROTATE_EVERY = 20
-"""Iterations; looking through the transcripts takes longer the more there are."""
+"""Iterations, or one long transcript; looking through them takes longer the more there are."""
 
 
 def iterate(run: Run) -> Iteration:
@@ -66,7 +67,8 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.check_room()
     run.file.check_writable()
-    if run.tally.iterations % _ROTATE_EVERY == 0:
+    long = run.files is not None and run.files.output.stat().st_size > TRANSCRIPTS_BYTES // 10
+    if long or run.tally.iterations % _ROTATE_EVERY == 0:
         run.state.rotate()
 
 

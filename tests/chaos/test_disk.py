@@ -3,6 +3,7 @@
 It is said in one line, nothing is lost or left running, and once it is mended the same command goes on.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -206,6 +207,12 @@ def everything_dies(project: Project, agent: Agent, mark: str, *acts: Act) -> No
     agent.story(raw(init(), *acts, marks("on"), hangs()))
     project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
-    for pid in marked(mark):
-        os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not marked(mark))
+    eventually(lambda: not killed(mark))
+
+
+def killed(mark: str) -> list[int]:
+    """Those who were there, killed; some may have gone by themselves."""
+    for pid in (found := marked(mark)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found
