@@ -171,7 +171,7 @@ _EACH = _flag("a line for each thing that was looked at", "--verbose")
 _ALL = _flag("print all that the stand-in says and does", "--verbose")
 _FORMS = click.Choice(("requirements", "plan", "prd"))
 _OF_A_RUN = [
-    *options.of_a_run(),
+    *options.OF_A_RUN,
     _FOLDER,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
     _flag("print all that the agent says, does and is told", "--verbose"),
@@ -263,7 +263,7 @@ _verb(
 )
 
 
-@ralph.command("rehearse", params=[*options.of_a_run(), _FOLDER, _ALL])
+@ralph.command("rehearse", params=[*options.OF_A_RUN, _FOLDER, _ALL])
 @click.pass_obj
 def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
@@ -277,7 +277,7 @@ def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
     return rehearsal.rehearse(options.asked(said, around[0]))
 
 
-@ralph.command("doctor", params=[*options.of_a_run(), _FOLDER, _LIVE, _EACH, _JSON])
+@ralph.command("doctor", params=[*options.OF_A_RUN, _FOLDER, _LIVE, _EACH, _JSON])
 @click.pass_obj
 def _doctor(
     around: "tuple[list[str], Pace | None]", /, *, live: bool, verbose: bool, as_json: bool, **said: Any

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,18 +55,6 @@ def _first_word(context: click.Context, parameter: click.Parameter, incomplete: 
     return offer(context, parameter, incomplete)
 
 
-def of_a_run() -> list[click.Parameter]:
-    """Plan, mode and number, and an option for each setting."""
-    return [
-        click.Argument(["plan"], required=False, shell_complete=_first_word),
-        click.Argument(["mode"], required=False, shell_complete=_modes),
-        click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
-        click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
-        *map(_option, ON_COMMAND_LINE),
-        *(click.Option([variable, _name(variable)], hidden=True) for variable in DROPPED),
-    ]
-
-
 def _name(variable: str) -> str:
     return "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
 
@@ -86,6 +73,17 @@ def _option(setting: Setting) -> click.Option:
     )
 
 
+OF_A_RUN: Sequence[click.Parameter] = (
+    click.Argument(["plan"], required=False, shell_complete=_first_word),
+    click.Argument(["mode"], required=False, shell_complete=_modes),
+    click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
+    click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
+    *map(_option, ON_COMMAND_LINE),
+    *(click.Option([variable, _name(variable)], hidden=True) for variable in DROPPED),
+)
+"""Plan, mode and number, and an option for each setting."""
+
+
 def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
     """What these words and options ask for; `rest` is for the agent."""
     from ralph.start import Asked  # noqa: PLC0415 - --help need not load it
@@ -94,7 +92,7 @@ def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
     given = [_given(one.variable, text) for one in ON_COMMAND_LINE for text in _texts(said[one.field])]
     given += [_given(name, text) for name in DROPPED for text in _texts(said[name])]
     if number:
-        given.append(replace(_given("RALPH_MAX_ITERATIONS", number), where="MAX_ITERATIONS"))
+        given.append(_given("RALPH_MAX_ITERATIONS", number)._replace(where="MAX_ITERATIONS"))
     return Asked(
         plan=plan,
         mode=mode or "build",

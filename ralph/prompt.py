@@ -86,9 +86,9 @@ class Prompt:
         self._template = self._compile(places)
 
     def _check_shell_style(self) -> None:
-        import difflib  # noqa: PLC0415 - a start on a finished plan renders nothing
-
         for found in _SHELL_STYLE.finditer(self._text):
+            import difflib  # noqa: PLC0415 - hardly a template has any
+
             if found[1] not in ORIGINAL and (near := difflib.get_close_matches(found[1], ORIGINAL, n=1, cutoff=0.8)):
                 line = self._text.count("\n", 0, found.start()) + 1
                 what = f"{self.path}:{line}: ${{{found[1]}}} is unknown"

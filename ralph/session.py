@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -56,7 +55,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
 
     file.say = complain
     outbox = _outbox(start, complain)
-    run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     try:
         recovery.after_death(held, state, complain, pace.patience)
         agent.check_there(agent.argv(settings, start.agent_arguments))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ralph import values
 from ralph.errors import RalphError
@@ -41,8 +41,7 @@ _BELONGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """A row of the table."""
 
     field: str
@@ -86,8 +85,7 @@ class Setting:
         return meant if self.many else meant[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(NamedTuple):
     """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`."""
 
     variable: str
@@ -115,7 +113,7 @@ _url = partial(_row, "URL", values.address, "")
 _flag = partial(_row, "", values.truth)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # each start pays for what these make
 class Settings:
     """What one start works with. Times are seconds, costs US dollars; None is no limit, or the agent's own choice."""
 
