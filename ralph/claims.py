@@ -79,7 +79,7 @@ def verify(run: Run) -> CommandRun | None:
     ended = project_command(run, "verify", command)
     if ended is None:
         return None
-    verified = replace(ended, what=f"the verify command `{' '.join(command.split())}` {ended.what}")
+    verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_down(
         "verify",
         success=not verified.failed,

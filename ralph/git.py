@@ -6,8 +6,8 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.agent.turn import Commits
 from ralph.process import Finished, call, somebody_runs
@@ -60,8 +60,7 @@ def _number(pattern: bytes, text: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class Tree(NamedTuple):
     """The commit and every file that differs from it, with what tells one version of a file from another."""
 
     head: str

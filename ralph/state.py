@@ -7,9 +7,8 @@ import itertools
 import os
 import re
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
@@ -22,8 +21,7 @@ TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Death:
+class Death(NamedTuple):
     """The iteration in which ralph or the machine died."""
 
     run: str
@@ -63,7 +61,7 @@ class State:
     def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
         made = self._files(run, iteration, ".jsonl")
-        made = replace(made, prompt=made.output.with_suffix(".prompt.md"))
+        made = made._replace(prompt=made.output.with_suffix(".prompt.md"))
         try:
             made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
         except OSError as error:

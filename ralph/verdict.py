@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ralph.agent.turn import Outcome
 from ralph.progress import Progress
@@ -44,8 +45,7 @@ OPENS = (Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED)
 """Ends that open the circuit breaker: ralph writes RALPH_BLOCKED, so that no later start repeats them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """Why the run ends, for the exit code and for people."""
 
     reason: Reason

@@ -3,8 +3,8 @@
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.errors import RalphError
 from ralph.process import Job, Keeper, follow, signals
@@ -14,8 +14,7 @@ _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRun:
+class CommandRun(NamedTuple):
     """What came of a command of the project."""
 
     code: int | None

@@ -6,7 +6,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +162,7 @@ class Outbox:
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel and returns at once."""
-        marked = replace(notice, title=f"{self._mark}{notice.title}") if self._mark else notice
+        marked = notice._replace(title=f"{self._mark}{notice.title}") if self._mark else notice
         for queue in self._queues:
             queue.put(marked)
 

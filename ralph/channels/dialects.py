@@ -3,8 +3,7 @@
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
@@ -23,8 +22,7 @@ EMOJI = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(NamedTuple):
     """Something that people should know, free of any markup."""
 
     event: str

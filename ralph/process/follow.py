@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from ralph.errors import RalphError
@@ -39,7 +38,7 @@ def follow(job: Job, keeper: Keeper, hear: Hear, over: Over) -> Ended:
             hear(data, b"")
         for data in errors.rest():
             hear(b"", data)
-        return replace(ended, interrupted=interrupted, shrunk=output.shrunk)
+        return ended._replace(interrupted=interrupted, shrunk=output.shrunk)
 
 
 def _watch(keeper: Keeper, output: "_Tail", errors: "_Tail", hear: Hear, over: Over) -> None:

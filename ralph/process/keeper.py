@@ -16,9 +16,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ralph.errors import RalphError
 from ralph.process import signals
@@ -29,8 +28,7 @@ _LOOK_S = 3600.0 if LINUX else 2.0
 _END = "end"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class Files(NamedTuple):
     """Where a program's standard input comes from, and where its output and its complaints go."""
 
     prompt: Path
@@ -38,8 +36,7 @@ class Files:
     errors: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(NamedTuple):
     """What to run, with what."""
 
     argv: Sequence[str]
@@ -49,8 +46,7 @@ class Job:
     """Where; None is ralph's own when its keeper began."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """What became of a job."""
 
     code: int

@@ -9,9 +9,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ralph.process import signals
 
@@ -19,8 +18,7 @@ _GLANCE_S = 0.1
 _running: set[int] = set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(NamedTuple):
     """What came of one of ralph's own small programs; `code` is negative for a signal."""
 
     code: int

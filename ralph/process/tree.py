@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ _ASK_AGAIN_S = 1.0
 """A shell that has just forked can lose a signal that it traps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Patience(NamedTuple):
     """Seconds to wait at each step of ending something."""
 
     interrupt_s: float = 5.0

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})(.*)", re.DOTALL)
@@ -27,8 +28,7 @@ BY_RALPH = "ralph: "
 BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a text: `text[start:end]`, its line end included."""
 
     start: int
@@ -37,8 +37,7 @@ class Line:
     """The line without its line end and without a byte order mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(NamedTuple):
     line: Line
     column: int
     mark: bytes
@@ -120,8 +119,7 @@ def _closed(fences: Sequence[_Fence]) -> tuple[list[tuple[int, int]], int | None
     return spans, unclosed
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One item of the task list."""
 
     text: str
@@ -172,8 +170,7 @@ class Progress:
         return (self.blocked or "").startswith(BY_RALPH)
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(NamedTuple):
     """The telling lines of a text, sorted by what they are."""
 
     words: list[tuple[Line, bytes, str]]

@@ -150,7 +150,7 @@ class Strict:
         files = run.state.verification(run.id, run.number)
         given = files.output.with_suffix(".names")
         given.write_bytes(stdin)
-        files = replace(files, prompt=given)
+        files = files._replace(prompt=given)
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         run.status.does("committing")
