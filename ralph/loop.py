@@ -9,7 +9,7 @@ from ralph.iteration import iterate, record
 from ralph.judge import Iteration, Judgement, judge, wait_after
 from ralph.pauses import notify, pause, wait
 from ralph.run import Run
-from ralph.verdict import OPENS, Reason, Stop, verdict
+from ralph.verdict import OPENS, Reason, Stop
 
 
 def loop(run: Run) -> Stop:
@@ -30,12 +30,11 @@ def reason_to_stop(run: Run) -> Stop | None:
         run.strict.tidy()
     while claims_done(run, run.read()) and not run.interrupted():
         check_claim(run)
-        if verdict(run.read(), run.tally, run.settings, run.elapsed_s()):
+        if run.verdict():
             break
         if run.tally.iterations:
             pause(run, run.settings.delay)
-    stop = run.interrupted() or verdict(run.file.last, run.tally, run.settings, run.elapsed_s())
-    return stop or (run.strict.choose() if run.strict else None)
+    return run.verdict() or (run.strict.choose() if run.strict else None)
 
 
 def settle(run: Run, iteration: Iteration) -> tuple[Iteration, Judgement]:

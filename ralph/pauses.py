@@ -8,7 +8,7 @@ from ralph.claims import claims_done
 from ralph.judge import Wait
 from ralph.process import signals
 from ralph.run import Run
-from ralph.verdict import Reason, Stop, verdict
+from ralph.verdict import Reason, Stop
 from ralph.words import duration, moment
 
 _LOOK_UP_S = 2.0
@@ -28,7 +28,7 @@ def notify(run: Run) -> None:
 def wait(run: Run, wait: Wait) -> Stop | None:
     """A long pause, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
     most_s = run.settings.max_time
-    if run.interrupted() or _over(run):
+    if _over(run):
         return None
     if most_s is not None and run.elapsed_s() + wait.seconds >= most_s:
         return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {wait}: {wait.turn.why}")
@@ -62,9 +62,8 @@ def pause(run: Run, seconds: float) -> None:
 
 
 def _over(run: Run) -> bool:
-    """Whether somebody said stop or done in the file, or a limit is reached."""
-    now = run.read()
-    return claims_done(run, now) or verdict(now, run.tally, run.settings, run.elapsed_s()) is not None
+    """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
+    return claims_done(run, run.read()) or run.verdict() is not None
 
 
 def _sleep(run: Run, seconds: float) -> None:

@@ -19,7 +19,7 @@ from ralph.screen.view import View
 from ralph.settings import Settings
 from ralph.state import State
 from ralph.tries import Tries
-from ralph.verdict import Reason, Stop, Tally
+from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.start import Start
@@ -98,6 +98,10 @@ class Run:
         for what, line in notices.oddities(self.file.path.name, now).items():
             self.complain(line, once=what)
         return now
+
+    def verdict(self) -> Stop | None:
+        """Why to stop, by what the file says now and by what has happened."""
+        return self.interrupted() or verdict(self.read(), self.tally, self.settings, self.elapsed_s())
 
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""

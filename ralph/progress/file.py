@@ -4,6 +4,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,19 +18,19 @@ if TYPE_CHECKING:
 _SETTLE_S = 1.0
 """An editor that saves in place leaves the file empty for a moment; by rename, missing."""
 _EDIT_TRIES = 50
-_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
 class ProgressFile:
     """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
 
     def __init__(self, path: Path, state: "State") -> None:
-        self.path = path
-        self._state = state
+        self.path, self._state = path, state
         self.say: Callable[[str], None] = print
-        self._last = state.before_death()
+        self.text = state.before_death()
+        """The bytes that `read` saw last."""
+        self.last = progress.parse(self.text)
+        """What they say."""
         self._mode: int | None = None
-        self._parsed = progress.parse(self._last)
         self._created: bytes | None = None
         self._home = state.home_before_death()
         """Where it really is, once that is known."""
@@ -42,24 +43,18 @@ class ProgressFile:
 
     def read(self) -> Progress:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
-        text = self._settled()
-        if _is_blank(text) and not _is_blank(self._last):
+        text, was_blank = b"", _is_blank(self.text)
+        if was_blank or not self._in_its_place():
+            deadline = time.monotonic() + (0 if was_blank else _SETTLE_S)
+            while _is_blank(text := self._peek()) and time.monotonic() < deadline:
+                time.sleep(0.02)
+        if _is_blank(text) and not was_blank:
             text = self._restore()
         if self._home is None and text:
             self._home = os.path.realpath(self.path)
-        if text != self._last:
-            self._last, self._parsed = text, progress.parse(text)
-        return self._parsed
-
-    @property
-    def last(self) -> Progress:
-        """What `read` saw last."""
-        return self._parsed
-
-    @property
-    def text(self) -> bytes:
-        """The bytes that `read` saw last."""
-        return self._last
+        if text != self.text:
+            self.text, self.last = text, progress.parse(text)
+        return self.last
 
     def _in_its_place(self) -> str:
         """What has taken its place, in a word; empty while it is a file that can be read without waiting, or gone."""
@@ -70,13 +65,11 @@ class ProgressFile:
         except FileNotFoundError:
             return ""
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
         if stat.S_ISREG(mode):
             self._mode = stat.S_IMODE(mode)
-        return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "a device")
-
-    def _unreadable(self, error: OSError) -> RalphError:
-        return RalphError(f"{self.path}: cannot be read: {error.strerror}", 1)
+            return ""
+        return "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
 
     def _peek(self) -> bytes:
         """Its bytes, none when it is missing."""
@@ -85,39 +78,30 @@ class ProgressFile:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise self._unreadable(error) from error
-
-    def _settled(self) -> bytes:
-        """Its bytes; when there are none though there were, those that are there after a moment."""
-        if not _is_blank(self._last) and self._in_its_place():
-            return b""
-        deadline = time.monotonic() + (0 if _is_blank(self._last) else _SETTLE_S)
-        while _is_blank(text := self._peek()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return text
+            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
 
     def _restore(self) -> bytes:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
-        import shutil  # noqa: PLC0415 - nearly never needed
-
         usurper = self._in_its_place()
 
         def put_back() -> None:
             if usurper:
+                import shutil  # noqa: PLC0415 - nearly never needed
+
                 shutil.move(self.path, self._state.aside(self.path.name))
-            files.replace(self.path, self._last, mode=self._mode)
+            files.replace(self.path, self.text, mode=self._mode)
 
         try:
             self._write(put_back)
         except RalphError as error:
             try:
-                where = f"is in {self._state.keep(self.path.name, self._last)}"
+                where = f"is in {self._state.keep(self.path.name, self.text)}"
             except OSError:
                 where = "comes back with the next start that can write"
             raise RalphError(f"{error.message}; what it said before {where}", 1) from error
         what = f"had become {usurper}" if usurper else "was gone or empty"
         self.say(f"{self.path.name} {what}: put back as it was before the iteration")
-        return self._last
+        return self.text
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
@@ -133,20 +117,17 @@ class ProgressFile:
         """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""
         for _ in range(_EDIT_TRIES):
             self.read()
-            new = change(self._last)
-            if new == self._last or self._replaced(new):
+            new = change(self.text)
+            if new == self.text or self._write(partial(files.replace_unchanged, self.path, self.text, new)):
                 return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
-
-    def _replaced(self, new: bytes) -> bool:
-        return self._write(lambda: files.replace_unchanged(self.path, self._last, new))
 
     def check_writable(self) -> None:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
         folder = Path(os.path.realpath(self.path)).parent
-        self._write(lambda: files.probe(folder, len(self._last) + 4096))
+        self._write(lambda: files.probe(folder, len(self.text) + 4096))
 
     def _write(self, write: Callable[[], bool | None]) -> bool:
         try:

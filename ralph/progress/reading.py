@@ -1,10 +1,12 @@
 """Reading a progress file: what it says, and where."""
 
 import functools
+import itertools
 import json
 import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,14 +42,9 @@ class Line(NamedTuple):
 class _Fence(NamedTuple):
     line: Line
     column: int
-    mark: bytes
-    length: int
+    marks: bytes
     opens: bool
     closes: bool
-
-    def is_closed_by(self, other: "_Fence") -> bool:
-        same = other.mark == self.mark and other.length >= self.length
-        return other.closes and same and other.column <= self.column + 3
 
 
 def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int | None]:
@@ -58,30 +55,25 @@ def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int |
     """
     begins = re.compile(pattern)
     lines, fences = [], []
-    for found in _LINE.finditer(text):
-        line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM))
+    for line in _lines(text):
         if fence := _fence(line):
             fences.append(fence)
-        elif not pattern or begins.match(line.body):
+        elif begins.match(line.body):
             lines.append(line)
     spans, unclosed = _closed(fences)
-    if not spans:
-        return lines, unclosed
-    kept, at = [], 0
-    for line in lines:
-        while at < len(spans) and spans[at][1] <= line.start:
-            at += 1
-        if at == len(spans) or line.start < spans[at][0]:
-            kept.append(line)
-    return kept, unclosed
+    starts = [start for start, _ in spans]
+    before = (bisect(starts, line.start) for line in lines) if spans else itertools.repeat(0)
+    return [line for line, at in zip(lines, before, strict=False) if not at or spans[at - 1][1] <= line.start], unclosed
 
 
 def code_blocks(text: bytes) -> list[tuple[int, int]]:
     """Where each code fence that is closed begins, and where its end ends."""
-    lines = (
-        Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM)) for found in _LINE.finditer(text)
-    )
-    return _closed([fence for line in lines if (fence := _fence(line))])[0]
+    return _closed([fence for line in _lines(text) if (fence := _fence(line))])[0]
+
+
+def _lines(text: bytes) -> Iterator[Line]:
+    for found in _LINE.finditer(text):
+        yield Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM))
 
 
 def _fence(line: Line) -> _Fence | None:
@@ -89,32 +81,26 @@ def _fence(line: Line) -> _Fence | None:
     if found is None:
         return None
     before, marks, info = found.groups()
-    return _Fence(
-        line=line,
-        column=len(before.expandtabs(4)),
-        mark=marks[:1],
-        length=len(marks),
-        opens=not (marks[:1] == b"`" and b"`" in info),
-        closes=not info.strip() and not before.strip(),
-    )
+    opens = not (marks[:1] == b"`" and b"`" in info)
+    return _Fence(line, len(before.expandtabs(4)), marks, opens, closes=not info.strip() and not before.strip())
 
 
 def _closed(fences: Sequence[_Fence]) -> tuple[list[tuple[int, int]], int | None]:
     """Where closed fences begin and end, and where the first begins that is never closed."""
     spans: list[tuple[int, int]] = []
-    hopeless: set[tuple[bytes, int, int]] = set()  # what found no end once finds none further down
+    hopeless: set[tuple[bytes, int]] = set()  # what found no end once finds none further down
     unclosed, at = None, 0
     while at < len(fences):
-        fence = fences[at]
-        kind = fence.mark, fence.length, fence.column
-        later = range(at + 1, len(fences)) if fence.opens and kind not in hopeless else ()
-        end = next((place for place in later if fence.is_closed_by(fences[place])), None)
+        line, column, marks, opens, _ = fences[at]
+        later = range(at + 1, len(fences)) if opens and (marks, column) not in hopeless else ()
+        ends = (n for n in later if fences[n].closes and fences[n].marks.startswith(marks))
+        end = next((n for n in ends if fences[n].column <= column + 3), None)
         if end is not None:
-            spans.append((fence.line.start, fences[end].line.end))
+            spans.append((line.start, fences[end].line.end))
             at = end
-        elif fence.opens:
-            hopeless.add(kind)
-            unclosed = fence.line.start if unclosed is None else unclosed
+        elif opens:
+            hopeless.add((marks, column))
+            unclosed = line.start if unclosed is None else unclosed
         at += 1
     return spans, unclosed
 
