@@ -122,6 +122,8 @@ class Strict:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
         judged = self._disposed(iteration, judged)
+        if judged.ended is None and (why := self._guard.strayed()):
+            judged = replace(judged, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed &= not self._guard.looks  # which it does anew, and faster
         commits = self._guard.committed
         if judged.passed and not run.read().open:

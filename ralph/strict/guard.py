@@ -200,15 +200,17 @@ class Guard:
 
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        self._note_uncommitted(task, self._earlier)
-        if not self._shadow or self.strayed() or not (changes := self._shadow.changes(self._tree)):
+        if not self._shadow or self.strayed():
             return
         with _told():
+            changes = self._shadow.changes(self._tree)
             if self._are_too_many(changes):
                 return
-            kept = self._thrown_away(self._shadow, changes)
-            self._shadow.put_back(self._tree, changes, lambda *_: True, self._state.aside)
-        self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
+            if changes:
+                kept = self._thrown_away(self._shadow, changes)
+                self._shadow.put_back(self._tree, changes, lambda *_: True, self._state.aside)
+                self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
+        self._note_uncommitted(task, self._earlier)
 
     def _thrown_away(self, shadow: Shadow, changes: Mapping[str, Change]) -> str:
         """The ref of a commit that holds everything as it is now, ignored files not."""

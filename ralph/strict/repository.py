@@ -154,7 +154,8 @@ class Repository:
         tip = commit if branch == was.branch else self._ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
-        moved = self._moved(was, sorted({commit, tip} - {"", was.commit}), name, begun)
+        tips = [one for one in dict.fromkeys((commit, tip)) if one not in ("", was.commit)]
+        moved = self._moved(was, tips, name, begun)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:

@@ -137,6 +137,7 @@ class Shadow:
         self._began = time.time() - _TICK_S
         self.within = {name for name in self.within if os.path.lexists(self.root / name / ".git")}
         self._add(forced)
+        self.modes |= self._odd_modes(forced)
         self._met = set()
         return self._run("write-tree").decode().strip()
 
@@ -275,7 +276,10 @@ class Shadow:
             raise RalphError(f"{self.root} leads to {os.path.realpath(self.root)} now; nothing was put back there", 4)
         for name in wrong:
             self._make_room(name, aside)
-        files_back = [name for name, one in wrong.items() if not one.is_repository or not one.is_new]
+        back = {name for name, one in wrong.items() if not one.is_new}
+        new = (name for name, one in wrong.items() if one.is_new and not one.is_repository)
+        # what lies in a file's place is gone from the index with it
+        files_back = [*back, *(name for name in new if back.isdisjoint(map(str, Path(name).parents)))]
         if files_back:
             argv = ("restore", f"--source={before}", "--staged", "--worktree", *_NAMED)
             self._run(*argv, stdin=_listed(files_back))

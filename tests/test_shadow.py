@@ -1,0 +1,352 @@
+"""What an iteration did to a tree is noticed, however it was done, and put back to the byte; nothing is lost."""
+
+import os
+import shutil
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ralph.errors import RalphError
+from ralph.strict.repository import Moved, Repository
+from ralph.strict.shadow import Change, Shadow
+
+ODD = ["-rf", "*.py", "new\nline", os.fsdecode(b"caf\xe9"), ":(top)x", ":!y", " ", '"q"', "é", "#x", "[ab].py"]
+
+
+class Tree:
+    """A repository, or a plain folder, with a shadow; what is moved aside goes to `kept`."""
+
+    def __init__(self, folder: Path, *, plain: bool = False) -> None:
+        self.root, self.kept, self.elsewhere = (folder / name for name in ("tree", "kept", "elsewhere"))
+        for one in (self.root, self.kept, self.elsewhere):
+            one.mkdir()
+        (self.elsewhere / "b.py").write_text("somebody's\n")
+        self.write("a.py", "a = 1\n")
+        self.write("src/b.py", "b = 1\n")
+        self.write("run.sh", "echo\n", 0o755)
+        self.write("secret.txt", "s\n", 0o600)
+        self.write(".gitignore", "*.log\nbuild/\n")
+        self.write("noise.log", "a person's\n")
+        (self.root / "link").symlink_to("a.py")
+        if not plain:
+            self.does("git init -q --template= && git add -A && git commit -qm first")
+
+    def begin(self) -> None:
+        """An iteration begins."""
+        repository = Repository.around(self.root)
+        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", [self.root / "own.md"])
+        objects = repository.common / "objects" if repository else None
+        self.shadow.open(
+            repository.rules() if repository else b"",
+            repository.tracked_though_ignored() if repository else [],
+            objects,
+        )
+        self.tree = self.shadow.begin()
+        self.repository, self._copy = repository, self.kept.parent / "index"
+        self.place = repository.place(int(time.time()), self._copy) if repository else None
+
+    def aside(self, name: str) -> Path:
+        return self.kept / f"{len(list(self.kept.iterdir()))}-{name.replace('/', '_')[-50:]}"
+
+    def all_back(self) -> tuple[set[str], Moved | None]:
+        """Everything put back; what was changed, and what became of HEAD."""
+        moved = None
+        if self.repository and self.place:
+            moved = self.repository.head_back(self.place, "try", self.aside)
+            self.repository.index_back(self.place, self._copy)
+        changes = self.shadow.changes(self.tree)
+        self.shadow.put_back(self.tree, changes, lambda *_: True, self.aside)
+        return set(changes), moved
+
+    def write(self, name: str, text: str | bytes, mode: int = 0o644) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        path.chmod(mode)
+        return path
+
+    def does(self, script: str) -> str:
+        """What an agent, or a person, does."""
+        env = {**os.environ, "ELSEWHERE": str(self.elsewhere)}
+        done = subprocess.run(["sh", "-c", script], cwd=self.root, env=env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return os.fsdecode(done.stdout)
+
+    def state(self) -> dict[str, object]:
+        """All that must be as it was: what git says, every byte and mode."""
+        found: dict[str, object] = {}
+        if (self.root / ".git").exists():
+            asked = ("status --porcelain=v2 --branch -uall", "ls-files -s", "ls-files -v", "diff --cached --binary")
+            found = {one: self.does(f"git {one}") for one in asked}
+        for folder, inside, names in os.walk(self.root):
+            inside[:] = [one for one in inside if one != ".git"]
+            for name in (*names, *(one for one in inside if (Path(folder) / one).is_symlink())):
+                path = Path(folder) / name
+                mode = path.lstat().st_mode
+                held = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes()
+                found[str(path)] = (stat.filemode(mode), held)
+        return found
+
+
+@pytest.fixture
+def alone(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git's settings are those of the tests alone."""
+    for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(repository / "home"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, alone: None) -> Tree:
+    del alone
+    return Tree(tmp_path)
+
+
+MISCHIEF = {
+    "changed": ("echo x > a.py", {"a.py"}),
+    "emptied": (": > a.py", {"a.py"}),
+    "gone": ("rm a.py secret.txt", {"a.py", "secret.txt"}),
+    "new": ("mkdir -p new/er; echo x > new/er/x.py", {"new/er/x.py"}),
+    "executable": ("chmod +x a.py", {"a.py"}),
+    "renamed": ("mv a.py c.py", {"a.py", "c.py"}),
+    "a link in place of a file": ("ln -sf run.sh a.py", {"a.py"}),
+    "a link to somewhere else": ("ln -sfn run.sh link", {"link"}),
+    "a link out of the tree": (
+        "rm -r src a.py; ln -s $ELSEWHERE src; ln -s src/b.py a.py",
+        {"src", "src/b.py", "a.py"},
+    ),
+    "a pipe in place of a file": ("rm a.py; mkfifo a.py", {"a.py"}),
+    "a folder in place of a file": ("rm a.py; mkdir a.py; echo > a.py/x; echo > a.py/y.log", {"a.py", "a.py/x"}),
+    "a file in place of a folder": ("rm -r src; echo > src", {"src", "src/b.py"}),
+    "of the same size and time": ("touch -r a.py t; echo a = 2 > a.py; touch -r t a.py; rm t", {"a.py"}),
+    "hidden by a rule": ("echo '*.py' >> .gitignore; echo > src/new.py", {".gitignore"}),
+    "hidden by a new rule": ("mkdir src/deep; cd src/deep; echo 'x' > .gitignore; echo > x", {"src/deep/.gitignore"}),
+    "no longer ignored": ("rm .gitignore; echo > new.log", {".gitignore", "new.log"}),
+    "a repository": ("git init -q --template= x; echo > x/y", {"x"}),
+    "a repository with commits": (
+        "git init -q x; echo > x/y; git -C x add .; git -C x commit -qm x",
+        {"x"},
+    ),
+}
+BY_GIT = {
+    "staged": ("echo x > a.py; git add a.py", {"a.py"}),
+    "no longer tracked": ("git rm -q --cached a.py", set()),
+    "intended to be added": ("echo > new.py; git add -N new.py", {"new.py"}),
+    "assumed unchanged": ("git update-index --assume-unchanged a.py; echo > a.py", {"a.py"}),
+    "skipped in the tree": ("git update-index --skip-worktree a.py; echo > a.py", {"a.py"}),
+    "the index gone": ("rm .git/index", set()),
+    "the index spoilt": ("echo nonsense > .git/index; echo > a.py", {"a.py"}),
+    "an object replaced": ("git replace $(git rev-parse HEAD:a.py) $(echo | git hash-object -w --stdin)", set()),
+}
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["in a repository", "in a folder"])
+@pytest.mark.parametrize(("does", "names"), MISCHIEF.values(), ids=MISCHIEF)
+def test_is_noticed_and_put_back(tmp_path: Path, alone: None, does: str, names: set[str], plain: bool) -> None:
+    del alone
+    tree = Tree(tmp_path, plain=plain)
+    before = tree.state()
+    tree.begin()
+    assert tree.shadow.changes(tree.tree) == {}
+    tree.does(does)
+    changed, _ = tree.all_back()
+    for name in ("new.log", "src/deep/x"):  # what is ignored is left alone
+        if (tree.root / name).exists():
+            (tree.root / name).unlink()
+    shutil.rmtree(tree.root / "src" / "deep", ignore_errors=True)
+    assert tree.state() == before
+    assert changed == names
+    assert (tree.elsewhere / "b.py").read_text() == "somebody's\n"
+    assert [path.name for path in tree.elsewhere.iterdir()] == ["b.py"]
+
+
+@pytest.mark.parametrize(("does", "names"), BY_GIT.values(), ids=BY_GIT)
+def test_what_is_done_by_git_comes_back(tree: Tree, does: str, names: set[str]) -> None:
+    before = tree.state()
+    tree.begin()
+    tree.does(does)
+    changed, _ = tree.all_back()
+    shutil.rmtree(tree.root / ".git" / "refs" / "replace", ignore_errors=True)
+    assert tree.state() == before
+    assert changed == names
+
+
+UNFINISHED_WORK = """
+git config core.autocrlf true; git config filter.rot.clean 'tr a-z n-za-m'; git config filter.rot.smudge 'tr a-z n-za-m'
+echo '*.txt filter=rot' > .gitattributes
+for one in both.txt mode.sh deleted.txt crlf.txt; do echo first > $one; done
+git add -A; git commit -qm more
+echo staged > both.txt; git add both.txt; printf 'unstaged \\0\\376' > both.txt
+chmod +x mode.sh; rm deleted.txt; printf 'x\\r\\n' > crlf.txt
+echo x > intended.txt; echo x > 'staged new.txt'; git add 'staged new.txt'; git add -N intended.txt
+git mv a.py renamed.py; echo mine > untracked; chmod 600 untracked
+git update-index --assume-unchanged run.sh; echo mine alone > run.sh
+"""
+RAMPAGES = {
+    "hard reset": "git reset -q --hard; git clean -qfd",
+    "all committed": "git add -A; git commit -qm all",
+    "all stashed": "git add -A; git stash -q -u",
+    "all unstaged": "git reset -q",
+    "everything removed": "git rm -rqf .",
+    "another branch": "git checkout -q -b mine; git commit -qam mine",
+    "no branch": "git checkout -q --detach; echo > both.txt",
+    "a lonely branch": "git checkout -q --orphan lone; git commit -qm lone",
+    "amended": "git commit -q --amend -am nicer",
+    "the branch forced elsewhere": "git checkout -q --detach; git branch -f main HEAD~1",
+    "the branch deleted": "git checkout -q --detach; git branch -q -D main",
+    "the branch as a link to another": "git branch side HEAD~1; git symbolic-ref refs/heads/main refs/heads/side",
+    "HEAD spoilt": "echo nonsense > .git/HEAD",
+    "a merge begun": "git rev-parse HEAD~1 > .git/MERGE_HEAD",
+    "a rebase begun": "git add -A; git commit -qm x; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' "
+    "git rebase -q -i HEAD~1",
+}
+
+
+@pytest.mark.parametrize("does", RAMPAGES.values(), ids=RAMPAGES)
+def test_a_persons_unfinished_work_survives(tree: Tree, does: str) -> None:
+    tree.does(UNFINISHED_WORK)
+    before, head = tree.state(), tree.does("git rev-parse HEAD; git symbolic-ref HEAD")
+    tree.begin()
+    tree.does(does)
+    tree.all_back()
+    assert tree.does("git rev-parse HEAD; git symbolic-ref HEAD") == head
+    assert tree.state() == before
+
+
+def test_commits_are_counted_and_kept_and_their_changes_stay(tree: Tree) -> None:
+    tree.begin()
+    tree.does("echo 2 > a.py; git commit -qam one; git checkout -q -b mine; git commit -q --allow-empty -m two")
+    tip = tree.does("git rev-parse HEAD")
+    assert tree.repository is not None
+    assert tree.place is not None
+    moved = tree.repository.head_back(tree.place, "try", tree.aside)
+    assert moved == Moved(kept_ref="refs/ralph/kept/try", commits=2, rewritten=False, ended=())
+    assert tree.does("git rev-parse refs/ralph/kept/try") == tip
+    assert set(tree.shadow.changes(tree.tree)) == {"a.py"}
+
+
+def test_odd_names_are_names(tree: Tree) -> None:
+    for name in ODD[::2]:
+        tree.write(name, "mine")
+    before = tree.state()
+    tree.begin()
+    for name in ODD:
+        tree.write(name, "the agent's")
+        tree.write(f"{name}.d/x", "the agent's")
+    assert set(tree.shadow.changes(tree.tree)) == {*ODD, *(f"{name}.d/x" for name in ODD)}
+    tree.all_back()
+    assert tree.state() == before
+
+
+def test_what_stood_there_is_kept_and_what_is_not_wanted_stays(tree: Tree) -> None:
+    tree.begin()
+    tree.does("echo agents > a.py; mkdir deep; echo new > deep/new.py; echo fine > src/b.py")
+
+    def wanted(name: str, change: Change) -> bool:
+        return name != "src/b.py" and bool(change.mode)
+
+    changes = {name: one for name, one in tree.shadow.changes(tree.tree).items() if wanted(name, one)}
+    tree.shadow.put_back(tree.tree, changes, wanted, tree.aside)
+    assert sorted(path.read_text() for path in tree.kept.iterdir()) == ["agents\n", "new\n"]
+    assert not (tree.root / "deep").exists()
+    assert (tree.root / "src" / "b.py").read_text() == "fine\n"
+
+
+def test_a_repository_that_was_there_is_nobodys_to_move(tree: Tree) -> None:
+    tree.does("git init -q old; echo 1 > old/x; git init -q made; cd made; echo 1 > x; git add x; git commit -qm x")
+    tree.begin()
+    tree.does("echo 2 > old/x; echo 2 > made/x; git -C made commit -qam y")
+    assert tree.shadow.changes(tree.tree) == {}
+    tree.begin()
+    tree.does("echo 3 > old/x; git -C made commit -q --allow-empty -m z")
+    assert tree.all_back() == (set(), None)
+    assert (tree.root / "old" / "x").read_text() == "3\n"
+
+
+def test_a_look_that_fails_is_an_error(tree: Tree) -> None:
+    tree.begin()
+    (tree.shadow.folder / "index.lock").touch()
+    with pytest.raises(RalphError, match="cannot be looked at"):
+        tree.shadow.changes(tree.tree)
+
+
+@pytest.mark.parametrize("place", ["index", "objects", "objects/aa", "info"])
+def test_a_shadow_that_leads_elsewhere_is_not_written_to(tree: Tree, place: str) -> None:
+    tree.begin()
+    path = tree.shadow.folder / place
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(tree.elsewhere)
+    with pytest.raises(RalphError, match="is a link, and ralph made none there"):
+        tree.shadow.changes(tree.tree)
+    assert [one.name for one in tree.elsewhere.iterdir()] == ["b.py"]
+
+
+def test_settings_that_somebody_gave_the_shadow_run_nothing(tree: Tree) -> None:
+    tree.begin()
+    tree.does(f"git --git-dir={tree.shadow.folder} config core.fsmonitor 'touch {tree.elsewhere}/ran; false'")
+    tree.write("a.py", "a = 2\n")
+    assert set(tree.shadow.changes(tree.tree)) == {"a.py"}
+    assert not (tree.elsewhere / "ran").exists()
+
+
+class TestACommit:
+    def test_has_these_files_as_they_are_and_nothing_else(self, tree: Tree) -> None:
+        tree.does(
+            "echo s > run.sh; git add run.sh; echo p > persons; echo 2 > a.py; rm src/b.py; mkdir deep; echo > later"
+        )
+        tree.does("echo n > deep/new; echo x > x.log; git add -N later")
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        names = ["a.py", "src/b.py", "deep/new", "never/was", "x.log"]
+        commit, failed = repository.commit(names, "t: do it\n\n# no comment\nRalph-Task: t\n")
+        assert failed == ""
+        assert repository.told(commit)[3] == {"a.py", "src/b.py", "deep/new"}
+        assert tree.does("git status --porcelain") == " A later\nM  run.sh\n?? persons\n"
+        assert "# no comment" in tree.does("git log -1 --format=%B")
+
+    def test_of_nothing_is_none(self, tree: Tree) -> None:
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        assert repository.commit(["a.py", "no.such"], "x") == ("", "")
+
+    def test_that_a_hook_refuses_says_why_and_leaves_all_as_it_was(self, tree: Tree) -> None:
+        script = "#!/bin/sh\ngit diff --cached --name-only\nread answer || echo '\033[31mno good'\nexit 3\n"
+        tree.write(".git/hooks/pre-commit", script, 0o755)
+        tree.does("echo s > run.sh; git add run.sh; echo 2 > a.py; echo > new.py")
+        before, repository = tree.state(), Repository.around(tree.root)
+        assert repository is not None
+        assert repository.commit(["a.py", "new.py"], "x") == (
+            "",
+            "git commit exited with 1\na.py\nnew.py\nno good",
+        )
+        assert tree.state() == before
+
+    def test_of_odd_names_and_of_a_folder_in_a_filesplace(self, tree: Tree) -> None:
+        for name in ODD:
+            tree.write(name, "x")
+        tree.does("rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x")
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        commit, failed = repository.commit([*ODD, "src", "src/b.py", "a.py", "a.py/x"], "x")
+        assert failed == ""
+        assert tree.does("git status --porcelain") == ""
+        assert repository.told(commit)[3] == {*ODD, "src", "src/b.py", "a.py", "a.py/x"}
+
+    @pytest.mark.parametrize(
+        ("does", "why"),
+        [
+            ("git config user.name ''", "does not know who commits"),
+            ("git rev-parse HEAD > .git/MERGE_HEAD", "a merge is not finished"),
+            ("git config commit.gpgSign true; git config gpg.program false", "to be signed here, and that fails"),
+        ],
+    )
+    def test_that_cannot_come_about_is_said_before(self, tree: Tree, does: str, why: str) -> None:
+        tree.does(does)
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        with pytest.raises(RalphError, match=why):
+            repository.check_can_commit()

@@ -1,0 +1,94 @@
+"""--strict where a project is not simply a repository with commits, and where a try leaves what is hard to put back."""
+
+from dataclasses import replace
+
+import pytest
+from ralph_driver import Project
+from stories import Agent, runs, tries, writes
+from test_strict import ONE, wants
+
+
+def test_in_a_linked_worktree(project: Project, agent: Agent) -> None:
+    project.git("worktree", "add", "-q", "../linked", "-b", "linked")
+    there = replace(project, root=project.root.parent / "linked")
+    wants(there, ONE)
+    agent.story(tries(writes("one.txt", "1"), runs("git checkout -q --detach; git commit -q --allow-empty -m x")))
+    run = there.build("--strict")
+    assert run.code == 0, run.text
+    assert there.git("symbolic-ref", "HEAD") == "refs/heads/linked\n"
+    assert there.git("log", "--format=%s").splitlines() == ["one: Did it", "plan"]
+    assert project.git("log", "--format=%s").split() == ["plan"]
+
+
+def test_in_a_folder_of_a_repository(project: Project, agent: Agent) -> None:
+    there = replace(project, root=project.root / "package")
+    there.root.mkdir()
+    (there.root / "feature.md").write_text("# x\n\ny\n")
+    (project.root / "top.py").write_text("t\n")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "package")
+    wants(there, ONE)
+    agent.story(tries(writes("one.txt", "1"), writes("../top.py", "cheat\n")), tries(writes("one.txt", "1")))
+    run = there.build("--strict", "--only", "one.txt")
+    assert run.code == 0, run.text
+    assert (project.root / "top.py").read_text() == "t\n"
+    assert project.git("show", "--format=", "--name-only").split() == ["package/one.txt"]
+
+
+def test_before_the_first_commit(plain_project: Project, agent: Agent) -> None:
+    plain_project.git("init", "-q")
+    (plain_project.root / "staged.txt").write_text("s")
+    plain_project.git("add", "staged.txt")
+    wants(plain_project, ONE)
+    agent.story(tries(writes("one.txt", "1"), runs("git add -A; git commit -qm theirs")))
+    run = plain_project.build("--strict")
+    assert run.code == 0, run.text
+    assert plain_project.git("log", "--format=%s").splitlines() == ["one: Did it"]
+    assert plain_project.git("status", "--porcelain").splitlines()[0] == "A  staged.txt"
+
+
+@pytest.mark.parametrize("options", [("--on-failure", "restore"), ("--only", "one.txt"), ()])
+def test_what_is_ignored_is_nobodys_business_whatever_becomes_of_the_rules(
+    project: Project, agent: Agent, options: tuple[str, ...]
+) -> None:
+    (project.root / ".gitignore").write_text(".env\nnode_modules/\n.ralph.env\n")
+    project.git("add", ".gitignore")
+    project.git("commit", "-qm", "rules")
+    for name in (".env", "node_modules/x.js", ".ralph.env"):
+        (project.root / name).parent.mkdir(exist_ok=True)
+        (project.root / name).write_text("# a secret\n")
+    wants(project, ONE)
+    agent.story(tries(runs("rm .gitignore"), writes("half.txt", "1")), tries(writes("one.txt", "1")))
+    run = project.build("--strict", *options)
+    assert run.code == 0, run.text
+    assert all((project.root / name).read_text() == "# a secret\n" for name in (".env", "node_modules/x.js"))
+    assert (project.root / "half.txt").exists() == (not options)
+    every = project.git("log", "--all", "--format=", "--name-only").split()
+    assert {".env", "node_modules/x.js", ".ralph.env"}.isdisjoint(every)
+    kept = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()
+    if "restore" in options:
+        assert sorted(project.git("ls-tree", "-r", "--name-only", kept[0]).split()) == ["feature.md", "half.txt"]
+
+
+def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(project: Project, agent: Agent) -> None:
+    (project.root / "app.py").write_text("mine\n")
+    wants(project, ONE)
+    agent.story(tries(runs("mkdir many; cd many; seq 1001 | xargs touch")))
+    run = project.build("--strict", "--on-failure", "restore")
+    assert run.code == 4, run.text
+    assert "RALPH_BLOCKED: ralph: 1001 new files, such as many/1, " in project.progress_text
+    assert len([*(project.root / "many").iterdir()]) == 1001
+    assert project.build("--strict").code == 4
+
+
+def test_a_settings_file_that_nobody_else_may_read_comes_back_so(project: Project, agent: Agent) -> None:
+    settings = project.root / ".ralph.env"
+    settings.write_text("# secret\n")
+    settings.chmod(0o600)
+    (project.root / ".git" / "info").mkdir(exist_ok=True)
+    (project.root / ".git" / "info" / "exclude").write_text(".ralph.env\n")
+    wants(project, ONE)
+    agent.story(tries(runs("rm .ralph.env; umask 0; echo > .ralph.env"), writes("one.txt", "1")))
+    run = project.build("--strict")
+    assert run.code == 0, run.text
+    assert (settings.read_text(), settings.stat().st_mode & 0o777) == ("# secret\n", 0o600)
