@@ -39,10 +39,6 @@ _NO_SUSPENSION = (
 )
 
 
-_SEND_S = 10.0
-"""Seconds that the end of a run waits for notices still on their way."""
-
-
 def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
@@ -260,7 +256,7 @@ def _close(run: Run, stop: Stop) -> None:
         run.outbox.send(notices.ended(run, stop, now))
     senders = [run.outbox, *([run.heartbeat] if run.heartbeat else [])]
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
-    deadline = time.monotonic() + _SEND_S
+    deadline = time.monotonic() + run.pace.patience.send_s
     while any(one.pending() for one in senders) and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     for one in senders:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from ralph.process import signals
 
 _GLANCE_S = 0.1
 _running: set[int] = set()
+_starting = threading.RLock()
 
 
 class Finished(NamedTuple):
@@ -43,8 +45,11 @@ def call(
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
-        child = subprocess.Popen(argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True)
-        _running.add(child.pid)
+        with _starting:
+            child = subprocess.Popen(
+                argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True
+            )
+            _running.add(child.pid)
         try:
             _wait(child, timeout_s)
         finally:
@@ -83,7 +88,8 @@ def _wait(child: "subprocess.Popen[bytes]", timeout_s: float) -> None:
 
 
 def end_own() -> None:
-    """Kills what still runs: a notify script that hangs must not outlive ralph."""
+    """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
+    _starting.acquire()  # for good
     for pid in tuple(_running):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
