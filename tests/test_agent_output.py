@@ -13,7 +13,6 @@ from stories import (
     init,
     marks,
     prints,
-    rate_limit,
     raw,
     result,
     says,
@@ -161,27 +160,6 @@ def test_odd_lines_do_no_harm(project: Project, agent: Agent) -> None:
     assert "Traceback" not in run.text
 
 
-def test_what_it_says_on_stderr_is_not_lost(project: Project, agent: Agent) -> None:
-    agent.story(raw(prints("cannot open the thing\n", stderr=True), exit_code=2), step(writes_done=True))
-    run = project.build()
-    assert "cannot open the thing" in run.text
-
-
-def test_which_account_pays_is_said_once(project: Project, agent: Agent) -> None:
-    agent.story(*[raw(init(key_source="ANTHROPIC_API_KEY"), result())] * 3)
-    run = project.build("3")
-    assert run.text.count("ANTHROPIC_API_KEY") == 1
-
-
-def test_limits_that_are_only_near_or_paid_for_are_no_failure(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(
-        step(rate_limit("allowed_warning", resets_at=9e9), ticks="one"),
-        step(rate_limit("rejected", resets_at=9e9, overage=True), ticks="two", writes_done=True),
-    )
-    assert project.build().code == 0
-
-
 WORDS = "You've hit your session limit · resets 3pm. Not logged in · Please run /login. Credit balance is too low"
 
 
@@ -227,20 +205,13 @@ INNER = {**result("Of a sub-agent."), "parent_tool_use_id": "t1"}
     [
         pytest.param([init(), says("Before."), result("The result.\n")], "The result.", id="its result"),
         pytest.param([init(), says("Words.")], "", id="nothing, where there is no result"),
-        pytest.param([init(), says("Words."), result("")], "", id="nothing, where that is empty"),
-        pytest.param([init(), tool_result("X."), says("Y.", parent="t1"), result("R.")], "R.", id="no tool's words"),
         pytest.param([init(), INNER], "", id="nothing of a sub-agent"),
-        pytest.param(
-            [init(), result("The result."), INNER], "The result.", id="not a sub-agent's result after its own"
-        ),
         pytest.param([init(), result("First."), init(), result("Second.")], "Second.", id="the last of two results"),
         pytest.param([init(), result("R."), b"A line of text.\n"], "R.", id="no text beside its stream"),
         pytest.param([b"Warning: old.\n", init(), says("Words.")], "", id="no text before its stream"),
         pytest.param([b"One.\nTwo.\n\n"], "One.\nTwo.", id="its lines, where it has no stream"),
         pytest.param([b"One.\r\n\r\n  Two."], "One.\n\n  Two.", id="lines as Windows ends them, the last one open"),
-        pytest.param([b'{"no": "event"}\n[1]\n'], '{"no": "event"}\n[1]', id="JSON that is no stream"),
         pytest.param([b"caf\xe9\n"], "caf\N{REPLACEMENT CHARACTER}", id="bytes that are no UTF-8"),
-        pytest.param([], "", id="nothing, where it printed nothing"),
     ],
 )
 def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | bytes], said: str) -> None:
@@ -266,13 +237,3 @@ def test_a_line_that_was_cut_does_not_begin_anew() -> None:
     assert last_words(b"> " + b"x" * 5000 + b"\n") == "…" + "x" * 1999
     assert last_words(b"> quoted " + b"x" * 1990 + b"\nend") == "…oted " + "x" * 1990 + "\nend"
     assert last_words(init(), result("> " + "y" * 30_000)) == "…" + "y" * 19_999
-
-
-def test_the_journal_says_what_another_agent_said_last(project: Project) -> None:
-    mine = project.root / "mine"
-    mine.write_text("#!/bin/sh\ncat >/dev/null; echo working; echo 'The endpoint is there.'; echo oh >&2\n")
-    mine.chmod(0o755)
-    assert project.build("1", "--agent", str(mine)).code == 3
-    assert [line["message"] for line in project.journal() if line["event"] == "iteration"] == [
-        "working\nThe endpoint is there."
-    ]

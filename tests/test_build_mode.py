@@ -15,7 +15,6 @@ from stories import (
     marks,
     prints,
     raw,
-    result,
     runs,
     says,
     step,
@@ -62,15 +61,6 @@ def test_each_iteration_is_summed_up_in_one_line(project: Project, agent: Agent)
     assert re.fullmatch(r"#2 · 3/3 tasks \(\+2\) · \d+s · \$0\.01", two)
 
 
-def test_lines_of_commits_are_counted(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "start")
-    agent.story(step(writes("new.txt", "a\nb\nc\n"), runs("git rm -q feature.md"), commits("one")))
-    run = project.build("1")
-    assert f"1 commit +3 {MINUS}3 " in summaries(run.text)[0], run.text
-
-
 def test_it_builds_without_git(plain_project: Project, agent: Agent) -> None:
     plain_project.has_tasks("one")
     agent.story(step(ticks="one", writes_done=True))
@@ -87,12 +77,6 @@ def test_a_repository_without_commits_is_one_too(plain_project: Project, agent: 
     run = plain_project.build()
     assert run.code == 0, run.text
     assert "1 commit" in run.text
-
-
-def test_the_last_allowed_iteration_can_be_the_one_that_is_done(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(ticks="one", writes_done=True))
-    assert project.build("--max-iterations", "1").code == 0
 
 
 def test_the_limit_is_named_when_it_is_reached(project: Project, agent: Agent) -> None:
@@ -148,20 +132,6 @@ def test_failures_do_not_count_when_something_worked_between(project: Project, a
     agent.story(fourth, fifth, step(ticks="one"), sixth, seventh, step(ticks="two", writes_done=True))
     assert project.build().code == 0
     assert len(agent.calls) == 6
-
-
-def test_the_number_of_failures_can_be_set(project: Project, agent: Agent) -> None:
-    agent.story(fails("disk on fire"), repeat=True)
-    run = project.build("--max-failures", "1")
-    assert (run.code, len(agent.calls)) == (1, 1)
-    assert "disk on fire" in run.text
-
-
-def test_failures_can_be_endured_for_ever(project: Project, agent: Agent) -> None:
-    agent.story(fails(), repeat=True)
-    assert project.build("--max-failures", "off", "--max-stalls", "off", "--max-iterations", "5").code == 3
-    assert len(agent.calls) == 5
-    assert "RALPH_BLOCKED" not in project.progress_text
 
 
 def test_running_out_of_turns_with_progress_made_is_no_failure(project: Project, agent: Agent) -> None:
@@ -226,11 +196,6 @@ def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: 
     run = project.build()
     assert (run.code, len(agent.calls)) == (3, 2), run.text
     assert agent.calls[1].argv[-1] == "opus"
-
-
-def test_of_several_results_the_last_cost_counts(project: Project, agent: Agent) -> None:
-    agent.story(raw(init(), result(cost_usd=0.02), init(), result(cost_usd=0.05)))
-    assert summaries(project.build("1").text)[0].endswith("$0.05")
 
 
 def test_numbering_goes_on_from_the_journal_of_an_older_ralph(project: Project, agent: Agent) -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ralph_driver import CHECKOUT, Project, progress_text
+from ralph_driver import CHECKOUT, Project
 from stories import Agent, step
 
 from ralph.prompt import Prompt, Value, load
@@ -13,22 +13,13 @@ HOSTILE = [
     "a b.md",
     " leading.md",
     'it\'s "quoted".md',
-    "R&D.md",
-    "a|b.md",
     "a\\b.md",
-    "a\\nb.md",
-    "$HOME.md",
     "$(touch pwned).md",
-    "`touch pwned`.md",
     "{{ 7 * 7 }}.md",
     "{% raw %}.md",
-    "{# x #}.md",
     "${PROGRESS_FILE}.md",
-    "x|;1e touch PWNED #.md",
     "grüße-計画.md",
     "two\nlines.md",
-    "tab\t.md",
-    "%s%d.md",
     "*[a]?.md",
 ]
 
@@ -89,14 +80,6 @@ def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent)
     assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
 
 
-def test_any_prompt_that_is_found_is_a_mode(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "Review {{ PLAN_NAME }}.", "review")
-    project.progress.write_text(progress_text("one"))
-    agent.story(step(), step(ticks="one", writes_done=True))
-    run = project.ralph("feature.md", "review", "--delay", "0")
-    assert (run.code, agent.prompts[0].strip()) == (0, "Review feature."), run.text
-
-
 def test_a_mode_can_say_that_it_runs_once(project: Project, agent: Agent) -> None:
     write(project.root / ".ralph", "{# RALPH_ONCE: yes #}\nLook at {{ PLAN_NAME }}.", "look")
     agent.story(step(), step())
@@ -118,13 +101,6 @@ def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
     assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2"]
     project.build("2", "--max-stalls", "off")
     assert [prompt.strip() for prompt in agent.prompts[2:]] == ["3 of", "4 of"], "4 of 2 would mislead"
-
-
-def test_without_a_limit_the_prompt_can_be_rendered_too(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}")
-    agent.story(step(writes_done=True))
-    assert project.build().code == 0
-    assert agent.prompts[0].startswith("1 of ")
 
 
 def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:
@@ -153,14 +129,6 @@ def test_what_a_dry_run_shows_is_numbered_as_the_next_iteration(project: Project
     project.build("1")
     shown.append(project.ralph("feature.md", "build", "5", "--dry-run").stdout.splitlines()[-1])
     assert shown == ["1 of 5.", "2 of ."]
-
-
-def test_the_forms_can_be_mixed(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "${AUTO_COMMIT} {{ ITERATION }}{% if AUTO_COMMIT %} yes{% endif %}")
-    agent.story(step(), repeat=True)
-    project.build("1")
-    project.build("1", "--no-auto-commit")
-    assert [prompt.strip() for prompt in agent.prompts] == ["true 1 yes", "false 2"]
 
 
 @pytest.mark.parametrize(
@@ -304,11 +272,6 @@ class TestThePromptOfATask:
         assert "<task-done >one</task-done>" in named
         assert named == asked
 
-    def test_says_where_the_whole_text_is_of_what_is_cut(self) -> None:
-        assert rendered(self.TEMPLATE).endswith("auth-02: Add the endpoint\n")
-        told = "auth-02: Login (of…) (cut short at `…`; the plan has the whole text)\n"
-        assert rendered(self.TEMPLATE, TASK="Login (of…)").endswith(told)
-
 
 class TestTheBuiltInPrompts:
     def prompts(self, project: Project, mode: str, *args: str) -> str:
@@ -339,11 +302,6 @@ class TestTheBuiltInPrompts:
         if mode == "task":
             told += ["`## Messages` you may empty"]
         assert [words for words in told if words not in prompt] == []
-
-    def test_tell_the_planner_its_seven_steps(self, project: Project) -> None:
-        prompt = self.prompts(project, "plan").lower()
-        for word in ("sub-agent", "contingenc", "depend", "one iteration", "in_progress", "ralph_done", "no code"):
-            assert word in prompt.replace("subagent", "sub-agent"), word
 
     def test_tell_the_builder_its_eight_steps(self, project: Project) -> None:
         prompt = self.prompts(project, "build")

@@ -53,20 +53,6 @@ def test_a_limit_is_no_iteration_and_no_failure(project: Project, agent: Agent) 
     assert re.search(r"1 iteration · .*(5h00m|5h01m|4h59m) of it waiting", run.stdout)
 
 
-def test_it_is_waited_for_in_plan_mode_too(project: Project, agent: Agent) -> None:
-    agent.story(at_limit(resets_in_s=HOUR_S), step(adds="one"))
-    run = project.plan(command=leaping(times=30))
-    assert run.code == 0, run.text
-    assert happened(project) == ["#1 limit (not counted)", "wait", "#1 ok", "once"]
-
-
-def test_work_that_was_done_before_it_stays(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(at_limit({"act": "ticks", "which": "one"}), step(ticks="two", writes_done=True))
-    assert project.build(command=leaping(times=30)).code == 0
-    assert project.progress_text == progress_text("x one", "x two", status="RALPH_DONE")
-
-
 def told(mailbox: Mailbox) -> list[str]:
     """The third line of each notice about a wait."""
     return [notice.split("\n")[2] for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
@@ -91,13 +77,6 @@ def test_one_that_ends_much_later_than_was_told_is_told_again(project: Project, 
     first, second = told(mailbox)
     assert re.search(r"until \d\d:\d\d ", first)
     assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d ", second), "with its date"
-
-
-def test_a_time_that_only_stands_in_its_words_is_not_relied_on(project: Project, agent: Agent) -> None:
-    weekly = "You've hit your weekly limit · resets Jan 2, 7am (UTC)"
-    agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None, text=weekly), FINISHES)
-    assert project.build(command=leaping(times=30)).code == 0
-    assert waits(project) == [300, 600]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +157,6 @@ def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: 
     ("args", "env"),
     [
         pytest.param(["--no-wait"], {}, id="the option"),
-        pytest.param([], {"RALPH_WAIT": "false"}, id="the setting"),
     ],
 )
 def test_who_does_not_want_to_wait_comes_back_later(
@@ -233,12 +211,6 @@ def says_in_text(project: Project, *lines: str) -> Run:
     script.write_text("#!/bin/sh\ncat > /dev/null\n" + "".join(f'echo "{line}"\n' for line in lines) + "exit 1\n")
     script.chmod(0o755)
     return project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
-
-
-def test_a_limit_among_other_lines_of_another_agent_is_none(project: Project) -> None:
-    run = says_in_text(project, "Reading notes.md", LIMIT)
-    assert run.code == 1, run.text
-    assert happened(project) == ["#1 failed", "failures"]
 
 
 def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None:

@@ -87,12 +87,6 @@ def test_what_the_command_leaves_is_not_the_agents_change(project: Project, agen
     assert "-dirty" not in project.progress_text
 
 
-def test_outside_of_a_repository_there_is_no_commit(plain_project: Project, agent: Agent) -> None:
-    agent.story(CLAIM if plain_project.progress.exists() else step(writes_done=True))
-    assert plain_project.build("--verify", "true").code == 0
-    assert re.search(r"^Verified: \S+ \S+$", plain_project.progress_text, re.MULTILINE)
-
-
 def test_what_fails_is_taken_back_and_the_next_iteration_can_read_why(project: Project, agent: Agent) -> None:
     check = Check(project, "echo 'FAIL: expected 3, got 4'; test -e mended.txt || exit 7")
     project.has_tasks("one", notes="\nMine.\n")
@@ -122,15 +116,6 @@ def test_what_fails_again_and_again_needs_a_person(project: Project, agent: Agen
     assert "exited with 1" in mailbox.notices[-1]
     again = project.build(*check.option)
     assert (again.code, again.text, check.runs) == (4, "", 3)
-
-
-def test_a_command_that_does_not_exist_is_named(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(CLAIM)
-    run = project.build("1", "--verify", "mkae test")
-    assert run.code == 3, run.text
-    assert "the verify command `mkae test` exited with 127" in run.stderr
-    assert re.search(r"^> .*mkae.*not found", verification(project), re.MULTILINE)
 
 
 def test_unticked_tasks_are_refused_before_it_runs(project: Project, agent: Agent) -> None:
@@ -167,26 +152,6 @@ def test_the_command_may_stand_in_the_plan(project: Project, agent: Agent) -> No
     agent.story(step(writes_done=True), step(file="made.txt", writes_done=True))
     run = project.build()
     assert (run.code, len(agent.calls), verified(project)) == (0, 2, True), run.text
-
-
-def test_an_agent_that_writes_verified_itself_is_verified_all_the_same(project: Project, agent: Agent) -> None:
-    check = Check(project, "exit 1")
-    project.has_tasks("one")
-    agent.story(step(edits("IN_PROGRESS", f"RALPH_DONE\n\n{FORGED}"), ticks="all"))
-    run = project.build("1", *check.option)
-    assert (run.code, check.runs) == (3, 1), run.text
-    assert FORGED not in project.progress_text
-
-
-@pytest.mark.parametrize("word", ["RALPH_BLOCKED: a key is missing", "RALPH_STOP"])
-def test_nor_does_it_help_to_write_another_word_as_well(project: Project, agent: Agent, word: str) -> None:
-    check = Check(project, "exit 1")
-    project.has_tasks("one")
-    agent.story(step(edits("IN_PROGRESS", f"{word}\nRALPH_DONE\n{FORGED}"), ticks="all"), step())
-    project.build(*check.option)
-    project.progress.write_text(project.progress_text.replace(word + "\n", ""))
-    run = project.build("1", *check.option)
-    assert (run.code, len(agent.calls), verified(project)) == (3, 2, False), run.text
 
 
 def test_nor_that_nothing_was_to_be_verified_at_that_time(project: Project, agent: Agent) -> None:
@@ -238,18 +203,6 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     assert verified(project)
 
 
-def test_a_ralph_that_is_killed_in_the_middle_leaves_nothing_running(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
-    running = until_it_verifies(project, agent, offspring)
-    running.signal(signal.SIGKILL)
-    running.wait()
-    eventually(lambda: not offspring.alive())
-    check = Check(project)
-    run = once_free(project, *check.option)
-    assert (run.code, check.runs, len(agent.calls), verified(project)) == (0, 1, 1, True), run.text
-
-
 def test_a_ralph_that_is_killed_between_claim_and_verdict_does_not_believe_it_later(
     project: Project, agent: Agent
 ) -> None:
@@ -299,11 +252,9 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     ("command", "code", "kept"),
     [
         pytest.param("echo mine >> feature_PROGRESS.md", 0, "mine", id="a note, and it passes"),
-        pytest.param("echo mine >> feature_PROGRESS.md; exit 1", 3, "mine", id="a note, and it fails"),
         pytest.param("sed -i 's/RALPH_DONE/&\\nVerified: x/' feature_PROGRESS.md; exit 1", 3, "one", id="it forges"),
         pytest.param("sed -i s/RALPH_DONE/IN_PROGRESS/ feature_PROGRESS.md", 3, "one", id="it takes done back"),
         pytest.param("rm feature_PROGRESS.md", 0, "one", id="it removes the file, and passes"),
-        pytest.param("rm feature_PROGRESS.md; exit 1", 3, "one", id="it removes the file, and fails"),
     ],
 )
 def test_a_command_that_edits_the_progress_file(
