@@ -152,7 +152,6 @@ OTHERS = progress_text("a").replace("Plan: ", "Plan: sub/")
 WAITING = ("a: A\n  - after: b", "b: B\n  - after: a")
 NO_NAME = has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n")
 CHANNEL = sets(RALPH_SLACK_WEBHOOK_URL="https://x.example/y")
-SCRIPT = all_of(program("mynode", "#!/bin/sh\n"), has("mine", "#!/usr/bin/env mynode\n", 0o755))
 CASES: dict[str, list[Any]] = {
     "agent": [
         (nothing, "", "ok", "claude 2.1.197 at /"),
@@ -167,11 +166,10 @@ CASES: dict[str, list[Any]] = {
         (sets(ANTHROPIC_API_KEY="sk-x"), "", "ok", "ANTHROPIC_API_KEY", "no subscription"),
     ],
     "cron": [
-        (nothing, "", "warning", "no claude", "/bin:/usr/bin:", ":/bin ralph feature.md build"),
+        (nothing, "", "warning", "no claude", "/bin:/usr/bin:", ":/bin", " ralph feature.md build"),
         (nothing, "--agent /bin/cat", "warning", "has no ralph -> "),
         (sets(RALPH_DELAY="4s"), "", "warning", "no RALPH_DELAY", "--delay 4s"),
         (program("mine", "#!/bin/sh\n"), "--verify mine", "warning", "no mine"),
-        (SCRIPT, "--agent ./mine", "warning", "no mynode"),
     ],
     "settings": [
         (nothing, "", "ok", "nobody set any"),
@@ -217,7 +215,7 @@ CASES: dict[str, list[Any]] = {
         (NO_NAME, "", "bad", "commits fail", "git config --global user.name"),
         (NO_NAME, "--no-auto-commit", "warning", "commits fail"),
         (has("new.txt", "x"), "", "warning", "1 uncommitted file: new.txt", "stash"),
-        (has(".git/MERGE_HEAD", ""), "", "bad", "a merge", "git merge --continue"),
+        (has(".git/MERGE_HEAD", ""), "", "bad", "a merge", "git status"),
         (has(".git/index.lock", ""), "", "bad", "one that was killed left it", "rm /"),
         (lambda project: project.git("checkout", "-q", "--detach"), "", "warning", "on no branch"),
     ],
@@ -265,31 +263,16 @@ def test_it_sees(doctor: Doctor, patient: Project, subject: str, case: tuple[Any
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
-@pytest.mark.parametrize(
-    ("prepare", "level", "words"),
-    [
-        pytest.param(sets(IS_SANDBOX="1"), "ok", "IS_SANDBOX", id="told by the environment"),
-        pytest.param(sets(IS_SANDBOX="true"), "bad", "export IS_SANDBOX=1", id="told in words claude does not take"),
-        pytest.param(
-            all_of(sets(IS_SANDBOX=""), has("~/.claude/settings.json", '{"env": {"IS_SANDBOX": "1"}}')),
-            "ok",
-            "settings.json",
-            id="told by the person's settings of claude",
-        ),
-        pytest.param(sets(IS_SANDBOX=""), "bad", "refuses", id="told by nobody"),
-    ],
-)
-def test_root_needs_a_sandbox(doctor: Doctor, patient: Project, prepare: Prepare, level: str, words: str) -> None:
-    prepare(patient)
+def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor, patient: Project) -> None:
     report = doctor()
-    assert report.says(level, "rights", words), report.of("rights")
-    assert report.code == (level == "bad")
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
-def test_cron_does_not_know_of_the_sandbox(doctor: Doctor, patient: Project) -> None:
-    assert doctor().says("warning", "cron", "no IS_SANDBOX", "&& IS_SANDBOX=1 PATH=")
+    assert report.says("ok", "rights", "told by IS_SANDBOX")
+    assert report.says("warning", "cron", "no IS_SANDBOX", "&& IS_SANDBOX=1 PATH=")
+    for said in ("", "true"):
+        report = doctor(env={"IS_SANDBOX": said})
+        assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True), said
     has("~/.claude/settings.json", '{"env": {"IS_SANDBOX": "1"}}')(patient)
+    report = doctor(env={"IS_SANDBOX": ""})
+    assert (report.code, report.says("ok", "rights", "settings.json")) == (0, True)
     assert not doctor().says("warning", "cron", "IS_SANDBOX"), "claude finds that file from cron too"
 
 
@@ -392,7 +375,7 @@ def test_a_ralph_that_cron_would_not_find_either(patient: Project) -> None:
     has("~/venv/ralph", f"#!{sys.executable}\nfrom ralph.cli import main\nmain()\n", 0o755)(patient)
     run = patient.ralph("doctor", command=[str(folder / "ralph")])
     assert "no ralph" in run.stdout, run.text
-    assert f":{folder}:" in run.stdout, run.text
+    assert f":{folder} ralph PLAN" in run.stdout, run.text
 
 
 def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
@@ -473,31 +456,22 @@ def test_a_cheap_call(
     assert asked.endswith("--model sonnet --verbose\n"), "the model and the words of a run"
 
 
-def test_without_live_nothing_is_asked(doctor: Doctor, patient: Project, serve: Callable[..., Server]) -> None:
-    server = serve()
-    path = claude_says(patient, result=OK)
-    doctor(env={"RALPH_WEBHOOK_URL": server.url(), "RALPH_HEARTBEAT_URL": server.url()})
-    assert not path.with_name("claude.log").exists()
-    assert server.received == []
-
-
 def test_channels_and_the_monitor_are_reached(doctor: Doctor, patient: Project, serve: Callable[..., Server]) -> None:
-    claude_says(patient, result=OK)
+    path = claude_says(patient, result=OK)
     good, dead = serve(), serve(Answer(status=404, body="no such hook"))
     urls = {"RALPH_WEBHOOK_URL": good.url("/hook"), "RALPH_SLACK_WEBHOOK_URL": dead.url("/services/T0/secretly")}
-    report = doctor("--live", env={**urls, "RALPH_HEARTBEAT_URL": good.url("/beat")})
+    env = {**urls, "RALPH_HEARTBEAT_URL": good.url("/beat")}
+    doctor(env=env)
+    assert (path.with_name("claude.log").exists(), good.received) == (False, []), "without --live nothing is asked"
+    report = doctor("--live", env=env)
     assert report.says("ok", "notices", "webhook: a notice was sent")
     assert report.says("bad", "notices", "slack: not sent: HTTP 404 from 127.0.0.1: no such hook")
     assert report.says("ok", "notices", "heartbeat: the monitor was told")
     assert report.code == 1
     assert sorted(one.path for one in good.received) == ["/beat", "/hook"]
     assert b"Ralph Doctor" in good.received[0].body + good.received[1].body
-
-
-def test_a_monitor_that_is_gone(doctor: Doctor, patient: Project, serve: Callable[..., Server]) -> None:
-    claude_says(patient, result=OK)
-    report = doctor("--live", env={"RALPH_HEARTBEAT_URL": serve(Answer(status=404)).url("/beat")})
-    assert report.says("bad", "notices", "heartbeat: HTTP 404"), report.of("notices")
+    gone = doctor("--live", env={"RALPH_HEARTBEAT_URL": serve(Answer(status=404)).url("/beat")})
+    assert gone.says("bad", "notices", "heartbeat: HTTP 404"), gone.of("notices")
 
 
 SECRET = "s3cr3t-never-to-be-seen"
@@ -530,25 +504,19 @@ def test_no_line_shows_a_secret(patient: Project, serve: Callable[..., Server], 
     assert not [line for one in said for line in one.splitlines() if SECRET in line.lower() or SECRET[::-1] in line]
 
 
-@pytest.mark.parametrize("command", FORMS)
-def test_no_command_shows_a_secret(doctor: Doctor, command: str) -> None:
-    report = doctor("--verify", command, env={"A_TOKEN": "a/n/o/t/h/e/r", "SOME_PAT": "another"})
-    seen = [text for _, text in report.of("settings") if text.startswith("verify ")]
-    seen += [text for _, text in report.of("cron")]
-    assert len(seen) == 2
-    assert all("***" in text for text in seen)
-    assert not [text for text in seen if SECRET in text.lower() or "a/n/o/t/h/e/r" in text]
+def test_no_command_shows_a_secret_and_what_is_none_is_shown(doctor: Doctor) -> None:
+    for command in FORMS:
+        report = doctor("--verify", command, env={"A_TOKEN": "a/n/o/t/h/e/r", "SOME_PAT": "another"})
+        seen = [text for _, text in report.of("settings") if text.startswith("verify ")]
+        seen += [text for _, text in report.of("cron")]
+        assert ["***" in text for text in seen] == [True, True], command
+        assert not [text for text in seen if SECRET in text.lower() or "a/n/o/t/h/e/r" in text]
+    for harmless in ("python -u run.py", "git log x:y", "KEY_FILE=~/.ssh/id make", "set -u; make"):
+        report = doctor("--verify", harmless, env={"A_KEY": "/home/me/.ssh/id"})
+        assert report.says("ok", "settings", f"verify {harmless} ("), report.of("settings")
 
 
-@pytest.mark.parametrize("harmless", ["python -u run.py", "git log x:y", "KEY_FILE=~/.ssh/id make", "set -u; make"])
-def test_what_is_no_secret_is_shown(doctor: Doctor, harmless: str) -> None:
-    report = doctor("--verify", harmless, env={"A_KEY": "/home/me/.ssh/id"})
-    assert report.says("ok", "settings", f"verify {harmless} ("), report.of("settings")
-
-
-@pytest.fixture
-def real(patient: Project) -> None:
-    """The real claude on the project's PATH, with a key and no way out."""
+def test_the_real_claude_answers_and_runs_nothing_of_the_project(doctor: Doctor, patient: Project) -> None:
     found = os.environ.get("RALPH_TEST_CLAUDE") or shutil.which("claude")
     if not found:
         pytest.skip("no claude: neither on PATH nor named by RALPH_TEST_CLAUDE")
@@ -558,16 +526,10 @@ def real(patient: Project) -> None:
     patient.env |= {
         "PATH": f"{patient.env['PATH']}{os.pathsep}{os.environ['PATH']}",
         "ANTHROPIC_API_KEY": "dummy-key",
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_MAX_RETRIES": "0",
         "CLAUDE_CODE_TMPDIR": patient.env["TMPDIR"],
         "DISABLE_AUTOUPDATER": "1",
     }
-
-
-@pytest.mark.usefixtures("real")
-def test_the_real_claude_answers_and_runs_nothing_of_the_project(doctor: Doctor, patient: Project) -> None:
     has(".claude/settings.json", hooks("touch hook-ran").replace("Stop", "SessionStart"))(patient)
     has(".mcp.json", '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}')(patient)
     with ScriptedModel([]) as model:

@@ -399,7 +399,7 @@ def is_fine(project: Project) -> None:
         pytest.param(
             is_fine, ("--verify", "! ls standin-*"), ("exit code 4 · done refused",), id="verify and the work"
         ),
-        pytest.param(is_nobody_in_a_merge, (), ("git does not know who commits", "a merge is not"), id="the doctor's"),
+        pytest.param(is_nobody_in_a_merge, (), ("git does not know who commits", "a merge, rebase"), id="the doctor's"),
         pytest.param(is_stopped, (), ("feature is stopped", "a start ends at once"), id="it is stopped"),
         pytest.param(reaches_out, (), ("as it was before the rehearsal: feature.md",), id="a hook reaches out"),
     ],

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leaps import leaping
 from ralph_driver import COMMAND, Project, eventually, paced, progress_text
 from stories import Act, Agent, at_limit, fails, marks, step, waits_for
 
@@ -190,17 +189,6 @@ def test_what_is_done_is_seen_to_be_verified(project: Project, agent: Agent) -> 
     assert running.wait().code == 0
 
 
-def test_a_wait_that_was_cut_short_by_a_clock_is_over(project: Project, agent: Agent) -> None:
-    """Its time is still to come, but an iteration runs."""
-    project.has_tasks("one")
-    agent.story(at_limit(), step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start("feature.md", "build", command=leaping())
-    eventually(lambda: agent.reached("on"))
-    assert told(project)["state"] == "running"
-    agent.let("go")
-    assert running.wait().code == 0
-
-
 def test_a_wait_says_until_when(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(at_limit(), step(ticks="all", writes_done=True))
@@ -318,6 +306,7 @@ def test_a_progress_file_of_another_name_is_found_as_a_run_finds_it(project: Pro
         pytest.param(["status"], "no progress file in", id="an empty folder"),
         pytest.param(["status", "--json"], "no progress file in", id="an empty folder, for a program"),
         pytest.param(["status", "nothing.md"], "nothing.md: there is no such plan here", id="no such plan"),
+        pytest.param(["status", "."], ".: there is no such plan here", id="a folder"),
         pytest.param(["status", "-C", "/nowhere"], "-C /nowhere: No such file or directory", id="no such folder"),
     ],
 )

@@ -125,12 +125,8 @@ def _verify(command: str) -> Iterator[Check]:
     word = _first_word(command)
     if word is None or call(["sh", "-c", f"command -v {word}"], timeout_s=5).code == 0:
         return
-    if "/" in word:
-        fix = "the plan may ask for it; until it is there no RALPH_DONE counts"
-        yield warning(f"verify: there is no program {word}", fix)
-    else:
-        fix = "install it, or see --verify; without it no RALPH_DONE counts"
-        yield bad(f"verify: there is no program {word}", fix)
+    fix = "install it, unless the plan asks for it; see --verify; without it no RALPH_DONE counts"
+    yield (warning if "/" in word else bad)(f"verify: there is no program {word}", fix)
 
 
 def _first_word(command: str) -> str | None:
@@ -231,14 +227,6 @@ def _agent(settings: Settings, extra: Sequence[str], *, live: bool) -> Iterator[
     yield _login(settings, extra, live=live)
 
 
-def _interpreter(program: str) -> list[str]:
-    """The words of its #! line."""
-    with contextlib.suppress(OSError), Path(program).open("rb") as file:
-        if file.read(2) == b"#!":
-            return file.readline(200).decode(errors="replace").split()
-    return []
-
-
 def _login(settings: Settings, extra: Sequence[str], *, live: bool) -> Check:
     key = next((name for name in _PAYS if os.environ.get(name)), None)
     pays = f"{key} is set, so {_PAYS[key]}" if key else "no key in the environment, so that claude's own login pays"
@@ -320,13 +308,7 @@ def _loaded(path: Path) -> Check:
 
 # The repository: whether the agent can commit there, and what else it would commit.
 
-_UNFINISHED = {
-    "MERGE_HEAD": "merge",
-    "rebase-merge": "rebase",
-    "rebase-apply": "rebase",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-}
+_UNFINISHED = ("MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 _INTRODUCE = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
 
 
@@ -367,9 +349,9 @@ def _unfinished(tree: Path) -> Iterator[Check]:
     """What somebody began there and did not end."""
     if (index := git.index_lock()) is None:
         return
-    for what in {what for name, what in _UNFINISHED.items() if (index.parent / name).exists()}:
-        said = f"a {what} is not finished, and commits would become part of it"
-        yield bad(said, f"git {what} --continue, or --abort")
+    if any((index.parent / name).exists() for name in _UNFINISHED):
+        said = "a merge, rebase, cherry-pick or revert is not finished, and commits would become part of it"
+        yield bad(said, "git status says how to end it")
     for left in filter(os.path.lexists, git.locks(index)):
         yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
     if git.run("symbolic-ref", "-q", "HEAD", cwd=tree).code:
@@ -450,36 +432,21 @@ _CRONS_PATH = "/usr/bin:/bin"
 def _cron(asked: Asked, settings: Settings, hide: Callable[[str], str]) -> Iterator[Check]:
     decided = [one.variable for one in ON_COMMAND_LINE if settings.said.get(one.field) == "environment"]
     names = [name for name in decided if name != _HEARTBEAT]  # not for a line that is shown
-    programs, needs = _programs(settings), agent.is_claude(settings.agent) and not os.geteuid()
-    lost = [name for name in programs if not shutil.which(name, path=_CRONS_PATH)]
-    sandbox = [name for name in (_sandbox(),) if needs and name in _SANDBOX]
-    lost += [*names, *sandbox]
+    verified_by = _first_word(settings.verify or "") or "sh"
+    lost = [one for one in ("ralph", "git", settings.agent[0], verified_by) if not shutil.which(one, path=_CRONS_PATH)]
+    needs_sandbox = agent.is_claude(settings.agent) and not os.geteuid()
+    sandbox = [name for name in (_sandbox(),) if needs_sandbox and name in _SANDBOX]
+    lost = [*(one for one in lost if "/" not in one), *names, *sandbox]
     if not lost:
         yield ok(f"what a run needs is there too, on the PATH {_CRONS_PATH}")
         return
     given = [*asked.given, *(one for one in sources.in_environment() if one.variable in names)]
     command = options.shown(replace(asked, given=given, plan=asked.plan or "PLAN"), hide)
-    words = [f"cd {shlex.quote(str(Path.cwd()))} &&", *(f"{name}=1" for name in sandbox)]
-    line = " ".join([*words, _path(programs.values()), command]).replace("%", r"\%")  # a bare % ends a command there
+    path = os.environ.get("PATH", _CRONS_PATH)
+    path += "" if shutil.which("ralph") else f":{Path(sys.argv[0]).absolute().parent}"
+    words = [f"cd {shlex.quote(str(Path.cwd()))} &&", *(f"{name}=1" for name in sandbox), f"PATH={shlex.quote(path)}"]
+    line = " ".join([*words, command]).replace("%", r"\%")  # a bare % ends a command there
     yield warning(f"cron, whose PATH is {_CRONS_PATH}, has no {' and no '.join(lost)}", f"in the crontab:\n{line}")
-
-
-def _programs(settings: Settings) -> dict[str, str]:
-    """What a run looks for by name, and where that is; other checks say what is nowhere."""
-    names = ["git", settings.agent[0], _first_word(settings.verify or "")]
-    first, *words = _interpreter(shutil.which(settings.agent[0]) or "") or [""]
-    names += [word for word in words if not word.startswith("-")][:1] if first == "/usr/bin/env" else []
-    found = {name: shutil.which(name) for name in names if name and "/" not in name}
-    itself = shutil.which("ralph") or shutil.which("ralph", path=str(Path(sys.argv[0]).parent))
-    return {"ralph": itself or ""} | {name: path for name, path in found.items() if path}
-
-
-def _path(programs: Iterable[str]) -> str:
-    """A PATH on which all are found in the order in which they are found here."""
-    folders = [str(Path(path).parent) for path in programs if path]
-    here = [one for one in [*os.environ.get("PATH", "").split(":"), *folders] if str(Path(one)) in folders]
-    absolute = [os.path.abspath(one) for one in here]  # noqa: PTH100 - links stay as they are
-    return f"PATH={shlex.quote(':'.join(dict.fromkeys([*absolute, *_CRONS_PATH.split(':')])))}"
 
 
 # Secrets.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ralph.look.checks import Check, checks
-from ralph.screen.text import is_terminal, plain, terminal_size, wrapped
+from ralph.screen.text import draws, is_terminal, plain, terminal_size, wrapped
 from ralph.start import Asked
 from ralph.words import counted
 
@@ -47,20 +47,13 @@ def _brief(its: Sequence[Check]) -> Iterable[Check]:
 
 def _shown(check: Check) -> Iterator[str]:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
-    width = terminal_size().columns if is_terminal(1) else None
-    mark, columns = _mark(check.level, draws=width is not None)
+    colour, sign = _SIGNS[check.level]
+    mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
+    mark, columns = (mark, len(sign)) if draws() else (_WORDS[check.level], len(_WORDS[check.level]))
     margin = " " * (columns + _SUBJECT_COLUMNS)
-    room = None if width is None else max(_NARROWEST, width - len(margin))
+    room = max(_NARROWEST, terminal_size().columns - len(margin)) if is_terminal(1) else None
     prose, _, commands = check.fix.partition("\n") if check.level != "ok" else ("", "", "")
     rows = [*wrapped(" ".join(check.said.split()), room), *(wrapped(f"→ {prose}", room) if prose else ())]
     yield f"{mark}{check.subject:{_SUBJECT_COLUMNS}}{rows[0]}"
     yield from (margin + row for row in rows[1:])
     yield from (f"    {plain(command)}" for command in commands.splitlines())
-
-
-def _mark(level: str, *, draws: bool) -> tuple[str, int]:
-    """What stands in front of a line, and its columns: a sign in colour on a terminal, else a word."""
-    if not draws or os.environ.get("TERM") in ("", "dumb", None):
-        return _WORDS[level], len(_WORDS[level])
-    colour, sign = _SIGNS[level]
-    return (sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"), len(sign)

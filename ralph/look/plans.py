@@ -75,7 +75,7 @@ def find(word: str, progress_file: str | None = None) -> Plan:
     if path.name.endswith(_SUFFIX) and path.is_file() and progress_file is None:
         return of_progress_file(path)
     name = files.plan_name(path)
-    here, beside = Path(name + _SUFFIX), path.with_name(name + _SUFFIX)
+    here, beside = Path(name + _SUFFIX), path.parent / (name + _SUFFIX)
     progress_path = _progress_path(path, progress_file) or (here if here.is_file() or not beside.is_file() else beside)
     if not path.is_file() and not progress_path.is_file():
         raise RalphError(

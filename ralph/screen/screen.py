@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ralph.process import signals
 from ralph.screen import Detail
-from ralph.screen.text import LINE_LIMIT, clipped, in_front, is_terminal, plain, terminal_size
+from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, is_terminal, plain, terminal_size
 
 _BYTES_KEPT = 4_000_000
 _BATCH_BYTES = 65_536
@@ -34,7 +34,7 @@ class Screen:
     def __init__(self, detail: Detail = Detail.NORMAL, *, spinner: bool = True) -> None:
         self.detail = detail
         self._is_terminal = is_terminal(1)
-        able = self._is_terminal and os.environ.get("TERM") not in ("", "dumb", None)
+        able = draws()
         colours = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if able and not os.environ.get("NO_COLOR") else ("", "", "")
         self._bold, self._dim, self._off = colours
         self.is_live = able and spinner and detail is not Detail.QUIET

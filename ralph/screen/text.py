@@ -74,6 +74,11 @@ def is_terminal(fd: int) -> bool:
         return False
 
 
+def draws() -> bool:
+    """Whether what is printed goes to a terminal that can do more than print lines."""
+    return is_terminal(1) and os.environ.get("TERM") not in ("", "dumb", None)
+
+
 def attended() -> bool:
     """Whether somebody sees what is printed."""
     return is_terminal(1) or is_terminal(2)
