@@ -16,15 +16,13 @@ from typing import Any
 import hypothesis
 import pytest
 from offspring import Offspring, offspring_in
-from ralph_driver import Project, clean_environment, marked
+from ralph_driver import LONG, Project, clean_environment, marked
 from real_claude import claude, play
 from stories import Agent
 from tmux import Open, Tmux
 
 __all__ = ["claude", "play"]  # fixtures of their own module
 
-LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
-"""More examples of each property, other ones each time, and longer storms: for a night."""
 hypothesis.settings.register_profile(
     "ralph",
     max_examples=1000 if LONG else 30,

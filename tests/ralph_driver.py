@@ -47,6 +47,8 @@ sys.argv[1:3] = []
 given = dict(word.split("=") for word in patience.split())
 main(Pace(clock=Faster(float(speed)), patience=Patience(**{name: float(s) for name, s in given.items()})))
 """
+LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
+"""For a night: more examples of each property, and others; longer storms; tables in full."""
 PATIENCE_S = 60.0
 """How long a test waits for what it expects: on a slow machine that may be long, and when it comes it costs nothing."""
 MARK = "TEST_MARK"

@@ -13,7 +13,6 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 from ralph_driver import MARK, Project, Running, eventually
 
-LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 LOCKED = 75
 LONGEST_CALM_S = 0.2
 ENDED = (-SIGKILL, LOCKED, -SIGINT, 128 + SIGINT, -SIGTERM, 128 + SIGTERM)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
-from ralph_driver import Project, eventually
+from ralph_driver import LONG, Project, eventually
 from stories import Agent, step, waits_for
-from storm import LOCKED, LONG, TO_OTHERS, TO_RALPH, Blow, Storm
+from storm import LOCKED, TO_OTHERS, TO_RALPH, Blow, Storm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 

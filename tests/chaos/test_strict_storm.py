@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project, progress_text
-from storm import LONG, TO_OTHERS, TO_RALPH, Storm
+from ralph_driver import LONG, Project, progress_text
+from storm import TO_OTHERS, TO_RALPH, Storm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 
