@@ -183,7 +183,43 @@ def _blocked_by_lines(_: Seen, old: str, new: str) -> str:
     return re.sub(r"(?:RALPH_BLOCKED: ralph: |Reason: ).*\(undone\)", lambda _: said[0], old) if said else old
 
 
+def _none_of_tasks(_: Seen, old: str, _new: str) -> str:
+    return re.sub(r"^(  |body: )No task in (?=\S+$)", r"\1Tasks: none in ", old, flags=re.MULTILINE)
+
+
+def _where_it_waited(_: Seen, old: str, new: str) -> str:
+    """The last line, of a run that was interrupted before its first iteration counted."""
+    was, now = old.splitlines(), new.splitlines()
+    if was and now and json.loads(was[-1]).get("iterations") == 0 and json.loads(was[-1])["event"] == "run":
+        number = json.loads(now[-1]).get("iteration")
+        was[-1] = json.dumps(json.loads(was[-1]) | {"iteration": number}, ensure_ascii=False)
+    return "\n".join(was)
+
+
+def _refs_of_the_shadow(_: Seen, old: str, _new: str) -> str:
+    """What an iteration began with is no ref of the project any more, and kept tries hold no progress file."""
+    progress = re.compile(r"^diff --git a/\S+_PROGRESS\.md .*?(?=^diff --git |^lock |\Z)", re.MULTILINE | re.DOTALL)
+    first, *refs = re.split(r"^(?=refs/)", old, flags=re.MULTILINE)
+    kept = (ref for ref in refs if not ref.startswith("refs/worktree/ralph/before"))
+    return first + "".join(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in kept)
+
+
 REWRITINGS = (
+    Rewriting(
+        sentence="that there is no task is said in the words of the tasks' line",
+        fact="notices",
+        rewrite=_none_of_tasks,
+    ),
+    Rewriting(
+        sentence="a run that ends while it waits names the iteration that it waits for",
+        fact="journal",
+        rewrite=_where_it_waited,
+    ),
+    Rewriting(
+        sentence="what is needed to put back is in ralph's own repository",
+        fact="git",
+        rewrite=_refs_of_the_shadow,
+    ),
     Rewriting(
         sentence="what was undone in the tasks is said as the lines that changed",
         fact="journal",
@@ -286,7 +322,17 @@ def _claim_counts(seen: Seen, new: Facts) -> bool:
     return strict and (new["exit code"], new["closing"]) == ("4", "done refused")
 
 
+def _without_git(seen: Seen, _: Facts) -> bool:
+    return "needs a git repository" in seen.screens[seen.number]
+
+
+def _settings_of_git(seen: Seen, _: Facts) -> bool:
+    return bool(re.search(r"^ralph: \.git/\S* was changed: put back", seen.screens[seen.number], re.MULTILINE))
+
+
 ENDINGS = (
+    Ending(sentence="--only and --on-failure restore work in a folder without git", holds=_without_git),
+    Ending(sentence="what changes in git's own settings is said or ends the run, and stays", holds=_settings_of_git),
     Ending(sentence="under --strict a RALPH_DONE with open tasks counts as a refusal", holds=_claim_counts),
     Ending(sentence="a word too many, as in `ralph feature.md 20 plan`, is exit 2", holds=_word_too_many),
     Ending(sentence="`1h30` is refused: nobody means thirty seconds by it", holds=_half_an_hour),
