@@ -61,7 +61,7 @@ class TestAnHonestAgent:
             tries(writes("one.txt", "1\n"), said="Add one.txt\n\nIt holds a number."),
             tries(writes("two.txt", "two\n"), said="Added two.txt."),
         )
-        run = project.build("--strict", "--verify", "test -e one.txt")
+        run = project.build("--strict", "--verify", "echo well; test -e one.txt")
         assert run.code == 0, run.text
         assert tried(project) == [("one", True), ("two", True)]
         assert [line for line in listed(project) if line.startswith("- ")] == [

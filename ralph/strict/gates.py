@@ -82,6 +82,8 @@ class Gates:
         if not self.verify:
             return Finding()
         verified = self.verify()
+        if verified is not None and not verified.failed:
+            return Finding()  # whatever it printed
         return None if verified is None else Finding(failed=verified.failed, output=verified.output)
 
     def _met(self, wanted: Sequence[criteria.Criterion], around: Around) -> Iterator[Met | None]:
