@@ -197,7 +197,7 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     assert section(run, HAPPENED) == [
         "  `ralph feature.md plan`: exit code 0 · planned · 2 tasks",
         "  `ralph feature.md build`: exit code 0 · done · 2 of 2 tasks · 2 iterations · 2 commits",
-        "  from cron: it is done; each later start ends at once with exit code 0",
+        "  from cron: it is done; each later start ends at once",
         "  told, each time with “Rehearsal:” before it: slack",
     ]
     assert {one.path for one in received} == {"/slack"}

@@ -163,9 +163,8 @@ def _rehearsed(asked: Asked, folder: Path, *, is_sample: bool) -> Rehearsal:
     this.found += [] if is_sample else _of_checks(asked, last, is_planned=is_planned)
     early = start.ends_at_once(last, now, State(last.name, last.progress_path), text)
     if early and (now.tasks or early.reason is not Reason.STUCK):  # else it is planned first
-        this.happened.append(
-            f"{_name(asked)}: exit code {early.reason.code}, at once: {start.told(last, now, early).what}"
-        )
+        why = start.told(last, now, early).what
+        this.happened.append(f"{_name(asked)}: exit code {early.reason.code}, at once: {why}")
         return this
     before = _look(top)
     screen.agent(_SAMPLE_INTRO if is_sample else _INTRO.format(top=top))
@@ -180,6 +179,7 @@ def _rehearsed(asked: Asked, folder: Path, *, is_sample: bool) -> Rehearsal:
     if is_sample:
         _show(this, "git", "log", "--oneline", top=this.top)
         _show(this, "cat", "sample_PROGRESS.md", top=this.top)
+    this.happened.append(f"from cron: {_from_cron(this)}")
     this.found += _changed(before, _look(top), top)
     return this
 
@@ -288,7 +288,7 @@ def _relink(this: Rehearsal) -> None:
     for place, names, others in os.walk(this.top):
         for link in (path for name in (*names, *others) if (path := Path(place, name)).is_symlink()):
             target = link.readlink()
-            to = Path(os.path.normpath(link.parent / target))
+            to = Path(os.path.realpath(target) if target.is_absolute() else os.path.normpath(link.parent / target))
             if to.is_relative_to(this.original if target.is_absolute() else this.top) is target.is_absolute():
                 to = this.counterpart(this.original / link.relative_to(this.top))
                 link.unlink()
@@ -377,6 +377,17 @@ def _outcome(code: int, run: journal.Record | None) -> str:
     return " · ".join([*parts, counted(run.iterations, "iteration"), counted(run.commits, "commit")])
 
 
+def _from_cron(this: Rehearsal) -> str:
+    """What later starts of the same command do."""
+    if this.red:
+        return "each start goes on until the verify command passes"
+    if this.code == 3:
+        return "the next start goes on with the tasks that are left"
+    if this.code:
+        return "each start ends like this, until one gives up with RALPH_BLOCKED, which ends all later ones"
+    return "each start does it anew" if this.last.settings.once else "it is done; each later start ends at once"
+
+
 def _runs(this: Rehearsal) -> list[journal.Record]:
     """What the journal says of each start that began an iteration."""
     paths = this.folder.glob("state/ralph/*/journal.jsonl")
@@ -434,7 +445,7 @@ def _program(module: str) -> list[str]:
 def _close(this: Rehearsal, *, is_sample: bool) -> int:
     """Says what would have happened, and what would have gone wrong; the exit code."""
     wrong, look = ([one for one in this.found if one.wrong is wanted] for wanted in (True, False))
-    _say(this, "WHAT WOULD HAVE HAPPENED", [("", line) for line in (*this.happened, *_afterwards(this))])
+    _say(this, "WHAT WOULD HAVE HAPPENED", [("", line) for line in (*this.happened, _told())])
     this.screen.agent("")
     _say(this, "WHAT WOULD HAVE GONE WRONG", [*_listed(wrong)] or [("", "nothing that a rehearsal can show")])
     if look:
@@ -463,16 +474,9 @@ def _listed(found: list[Finding]) -> Iterator[tuple[str, str]]:
         yield from (("  ", line) for line in fix.splitlines())
 
 
-def _afterwards(this: Rehearsal) -> Iterator[str]:
-    """What later starts of the same command do, and who is told."""
-    if this.red:
-        yield "from cron: each start goes on until the verify command passes"
-    elif this.code == 3:
-        yield "from cron: the next start goes on with the tasks that are left"
-    elif this.code:
-        yield "from cron: each start ends like this, until one gives up with RALPH_BLOCKED, which ends all later ones"
-    elif not this.last.settings.once:
-        yield "from cron: it is done; each later start ends at once with exit code 0"
+def _told() -> str:
     ready = channels.configured(channels.load(channels.default_folders()), sources.channel_values())
     names = ", ".join(channel.name for channel in ready)
-    yield f"told, each time with “Rehearsal:” before it: {names}" if names else "nobody is told: see ralph notify setup"
+    return (
+        f"told, each time with “Rehearsal:” before it: {names}" if names else "nobody is told: see ralph notify setup"
+    )
