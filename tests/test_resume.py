@@ -12,10 +12,7 @@ from offspring import Offspring, keeper_of
 from ralph_driver import Project, Run, Running, alive, eventually, is_free
 from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, starts, step, waits_for, writes
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes"),
-    pytest.mark.usefixtures("real_starts"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
 
 BUILD = ("feature.md", "build", "--delay", "0")
 DONE = step(ticks="all", writes_done=True)
