@@ -290,10 +290,10 @@ class TestWhatTheFileHasAndTheTaskListHasNot:
             "to have them built, write them there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
         )
 
-    def test_is_not_said_of_thousands(self) -> None:
-        text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(3000)]})
+    def test_is_not_said_of_hundreds(self) -> None:
+        text = json.dumps({"tasks": [{"id": place, "description": "x " * 99} for place in range(300)]})
         said = "; ".join(taskjson.left_out(imported(text), b"", Path("r_PROGRESS.md")))
-        assert (len(said) < 300, "0, 1, 2, 3, 4 and 2995 more;" in said) == (True, True)
+        assert (len(said) < 300, "0, 1, 2, 3, 4 and 295 more;" in said) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_what_waits_for_itself_is_named_with_its_lines() -> None:
       {"id": "c", "description": "x", "dependencies": ["b"]}
     ]}"""
     assert refusal(text) == ["r.json: lines 2, 3: a, b, c wait for each other"]
-    chain = [{"id": place, "description": "x", "dependencies": [place - 1] if place else []} for place in range(3000)]
+    chain = [{"id": place, "description": "x", "dependencies": [place - 1] if place else []} for place in range(1500)]
     assert taskjson.of_plan(Path("r.json"), json.dumps({"tasks": chain}).encode()) is not None
 
 

@@ -25,7 +25,6 @@ from ralph.words import counted
 
 _TAIL = 200
 """Characters of an output in the journal."""
-_UNDONE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +100,8 @@ class Strict:
             for one in undone.what:
                 run.complain(f"undone, since the tasks are ralph's {when}: {one}")
             run.complain(f"{self._file.path.name} as it was left is {kept}")
-            if undone.diff:
-                what, diff = "; ".join(undone.what), undone.diff[:_UNDONE]
-                run.write_down("tamper", success=False, message=what, undone=diff, kept=kept.name)
+            if undone.what:
+                run.write_down("tamper", success=False, message="; ".join(undone.what), kept=kept.name)
         return list(undone.what)
 
     def _undo(self) -> Mended:

@@ -39,8 +39,6 @@ class Mended:
     """What was undone, a line each for people; white space and proposals are none of it."""
     proposed: int = 0
     """How many new tasks were moved from the task list to Proposed."""
-    diff: str = ""
-    """The lines that are ralph's, as they were and as they were left; empty when nothing was undone."""
 
 
 def mend(before: bytes, after: bytes) -> Mended:
@@ -55,15 +53,14 @@ def mend(before: bytes, after: bytes) -> Mended:
     if was == now and not new:  # what is elsewhere means something where it stands now
         was, now = _lines(before), _lines(after)
     what = tuple(islice(_said(was, now), _MOST_SAID))
-    diff = "".join(f"{line}\n" for line in list(difflib.unified_diff(was, now, n=0, lineterm=""))[2:])
     words = [line for line in _unknown(was, now) if not _COUNTS.match(line)]
     merged = _with_quoted(_with_lines(_merged(before, after), "Proposed", lines(new)), words)
     quoted = _with_quoted(before, _unknown(_lines(before), _lines(after)))
     for text, proposed in ((merged, len(new)), (quoted, 0)) if after.strip(b"\xef\xbb\xbf\0 \t\r\n") else ():
         whole = _with_stops(text, after)
         if _meaning(whole) == wanted:
-            return Mended(text=whole, what=what, proposed=proposed, diff=diff)
-    return Mended(text=_with_stops(before, after), what=what, diff=diff)
+            return Mended(text=whole, what=what, proposed=proposed)
+    return Mended(text=_with_stops(before, after), what=what)
 
 
 def _meaning(text: bytes) -> object:
