@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,7 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 from offspring import Offspring, offspring_in
-from ralph_driver import LONG, Project, clean_environment, marked
+from ralph_driver import LONG, Project, clean_environment, kill, marked
 from real_claude import claude, play
 from stories import Agent
 from tmux import Open, Tmux
@@ -84,9 +83,7 @@ def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.01)
     lines = [_command_line(pid) for pid in left]
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill(left)
     assert not left, f"left running: {lines}"
 
 

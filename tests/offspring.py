@@ -4,14 +4,12 @@ The marks of conftest.py are in the environment; these may have cleaned theirs.
 """
 
 import contextlib
-import os
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph_driver import alive, eventually
+from ralph_driver import alive, eventually, kill
 
 
 class Offspring:
@@ -61,9 +59,7 @@ def offspring_in(folder: Path) -> Iterator[Offspring]:
     try:
         yield offspring
     finally:
-        for name in offspring.alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(offspring.pid(name), signal.SIGKILL)
+        kill(offspring.pid(name) for name in offspring.alive())
 
 
 def keeper_of(ralph: int) -> int:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,6 +96,13 @@ def alive(pid: int | None) -> bool:
         os.kill(pid, 0)
         return not Path("/proc/self").exists()
     return False
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kills those that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def is_free(tree: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from away import Mailbox
 from offspring import Offspring, keeper_of
-from ralph_driver import Project, Run, Running, alive, eventually, is_free
+from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill
 from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
@@ -38,9 +38,7 @@ def orphaned(project: Project, agent: Agent, offspring: Offspring) -> Iterator[P
     eventually(lambda: agent.reached("on") and len(offspring.alive()) == 2)
     dies(running)
     yield project
-    for call in agent.calls:
-        if alive(call.pid):
-            os.kill(call.pid, signal.SIGKILL)
+    kill(call.pid for call in agent.calls)
 
 
 def test_after_a_death_the_same_command_clears_up_and_goes_on(

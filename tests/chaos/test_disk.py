@@ -3,10 +3,8 @@
 It is said in one line, nothing is lost or left running, and once it is mended the same command goes on.
 """
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, eventually, marked
+from ralph_driver import Project, Run, eventually, kill, marked
 from stories import Act, Agent, hangs, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
@@ -212,7 +210,5 @@ def everything_dies(project: Project, agent: Agent, mark: str, *acts: Act) -> No
 
 def killed(mark: str) -> list[int]:
     """Those who were there, killed; some may have gone by themselves."""
-    for pid in (found := marked(mark)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill(found := marked(mark))
     return found
