@@ -23,8 +23,8 @@ PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md",
 CHANNELS = {file.stem: tomllib.loads(file.read_text("utf-8")) for file in sorted((CHECKOUT / "notify").glob("*.toml"))}
 CHANNEL_SETTINGS = [name for one in CHANNELS.values() for name in [*one["needs"], *one.get("optional", [])]]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
-FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP"}
-"""Not settings: how a name looks, and a switch of the tests."""
+FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG"}
+"""Not settings: how a name looks, and switches of the tests."""
 OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--init"}
 """Options of claude and docker."""
 HIDDEN = {"--requirements"}
