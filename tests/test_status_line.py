@@ -39,29 +39,18 @@ def working(doing: str) -> Status:
     return status
 
 
-@pytest.mark.parametrize(
-    ("width", "line"),
-    [
-        pytest.param(
-            100,
-            "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
-            id="all of it where there is room",
-        ),
-        pytest.param(
-            80,
-            "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
-            id="what the agent does gives way first",
-        ),
-        pytest.param(
-            70,
-            "4/15 · #7 · 1h02m · $3.41 · Bash pytest -q tests/test_gree… · idle 12s",
-            id="then the words around the figures",
-        ),
-        pytest.param(40, "4/15 · #7 · Bash pytest -q tests/… · 12s", id="then time and money"),
-        pytest.param(24, "Bash pytest -q tests/te…", id="at last all but what the agent does"),
-        pytest.param(1, "…", id="where nothing fits there is no error"),
-    ],
-)
+LAYOUTS = {
+    100: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
+    80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
+    70: "4/15 · #7 · 1h02m · $3.41 · Bash pytest -q tests/test_gree… · idle 12s",
+    40: "4/15 · #7 · Bash pytest -q tests/… · 12s",
+    24: "Bash pytest -q tests/te…",
+    1: "…",
+}
+"""What the agent does gives way first, then the words around the figures, then time and money, at last all else."""
+
+
+@pytest.mark.parametrize(("width", "line"), LAYOUTS.items())
 def test_the_status_line_says_what_fits(width: int, line: str) -> None:
     assert working("Bash pytest -q tests/test_greeting.py").line(width) == line
     assert columns(line) <= width
@@ -76,17 +65,10 @@ def test_what_is_unknown_is_left_out_of_it() -> None:
     assert status.line(40) == "10s · next iteration · 20s left"
 
 
-@pytest.mark.parametrize(
-    ("text", "width"),
-    [
-        pytest.param("plain", 5, id="ASCII"),
-        pytest.param("日本語", 6, id="wide letters"),
-        pytest.param("\uff37\uff29", 4, id="full-width letters"),
-        pytest.param("e\u0301tude", 5, id="a combining accent"),
-        pytest.param("☁\ufe0f", 2, id="a sign that a selector makes an emoji"),
-        pytest.param("…·▸⎿✗", 5, id="ralph's own signs"),
-    ],
-)
+COLUMNS = {"plain": 5, "日本語": 6, "\uff37\uff29": 4, "e\u0301tude": 5, "a\u200bb\u200d": 2, "☁\ufe0f": 2, "…·▸⎿✗": 5}
+
+
+@pytest.mark.parametrize(("text", "width"), COLUMNS.items())
 def test_the_columns_of_a_text(text: str, width: int) -> None:
     assert columns(text) == width
     assert clipped(text, width) == text
@@ -94,18 +76,20 @@ def test_the_columns_of_a_text(text: str, width: int) -> None:
     assert clipped(text, width - 1).endswith("…")
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        pytest.param("one two three", ["one two", "three"], id="words are kept whole"),
-        pytest.param("one two t", ["one two t"], id="what just fits"),
-        pytest.param("one\n\ntwo", ["one", "", "two"], id="lines end where they end"),
-        pytest.param("abcdefghijklm", ["abcdefghi", "jklm"], id="a word that is too long is cut"),
-        pytest.param("    indented text", ["    indented"[:9], "ted text"], id="an indent is no word"),
-        pytest.param("\tx", ["    x"], id="a tab has its columns"),
-        pytest.param("\x1b[2J", ["\ufffd[2J"], id="nothing drives the terminal"),
-    ],
-)
+ROWS = {
+    "one two three": ["one two", "three"],
+    "one two t": ["one two t"],
+    "one\n\ntwo": ["one", "", "two"],
+    "abcdefghijklm": ["abcdefghi", "jklm"],
+    "日本語日本語": ["日本語日", "本語"],
+    "    indented text": ["    indented"[:9], "ted text"],
+    "\tx": ["    x"],
+    "\x1b[2J": ["\ufffd[2J"],
+}
+"""In nine columns."""
+
+
+@pytest.mark.parametrize(("text", "rows"), ROWS.items())
 def test_words_are_wrapped(text: str, rows: list[str]) -> None:
     assert list(wrapped(text, 9)) == rows
 
@@ -146,26 +130,20 @@ def watched(*events: Event, width: int | None = None) -> tuple[View, list[str]]:
     return view, lines
 
 
-@pytest.mark.parametrize(
-    ("event", "lines"),
-    [
-        pytest.param(says("A\n\nB\n"), ["  A", "  ", "  B"], id="several lines"),
-        pytest.param(
-            says("Words that are too wide for the row of this terminal."),
-            ["  Words that are too wide for the row of", "  this terminal."],
-            id="words are wrapped",
-        ),
-        pytest.param(says("Inside.", parent="t1"), ["      Inside."], id="a sub-agent is indented"),
-        pytest.param(says("x" * 9000), ["  " + "x" * 38] * 105 + ["  " + "x" * 9 + "…"], id="an endless line"),
-        pytest.param(tool("Ba\nsh\t", command="ls"), ["  ▸ Ba sh  ls"], id="a call is one row"),
-        pytest.param(
-            error_result("error_during_execution", "[ede_diagnostic] result_type=user", "It went wrong."),
-            ["  ✗ It went wrong."],
-            id="no place in the agent's own code",
-        ),
-        pytest.param(result(), [], id="the cost has a place of its own"),
-    ],
-)
+WIDE = says("Words that are too wide for the row of this terminal.")
+WRONG = error_result("error_during_execution", "[ede_diagnostic] result_type=user", "It went wrong.")
+SEEN = {
+    "several lines": (says("A\n\nB\n"), ["  A", "  ", "  B"]),
+    "words are wrapped": (WIDE, ["  Words that are too wide for the row of", "  this terminal."]),
+    "a sub-agent is indented": (says("Inside.", parent="t1"), ["      Inside."]),
+    "an endless line": (says("x" * 9000), ["  " + "x" * 38] * 105 + ["  " + "x" * 9 + "…"]),
+    "a call is one row": (tool("Ba\nsh\t", command="ls"), ["  ▸ Ba sh  ls"]),
+    "no place in the agent's own code": (WRONG, ["  ✗ It went wrong."]),
+    "the cost has a place of its own": (result(), []),
+}
+
+
+@pytest.mark.parametrize(("event", "lines"), SEEN.values(), ids=SEEN)
 def test_what_a_person_sees_of_it(event: Event, lines: list[str]) -> None:
     assert watched(event, width=40)[1] == lines
 
@@ -178,20 +156,20 @@ SLOW, READ = tool("Bash", command="pytest"), tool("Read", tool_id="t2", file_pat
 SUB = tool("Grep", tool_id="t3", parent="t1", pattern="foo")
 
 
-@pytest.mark.parametrize(
-    ("events", "doing"),
-    [
-        pytest.param([], "starting", id="nothing is known"),
-        pytest.param([init()], "thinking", id="the model has the prompt"),
-        pytest.param([SLOW], "Bash pytest", id="a tool runs"),
-        pytest.param([SLOW, READ, tool_result("x", tool_id="t2")], "Bash pytest", id="one of two still runs"),
-        pytest.param([SLOW, READ, tool_result("x")], "Read a.py", id="the later one does"),
-        pytest.param([SLOW, SUB, tool_result("x", tool_id="t3", parent="t1")], "Bash pytest", id="a sub-agent thinks"),
-        pytest.param([init(), api_retry()], "retrying (529 overloaded)", id="it tries again by itself"),
-        pytest.param([says("Hello."), result()], "leaving", id="its result is there"),
-        pytest.param([result(), init()], "thinking", id="something has woken it since"),
-    ],
-)
+DOES = {
+    "nothing is known": ([], "starting"),
+    "the model has the prompt": ([init()], "thinking"),
+    "a tool runs": ([SLOW], "Bash pytest"),
+    "one of two still runs": ([SLOW, READ, tool_result("x", tool_id="t2")], "Bash pytest"),
+    "the later one does": ([SLOW, READ, tool_result("x")], "Read a.py"),
+    "a sub-agent thinks": ([SLOW, SUB, tool_result("x", tool_id="t3", parent="t1")], "Bash pytest"),
+    "it tries again by itself": ([init(), api_retry()], "retrying (529 overloaded)"),
+    "its result is there": ([says("Hello."), result()], "leaving"),
+    "something has woken it since": ([result(), init()], "thinking"),
+}
+
+
+@pytest.mark.parametrize(("events", "doing"), DOES.values(), ids=DOES)
 def test_what_the_agent_does(events: list[Event], doing: str) -> None:
     assert watched(*events)[0].doing == doing
 

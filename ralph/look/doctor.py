@@ -20,6 +20,8 @@ _NARROWEST = 20
 
 def doctor(asked: Asked, *, live: bool, as_json: bool, verbose: bool) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
+    if live and not as_json:
+        print("Asking claude and the channels, which can take a minute.", flush=True)
     seen = list(checks(asked, live=live))
     bad = dict.fromkeys(check.subject for check in seen if check.level == "bad")
     if as_json:

@@ -92,7 +92,7 @@ class Chart:
     shown: Callable[[float], str]
     """How a value is written."""
     style: str = ""
-    """`touching`, without gaps, for what lasts until the next; `small`."""
+    """`touching`, without gaps, for what lasts until the next."""
 
     @property
     def axis(self) -> list[float]:
@@ -158,7 +158,7 @@ def charts(rows: Sequence[Record]) -> list[Chart]:
     draw("Cost in all", usd(sum(cost)), {"cost": list(accumulate(cost))}, usd, "touching")
     for kind in _TOKENS:
         its = sums(lambda row, kind=kind: row.tokens.get(kind, 0))  # type: ignore[misc]
-        draw(f"{called(kind).capitalize()} tokens", f"{compact(sum(its))} in all", {kind: its}, compact, "small")
+        draw(f"{called(kind).capitalize()} tokens", f"{compact(sum(its))} in all", {kind: its}, compact)
     agent, verifying = sums(lambda row: row.took_s), sums(lambda row: row.verified_s)
     time = {"agent": agent, "verifying": verifying, "waiting": sums(lambda row: row.waited_s)}
     draw("Time", f"{duration(sum(map(sum, time.values())))} in all", time, duration)
