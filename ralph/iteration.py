@@ -67,7 +67,8 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.check_room()
     run.file.check_writable()
-    long = run.files is not None and run.files.output.stat().st_size > TRANSCRIPTS_BYTES // 10
+    last = run.files.output if run.files else None
+    long = last and last.is_file() and last.stat().st_size > TRANSCRIPTS_BYTES // 10  # an agent may have removed it
     if long or run.tally.iterations % _ROTATE_EVERY == 0:
         run.state.rotate()
 

@@ -40,8 +40,10 @@ def call(
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout.
 
     Safe from any thread. What it leaves in the background is not waited for: its output goes to files, as the agent's
-    does. Raises OSError when it cannot be started.
+    does. Nothing is started any more for somebody who lost patience. Raises OSError when it cannot be started.
     """
+    if signals.impatient():
+        return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"", timed_out=True)
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
