@@ -133,9 +133,9 @@ def find(asked: Asked) -> Start:
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
     if settings.history:
-        from ralph import history_file  # noqa: PLC0415 - few keep one
+        from ralph import tries  # noqa: PLC0415 - few keep one
 
-        history_file.check(settings.history, settings.said["history"], plan=plan, progress_path=progress_path)
+        tries.check(settings.history, settings.said["history"], plan=plan, progress_path=progress_path)
     return Start(
         plan=Path(os.path.realpath(plan)),
         name=name,

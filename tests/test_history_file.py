@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph import history_file
+from ralph import tries
 from ralph.errors import RalphError
 
 RECORD = '{"timestamp": "2026-11-21T03:12:05", "requirement_id": "1", "success": true, "message": "x"}\n'
@@ -15,7 +15,7 @@ TASKS = {"requirements": [{"id": 1, "requirement": "x"}]}
 def refused(folder: Path, name: str) -> str:
     try:
         where = {"plan": folder / "r.json", "progress_path": folder / "r_PROGRESS.md"}
-        history_file.check(folder / name, "--history", **where)
+        tries.check(folder / name, "--history", **where)
     except RalphError as error:
         return error.message
     return ""

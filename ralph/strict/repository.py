@@ -260,8 +260,8 @@ class Repository:
 
     def told(self, commit: str) -> tuple[str, str, Commits, set[str]]:
         """Of a commit its parent, what it says of itself, how large it is, and the files that it changed."""
-        asked = ("--no-renames", "--root", "--numstat", "-z", "--format=%P%x00%B%x00")
-        parent, said, _, *rest = os.fsdecode(self._run("log", "-1", *asked, commit)).split("\0")
+        asked = ("-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P%x00%B%x00")
+        parent, said, _, *rest = os.fsdecode(self._run("diff-tree", *asked, commit)).split("\0")
         lines = [line.strip("\n").split("\t", 2) for line in rest if line.count("\t") >= 2]
         added, removed = (sum(int(one[number]) for one in lines if one[number].isdigit()) for number in (0, 1))
         commits = Commits(count=1, added=added, removed=removed, head=commit, base=parent)

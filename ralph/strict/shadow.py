@@ -111,15 +111,20 @@ class Shadow:
             shutil.rmtree(self.folder)
         for name in ("objects/pack", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not (self.folder / "HEAD").exists():
+        if is_new := not (self.folder / "HEAD").exists():
             (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
             for path in (borrowed / "pack").glob("pack-*") if borrowed else ():
                 if path.suffix in (".pack", ".idx"):
                     with contextlib.suppress(OSError):  # another file system
                         (self.folder / "objects" / "pack" / path.name).hardlink_to(path)
-        git.remove_orphaned_locks([self.folder / "index.lock"], self.root)  # of a ralph that was killed
+        self._unlock()
         self.within = set()
-        self._add()
+        try:
+            self._add()
+        except RalphError:  # the disk may be full of what was looked at
+            if is_new:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         ignored = _names(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
         if left := set(ignored) - set(known):
             self._run("update-index", "--force-remove", "-z", "--stdin", stdin=_plain(left))
@@ -131,6 +136,7 @@ class Shadow:
     def resume(self, rules: bytes, modes: Mapping[str, int], within: Iterable[str], began: float) -> None:
         """Goes on where one of before died."""
         self._rules, self.modes, self.within, self._began = rules, dict(modes), set(within), began
+        self._unlock()
 
     def begin(self, forced: Collection[str] = ()) -> str:
         """How all files are now, also these though they are ignored: the name of a tree."""
@@ -211,6 +217,11 @@ class Shadow:
         some = [self.folder / "objects" / f"{number:02x}" for number in range(_SAMPLED)]
         sizes = [entry.stat().st_size for one in some if one.is_dir() for entry in os.scandir(one)]
         return sum(sizes) * (256 // _SAMPLED) > _LARGE_BYTES
+
+    def _unlock(self) -> None:
+        """Removes what a git of a ralph that was killed left."""
+        locks = [self.folder / name for name in ("index.lock", "scratch-index.lock")]
+        git.remove_orphaned_locks(locks, self.root)
 
     def _settle_itself(self) -> None:
         """Its settings are what they shall be, and it leads nowhere else: an agent could write there, too."""

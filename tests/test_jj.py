@@ -1,0 +1,61 @@
+"""Projects under jj: a stand-in notes how it is called, in the form of jj's own manual."""
+
+import json
+from pathlib import Path
+
+import pytest
+from ralph_driver import Project
+from stories import Agent, tries, writes
+from test_strict import ONE, wants
+
+STAND_IN = """#!/bin/sh
+[ "$1 $2" = "--no-pager --color=never" ] || exit 8
+shift 2
+for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
+case "$*" in
+    "log --no-graph -r @- "*) echo c1 ;;
+    "diff --name-only "*) echo one.txt ;;
+    "commit --message "*) [ -e $HOME/refuses ] && { echo "Error: refused" >&2; exit 1; }; exit 0 ;;
+    "config get user."*) [ -e $HOME/nobody ] && exit 1; echo somebody ;;
+    *) echo "Error: unexpected argument" >&2; exit 2 ;;
+esac
+"""
+
+
+@pytest.fixture
+def jj(project: Project, tmp_path: Path) -> Project:
+    (tmp_path / "bin" / "jj").write_text(STAND_IN)
+    (tmp_path / "bin" / "jj").chmod(0o755)
+    (project.root / ".jj").mkdir()
+    wants(project, ONE)
+    return project
+
+
+ODD = ['say "x"', "back\\slash", "new\nline", "é", "a(b) | c"]
+
+
+def test_jj_commits_exactly_what_was_changed(jj: Project, agent: Agent) -> None:
+    agent.story(tries(writes("one.txt", "1"), writes(".jj/op", "x"), *(writes(name, "x") for name in ODD)))
+    run = jj.build("--strict")
+    assert run.code == 0, run.text
+    asked = [line.split("\0") for line in (jj.home / "asked").read_text().split("\0\n")]
+    commit = next(words for words in asked if words[0] == "commit")
+    assert commit[:2] == ["commit", "--message"]
+    assert "Ralph-Task: one" in commit[2]
+    names = {"one.txt", *ODD}
+    assert sorted(commit[3:]) == sorted(f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names)
+
+
+def test_a_commit_that_jj_refuses_is_a_failed_try(jj: Project, agent: Agent) -> None:
+    (jj.home / "refuses").touch()
+    agent.story(tries(writes("one.txt", "1")))
+    assert jj.build("--strict", "--max-iterations", "1").code == 3
+    assert "refused" in jj.progress_text
+
+
+def test_who_commits_must_be_known_to_jj(jj: Project, agent: Agent) -> None:
+    (jj.home / "nobody").touch()
+    agent.story()
+    run = jj.build("--strict")
+    assert run.code == 2, run.text
+    assert "jj does not know who commits here" in run.stderr
