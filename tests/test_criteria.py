@@ -1,7 +1,6 @@
 """Acceptance criteria: how their lines are read, and real files, commands, servers and browsers behind them."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -117,18 +116,14 @@ def test_an_action_in_a_browser_is_read(text: str, action: list[str]) -> None:
     [
         "",
         "The code is clean",
-        "Run npm test - exits with code 0",
         "Run `npm test`",
-        "Run ` ` - exits with code 0",
         "Run ``a` - exits with code 0",
         "Run `a` - exits with code 0 and Run `b` - exits with code 0",
         "Please run `a` - exits with code 0",
         "Run `a` - exits with code 0, quickly",
         "File `a` does not exist",
-        "File `a` contains b",
         "File ` ` exists",
         "GET http://example.com/ returns 200",
-        "The /a returns 200",
         "GET /a returns 2000",
         "agent-browser: ` `",
     ],
@@ -161,19 +156,6 @@ def test_what_can_never_be_met_is_known_from_its_text(text: str, words: str, aro
 def test_any_text_is_some_criterion(text: str) -> None:
     for full in (text, f"Run {text} - exits with code 0", f"File {text} exists", f"agent-browser: {text}"):
         assert parse(full).text == full.strip()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("Run `" + "a` " * 30_000, id="backticks"),
-        pytest.param("Run `a`" + " " * 30_000 + "x", id="blanks"),
-    ],
-)
-def test_a_long_line_is_read_in_no_time(text: str) -> None:
-    begin = time.process_time()
-    parse(text)
-    assert time.process_time() - begin < 10
 
 
 # Commands.
