@@ -65,7 +65,7 @@ class Turn:
         points = [point for point in _points(self._plan.read_bytes()) if point.decode(errors="replace") not in known]
         points = points or ([] if known else [f"Build what {self._plan.name} says".encode(errors="replace")])
         lines = [b"- [ ] " + point for point in points]
-        self._edit_progress(progress.with_tasks(text, lines if known else [b"", *lines]))
+        self._edit_progress(progress.with_tasks(text, lines))
         return self._says(f"{counted(len(points), 'task')} written, in the order of the plan.")
 
     def build(self, *, commits: bool) -> str:
