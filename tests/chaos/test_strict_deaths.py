@@ -6,15 +6,10 @@ from pathlib import Path
 import pytest
 from ralph_driver import Project
 from stories import Agent, commits, runs, tries, writes
+from test_strict import ONE, wants
 
 RALPH = "$(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 """The parent of the keeper, which is the parent of whoever is the parent."""
-ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
-
-
-def wants(project: Project, text: str) -> None:
-    head = "# Progress: feature\n\nPlan: feature.md\nStarted: 2026-11-20 22:14:03\n\n## Status\n\nIN_PROGRESS\n"
-    project.progress.write_text(f"{head}\n## Task List\n\n{text}\n## Notes\n")
 
 
 def has_work(project: Project) -> None:
@@ -73,7 +68,8 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
 def test_what_an_agent_did_that_killed_ralph_is_put_right(project: Project, agent: Agent) -> None:
     has_work(project)
     wants(project, ONE)
-    cheats = (writes("mine.txt", "spoilt"), commits("cheat"), runs(f"kill -9 {RALPH}"))
+    begins = runs("git rev-parse HEAD > .git/CHERRY_PICK_HEAD")
+    cheats = (writes("mine.txt", "spoilt"), commits("cheat"), begins, runs(f"kill -9 {RALPH}"))
     agent.story(tries(writes("one.txt", "1\n"), *cheats), tries())
     assert project.build("--strict", "--only", "one*").code == -signal.SIGKILL
     run = project.build("--strict", "--only", "one*")
@@ -83,15 +79,6 @@ def test_what_an_agent_did_that_killed_ralph_is_put_right(project: Project, agen
     assert (project.root / "mine.txt").read_text() == "mine\n"
     status = project.git("status", "--porcelain").splitlines()
     assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
-
-
-def test_what_was_begun_does_not_stand_in_the_way_of_the_next_start(project: Project, agent: Agent) -> None:
-    wants(project, ONE)
-    begins = "git rev-parse HEAD > .git/CHERRY_PICK_HEAD"
-    agent.story(tries(writes("one.txt", "1\n"), runs(begins), runs(f"kill -9 {RALPH}")), tries())
-    assert project.build("--strict").code == -signal.SIGKILL
-    run = project.build("--strict")
-    assert run.code == 0, run.text
 
 
 def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
@@ -104,16 +91,6 @@ def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_
     run = project.build("--strict", "--on-failure", "restore")
     assert run.code == 0, run.text
     assert sorted(files_of(project)) == ["one.txt", "two.txt"]
-
-
-def test_what_an_agent_only_staged_is_not_committed(project: Project, agent: Agent) -> None:
-    has_work(project)
-    wants(project, ONE)
-    agent.story(tries(writes("one.txt", "1\n"), runs("git add -A")))
-    assert project.build("--strict").code == 0
-    assert files_of(project) == ["one.txt"]
-    status = project.git("status", "--porcelain").splitlines()
-    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
 
 
 def test_an_edit_that_was_not_finished_leaves_nothing_behind(project: Project, agent: Agent) -> None:
