@@ -121,7 +121,7 @@ def _turn(run: Run, files: Files) -> Turn:
             stream.over()
         return cut is not None
 
-    argv = agent.argv(settings, run.start.agent_arguments, budget_usd(run.file.last, run.tally, settings))
+    argv = agent.argv(settings, run.start.asked.agent_arguments, budget_usd(run.file.last, run.tally, settings))
     began = time.monotonic()
     try:
         ended = follow(Job(argv=argv, env=run.env, files=files), run.keeper, hear, over)

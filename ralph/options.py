@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,25 @@ from ralph.settings import DROPPED, ON_COMMAND_LINE, Given, Setting, Source
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from ralph.start import Asked
-
 VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config")
 """First words that are no plan."""
 
 FILE, FOLDER = click.Path(readable=False), click.Path(file_okay=False, readable=False)
 _KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A command line, taken apart."""
+
+    plan: str
+    mode: str
+    given: Sequence[Given]
+    agent_arguments: Sequence[str]
+    dry_run: bool = False
+    detail: Detail = Detail.NORMAL
+    spinner: bool = True
+    """Whether a terminal gets a live last line."""
 
 
 class Words(click.Choice[str]):
@@ -84,10 +97,8 @@ OF_A_RUN: Sequence[click.Parameter] = (
 """Plan, mode and number, and an option for each setting."""
 
 
-def asked(said: Mapping[str, Any], rest: Sequence[str]) -> "Asked":
+def asked(said: Mapping[str, Any], rest: Sequence[str]) -> Asked:
     """What these words and options ask for; `rest` is for the agent."""
-    from ralph.start import Asked  # noqa: PLC0415 - --help need not load it
-
     plan, mode, number = _words(said)
     given = [_given(one.variable, text) for one in ON_COMMAND_LINE for text in _texts(said[one.field])]
     given += [_given(name, text) for name in DROPPED for text in _texts(said[name])]
@@ -132,7 +143,7 @@ def _words(said: Mapping[str, Any]) -> tuple[str, str, str]:
     return plan, mode, number
 
 
-def meant(asked: "Asked") -> str:
+def meant(asked: Asked) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
     import difflib  # noqa: PLC0415 - only a typing mistake needs it
 
@@ -143,7 +154,7 @@ def meant(asked: "Asked") -> str:
     return f"did you mean ralph {shlex.join(filter(None, words))}?" if near else ""
 
 
-def arguments(asked: "Asked") -> list[str]:
+def arguments(asked: Asked) -> list[str]:
     """The words after `ralph` that ask for the same."""
     said = []
     for setting in ON_COMMAND_LINE:
@@ -155,6 +166,6 @@ def arguments(asked: "Asked") -> list[str]:
     return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
 
 
-def shown(asked: "Asked", hide: Callable[[str], str]) -> str:
+def shown(asked: Asked, hide: Callable[[str], str]) -> str:
     """The command line that asks for the same, for people; `hide` makes of a text one without secrets."""
     return hide(shlex.join(["ralph", *map(hide, arguments(asked))]))  # in words, as quotes within quotes confuse it

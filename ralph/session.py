@@ -44,7 +44,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
 
     An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
     """
-    screen, pace, settings = Screen(start.detail, spinner=start.spinner), pace or Pace(), start.settings
+    screen, pace, settings = Screen(start.asked.detail, spinner=start.asked.spinner), pace or Pace(), start.settings
 
     def complain(line: str) -> None:
         screen.complain(f"ralph: {line}")
@@ -54,7 +54,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     try:
         recovery.after_death(held, state, complain, pace.patience)
-        agent.check_there(agent.argv(settings, start.agent_arguments))
+        agent.check_there(agent.argv(settings, start.asked.agent_arguments))
         prompt = start.prompt()
         _prepare(start, file, state, complain)
     except RalphError as error:

@@ -4,19 +4,18 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import files, lock, sources
 from ralph.errors import RalphError
+from ralph.options import Asked
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
-from ralph.screen import Detail
 from ralph.screen.text import attended, plain
-from ralph.settings import Given, Settings
+from ralph.settings import Settings
 from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, verdict
 
@@ -26,38 +25,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A command line, taken apart."""
-
-    plan: str
-    mode: str
-    given: Sequence[Given]
-    agent_arguments: Sequence[str]
-    dry_run: bool = False
-    detail: Detail = Detail.NORMAL
-    spinner: bool = True
-    """Whether a terminal gets a live last line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """What a start found: settings, texts and files, before anything is checked against the progress file."""
 
+    asked: Asked
     plan: Path
     """Absolute, links followed."""
     name: str
-    mode: str
     settings: Settings
     template: Path
     template_text: str
     imported: "Imported | None"
     """The tasks that the plan holds as JSON."""
     progress_path: Path
-    agent_arguments: Sequence[str]
-    detail: Detail
-    spinner: bool
     rehearsal: bool
     """A part of a rehearsal: notices say so, and no monitor is told."""
+
+    @property
+    def mode(self) -> str:
+        """What the agent is to do: the name of the template."""
+        return self.asked.mode
 
     @property
     def strict(self) -> bool:
@@ -126,8 +113,7 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
 def find(asked: Asked) -> Start:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
     plan = Path(asked.plan)
-    _check_plan(plan)
-    text = plan.read_bytes()
+    text = _text(plan)
     name = files.plan_name(plan)
     of_plan = sources.of_plan(text, plan.name)
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
@@ -137,31 +123,28 @@ def find(asked: Asked) -> Start:
 
         tries.check(settings.history, settings.said["history"], plan=plan, progress_path=progress_path)
     return Start(
+        asked=asked,
         plan=Path(os.path.realpath(plan)),
         name=name,
-        mode=asked.mode,
         settings=settings,
         template=template,
         template_text=template_text,
         imported=_tasks_in_json(plan, text),
         progress_path=progress_path,
-        agent_arguments=asked.agent_arguments,
-        detail=asked.detail,
-        spinner=asked.spinner,
         rehearsal="RALPH_REHEARSAL" in os.environ,
     )
 
 
-def _check_plan(plan: Path) -> None:
+def _text(plan: Path) -> bytes:
     try:
-        kind = plan.stat()
-        if not stat.S_ISREG(kind.st_mode):
+        if not stat.S_ISREG(plan.stat().st_mode):
             raise RalphError(f"{plan}: is no file", fix="a plan is a text that says what to build")
-        if kind.st_size == 0:
-            raise RalphError(f"{plan}: is empty", fix="write what shall be built")
-        plan.open("rb").close()
+        text = plan.read_bytes()
     except OSError as error:
         raise RalphError(f"{plan}: {error.strerror}", fix="name the plan first") from error
+    if not text:
+        raise RalphError(f"{plan}: is empty", fix="write what shall be built")
+    return text
 
 
 def _show(start: Start) -> int:
@@ -172,7 +155,7 @@ def _show(start: Start) -> int:
     values = {**_of_task(start), "ITERATION": earlier + 1}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
-    print(thinking + shlex.join(agent.argv(start.settings, start.agent_arguments)))
+    print(thinking + shlex.join(agent.argv(start.settings, start.asked.agent_arguments)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
@@ -205,13 +188,10 @@ def _of_task(start: Start) -> dict[str, Value]:
 
 def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> Stop | None:
     """Why there is nothing to do; None when there is."""
-    if not file.exists():
-        check_folder(start)
-        return None
-    now = file.read()
-    check_same_plan(start, now)
-    if held.dead_run():
-        return None  # what it left running has to be ended, whatever the file says
+    now = file.read() if file.exists() else None
+    check_place(start, now)
+    if now is None or held.dead_run():
+        return None  # what a dead run left running has to be ended, whatever the file says
     return ends_at_once(start, now, state, file.text)
 
 
@@ -242,17 +222,16 @@ def told(start: Start, now: Progress, stop: Stop) -> RalphError:
     return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix)
 
 
-def check_folder(start: Start) -> None:
-    """Raises RalphError where the progress file lies elsewhere: cron in the wrong folder would start all over."""
-    beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
-    if start.settings.progress_file is None and beside.exists() and beside.parent != Path.cwd().resolve():
-        what = f"{start.progress_path} is not in {Path.cwd()}, but there is one beside the plan"
-        raise RalphError(what, fix=f"start ralph with -C {shlex.quote(str(beside.parent))}")
+def check_place(start: Start, now: Progress | None) -> None:
+    """Raises RalphError where the progress file, None if it is missing, is another plan's, or lies elsewhere.
 
-
-def check_same_plan(start: Start, now: Progress) -> None:
-    """Raises RalphError where it belongs to another plan: two of one name would share their progress."""
-    if now.plan is None or not (other := Path(now.plan)).exists() or other.samefile(start.plan):
+    Two plans of one name would share their progress, and cron in the wrong folder would start all over.
+    """
+    path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
+    if now and now.plan and (other := Path(now.plan)).exists() and not other.samefile(start.plan):
+        fix = "rename one of them, or give this one its own with --progress-file"
+        raise RalphError(f"{path} belongs to another plan, {other}", fix=fix)
+    if now or start.settings.progress_file or not beside.exists() or beside.parent == Path.cwd().resolve():
         return
-    what = f"{start.progress_path} belongs to another plan, {other}"
-    raise RalphError(what, fix="rename one of them, or give this one its own with --progress-file")
+    what = f"{path} is not in {Path.cwd()}, but there is one beside the plan"
+    raise RalphError(what, fix=f"start ralph with -C {shlex.quote(str(beside.parent))}")

@@ -24,11 +24,12 @@ from ralph.channels.notices import oddities
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
 from ralph.look import plans
+from ralph.options import Asked
 from ralph.process import Ended, Finished, call
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import attended
 from ralph.settings import ON_COMMAND_LINE, TABLE, Given, Settings, Source
-from ralph.start import Asked, Start, check_folder, check_same_plan, ends_at_once, find, told
+from ralph.start import Start, check_place, ends_at_once, find, told
 from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import counted, duration, named
@@ -149,12 +150,12 @@ def _progress(start: Start) -> Iterator[Check]:
     path, state = start.progress_path, State(start.name, start.progress_path)
     yield from _writable(Path(os.path.realpath(path)).parent, "make the folder writable")
     if not ProgressFile(path, state).exists():
-        check_folder(start)
+        check_place(start, None)
         yield ok(f"there is no {path} yet; the first start makes it")
         return
     text = path.read_bytes()
     now = progress.parse(text)
-    check_same_plan(start, now)
+    check_place(start, now)
     yield ok(f"{path}: {ticked(now)}")
     if died := state.died():
         yield ok(f"the last run died in iteration {died.iteration}; a start clears up after it first")

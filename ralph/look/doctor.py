@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from ralph.look.checks import Check, checks
+from ralph.options import Asked
 from ralph.screen.text import draws, is_terminal, plain, terminal_size, wrapped
-from ralph.start import Asked
 from ralph.words import counted
 
 _LEVELS = ("ok", "warning", "bad")

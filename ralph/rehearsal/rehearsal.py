@@ -21,12 +21,13 @@ from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.look.checks import checks, hider
 from ralph.look.standing import reason_of
+from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.screen import Detail
 from ralph.screen.screen import Screen
 from ralph.screen.text import wrapped
-from ralph.start import Asked, Start
+from ralph.start import Start
 from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import counted, named
@@ -187,7 +188,7 @@ def _rehearsed(asked: Asked, folder: Path, *, is_sample: bool) -> Rehearsal:
 def _found(asked: Asked) -> Start:
     found = start.find(asked)
     found.prompt()
-    agent.argv(found.settings, found.agent_arguments)
+    agent.argv(found.settings, found.asked.agent_arguments)
     return found
 
 
