@@ -306,8 +306,8 @@ def with_borrowed_objects(project: Project) -> Path:
 
 
 def told_by_the_environment(project: Project) -> Path:
-    (project.root / ".git" / "index").rename(project.root.parent / "index")
-    project.env["GIT_INDEX_FILE"] = str(project.root.parent / "index")
+    (project.root / ".git").rename(project.root.parent / "elsewhere.git")
+    project.env["GIT_DIR"] = str(project.root.parent / "elsewhere.git")
     return project.root / "feature.md"
 
 

@@ -298,11 +298,11 @@ def _relink(this: Rehearsal) -> None:
 
 def _check_apart(this: Rehearsal) -> None:
     """Raises RalphError where git would find something of the original from within the copy, or could push."""
-    if not (this.top / ".git").exists():
-        return
     env = this.environment()
     words = ("--show-toplevel", "--git-dir", "--git-common-dir", "--git-path", "index", "--git-path", "objects")
     found = git.run("rev-parse", *words, cwd=this.top, env=env)
+    if found.code and not (this.top / ".git").exists():
+        return
     pushes = git.run("config", "push.recurseSubmodules", cwd=this.top, env=env).stdout
     if found.code or _NO_PUSH.encode() not in pushes:
         why = os.fsdecode(found.stderr).strip() or "it is older than 2.31"
