@@ -145,7 +145,7 @@ def _bound(run: Run, stream: Stream) -> Callable[[float, float, int], Outcome | 
         if signals.interrupted():
             run.view.ending()
             return Outcome.INTERRUPTED
-        if stream.has_result():
+        if stream.has_result:
             result_at = took_s if result_at is None else result_at
             return Outcome.OK if took_s - result_at > pace.patience.after_result_s else None
         result_at = None

@@ -56,7 +56,9 @@ class Stream:
         """The part of the model's context that its last answer took."""
         self._output, self._complaints = bytearray(), bytearray()
         self._in_parts = self._good_moment = False
-        self._started = self._waits = self._over = self._reported = False
+        self.has_result = False
+        """Its result is there, and nothing has woken it since."""
+        self._started = self._over = self._reported = False
         self._cost: float | None = None
         self._tokens: Tokens | None = None
         self._model = self._pays = self._error = ""
@@ -79,10 +81,6 @@ class Stream:
                 self._texts += 1
                 self._complained.append(line[:_COMPLAINT_BYTES].decode(errors="replace").strip())
             self._tell(_text(line))
-
-    def has_result(self) -> bool:
-        """Whether its result is there and nothing has woken it since."""
-        return self._waits
 
     def has_enough(self) -> bool:
         """Whether more of the context is used than may be, and nothing is lost when the agent is interrupted now.
@@ -109,18 +107,23 @@ class Stream:
         """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
         meant = self._judged(ended, Outcome.INTERRUPTED if ended.interrupted else cut)
+        said, most = str((self._result or {}).get("result") or ""), _LAST_WORDS
+        if not self._started:  # no stream: its last lines
+            said, most = "\n".join(self._last_lines), _LAST_LINES_LENGTH
+        stated = self._rejected.get("resetsAt")
+        known = isinstance(stated, int | float) and now < stated < now + _RESET_AT_MOST_S
         return Turn(
             outcome=meant.outcome,
             why=_encodable(meant.why),
             fix=meant.fix,
-            said=_encodable(self._said()),
+            said=_encodable(_end(said.strip(), most)),
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._reported),
             tokens=self._tokens,
             model=self._model,
             pays=self._pays,
             context=self.context,
-            resets_at=self._resets_at(now) if meant.outcome is Outcome.LIMIT else None,
+            resets_at=int(stated) if stated and known and meant.outcome is Outcome.LIMIT else None,
             left_over=ended.left_over,
             took_s=took_s,
         )
@@ -145,7 +148,7 @@ class Stream:
         self._started = True
         self.ended = {}
         if kind in ("assistant", "user"):
-            self._waits = False
+            self.has_result = False
             self._follow_tools(event)
         if inner:  # a sub-agent has a context and a result of its own
             return
@@ -160,7 +163,7 @@ class Stream:
         elif kind == "stream_event":
             self._note_part(event["event"])
         elif kind == "system" and event.get("subtype") == "init":
-            self._waits = False
+            self.has_result = False
             self._model = str(event.get("model") or "")
             self._pays = str(event.get("apiKeySource") or "none").removeprefix("none")
         elif kind == "rate_limit_event":
@@ -192,8 +195,8 @@ class Stream:
         cost = event.get("total_cost_usd")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf"):
             self._cost = float(cost)
-        self._result, self._waits = self._result if self._over else event, True
-        self._reported = True
+        self._result = self._result if self._over else event
+        self.has_result = self._reported = True
         models: dict[str, Event] = event.get("modelUsage") or {}
         if not models:
             return
@@ -205,18 +208,6 @@ class Stream:
             cache_read=_sum(used, "cacheReadInputTokens"),
             cache_write=_sum(used, "cacheCreationInputTokens"),
         )
-
-    def _said(self) -> str:
-        """Its last words: the result of its stream and nothing before it; the last lines where there is no stream."""
-        if not self._started:
-            return _end("\n".join(self._last_lines).strip(), _LAST_LINES_LENGTH)
-        return _end(str((self._result or {}).get("result") or "").strip(), _LAST_WORDS)
-
-    def _resets_at(self, now: float) -> int | None:
-        """When the limit ends, in seconds since 1970; None when that is unknown, past or too far away."""
-        stated = self._rejected.get("resetsAt")
-        known = isinstance(stated, int | float) and now < stated < now + _RESET_AT_MOST_S
-        return int(stated) if stated and known else None
 
     def _judged(self, ended: Ended, cut: Outcome | None) -> Meaning:
         if ended.survivors:
