@@ -100,8 +100,8 @@ class Run:
         return now
 
     def verdict(self) -> Stop | None:
-        """Why to stop, by what the file says now and by what has happened."""
-        return self.interrupted() or verdict(self.read(), self.tally, self.settings, self.elapsed_s())
+        """Why to stop, by what the file said when it was read last, and by what has happened."""
+        return self.interrupted() or verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""
