@@ -239,14 +239,15 @@ def test_without_its_keeper_a_run_ends_and_says_so(
         eventually(lambda: offspring.alive() == ["hidden", "tool"])
     else:
         project.has_tasks("one", "two")
-        agent.story(step(ticks="first"), DONE)
-        run = project.start("feature.md", "--delay", "2s")
+        agent.story(step(ticks="first"), step(waits_for("go"), ticks="all", writes_done=True), DONE)
+        run = project.start("feature.md", "--delay", "1s")
         eventually(lambda: "#1 ·" in run.stdout)
     os.kill(keeper_of(run.pid), signal.SIGKILL)
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert "the keeper was killed" in ended.stderr
     assert not [word for word in ("cannot be started", "Traceback") if word in ended.text]
+    agent.let("go")
     goes_on(project)
 
 
