@@ -55,7 +55,9 @@ class State:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.chmod(0o700)
         except OSError as error:
-            raise RalphError(f"{folder}: cannot be made: {error.strerror}; set XDG_STATE_HOME elsewhere", 1) from error
+            raise RalphError(
+                f"{folder}: cannot be made: {error.strerror}", 1, fix="set XDG_STATE_HOME elsewhere"
+            ) from error
         return folder
 
     def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
@@ -90,7 +92,7 @@ class State:
         folder = self._sub("transcripts")
         disk = os.statvfs(folder)
         if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-            raise RalphError(f"{folder}: the disk is full; free some space, or set XDG_STATE_HOME elsewhere", 1)
+            raise RalphError(f"{folder}: the disk is full", 1, fix="free some space, or set XDG_STATE_HOME elsewhere")
 
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""

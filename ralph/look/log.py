@@ -35,7 +35,7 @@ def log(  # noqa: PLR0913 - what can be asked for
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
     plan, number = plans.meant(word, number, progress_file)
     if follow and (number or what):
-        raise RalphError("-f follows what runs now; leave out N, --raw, --prompt and --diff")
+        raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt and --diff")
     if follow:
         return _follow(plan, verbose=verbose)
     if number is None and what is None:
@@ -193,7 +193,7 @@ class _Replay:
 def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holders()[0]:
-        raise RalphError(f"{plan.name}: no run works on it now; `ralph log {plan.name}` shows what was", 1)
+        raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     follower = _Follower(plan, _view(verbose=verbose, pays=False))  # who pays was said where it runs
     while plan.holders()[0]:
         for _ in range(_LOOKS_FOR_RUN):

@@ -39,7 +39,7 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
     Raises RalphError when there is nothing to tell, or no place for it.
     """
     if opens and output == _STDOUT:
-        raise RalphError("--open shows a file; leave out -o -")
+        raise RalphError("--open shows a file", fix="leave out -o -")
     plan, now = plans.find(word, progress_file), time.time()
     seen = status.look(plan, now)
     if not seen.last and seen.progress is None:
@@ -61,7 +61,7 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
         raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
     print(plain(str(path)) + "  (--open shows it in the browser)" * (is_terminal(1) and not opens))
     if opens and click.launch(os.path.realpath(path)) != 0:
-        raise RalphError(f"{path}: no program here shows it; open it in a browser", 1)
+        raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
     return 0
 
 

@@ -130,7 +130,7 @@ class Keeper:
         self.dismiss()
         end_strays(self._mark, self.patience)
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-        raise RalphError(f"the keeper {how}: the process of ralph's below which all runs; start ralph again", 1)
+        raise RalphError(f"the keeper {how}: the process of ralph's below which all runs", 1, fix="start ralph again")
 
 
 class _Link:

@@ -38,7 +38,7 @@ class ProgressFile:
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
         if what := self._in_its_place():
-            raise RalphError(f"{self.path}: {what}, not a file; move it away", 1)
+            raise RalphError(f"{self.path}: {what}, not a file", 1, fix="move it away")
         return self.path.exists()
 
     def read(self) -> Progress:
