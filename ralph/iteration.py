@@ -18,12 +18,8 @@ from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tal
 from ralph.process import Files, Job, follow, signals
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.state import TRANSCRIPTS_BYTES
 from ralph.verdict import budget_usd
 from ralph.words import counted
-
-_ROTATE_EVERY = 20
-"""Iterations, or one long transcript; looking through them takes longer the more there are."""
 
 
 def iterate(run: Run) -> Iteration:
@@ -67,10 +63,7 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.check_room()
     run.file.check_writable()
-    last = run.files.output if run.files else None
-    long = last and last.is_file() and last.stat().st_size > TRANSCRIPTS_BYTES // 10  # an agent may have removed it
-    if long or run.tally.iterations % _ROTATE_EVERY == 0:
-        run.state.rotate()
+    run.state.rotate()
 
 
 def _variables(run: Run) -> dict[str, Value]:

@@ -244,7 +244,7 @@ CHEAT = (
     "sed -i 's/- \\[ \\]/- [x]/; s/- \\[~\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/; /verify:/d' feature_PROGRESS.md; "
     f"{WORK}; echo 2 > feature.md; git add -A; git commit -qm mine; git checkout -qb elsewhere; "
     "git reset -q --hard HEAD~1; "
-    "mkdir -p .git/hooks; echo exit 1 > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
+    "mkdir -p .git/hooks; echo exit 0 > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
 )
 
 
