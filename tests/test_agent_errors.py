@@ -128,4 +128,4 @@ def test_a_limit_that_only_a_person_can_lift_is_not_waited_for() -> None:
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.process_time()
     assert meaning(text) is None
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 10
