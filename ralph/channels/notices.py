@@ -66,22 +66,23 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     left = f", {len(now.open)} left" if now.open else ""
     blocked = sum(task.mark == "!" for task in now.open)
     of_tasks = f"{now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
-    lines = {
-        "Plan": run.start.name,
-        "Mode": run.start.mode,
-        "Reason": stop.why[:1000],
-        "To go on": stop.next_move(file),
-        "Task list created in": file if event == "planned" and now.tasks else "",
-        "Tasks": of_tasks if now.tasks else f"none in {file}",
-        "Iterations": tally.iterations,
-        "Commits": tally.commits,
-        "Time": duration(run.elapsed_s()),
-        "Waited": f"{duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
-        "Cost": _cost(tally, f", paid by the API key in {tally.pays}" if tally.pays else ""),
-    }
-    told = [f"{name}: {said}" for name, said in lines.items() if said != ""]
-    told += ["Last:", *tally.summaries] if tally.summaries else []
-    return Notice(event=event, title=title, body="\n".join([*told, f"Repo: {run.top.name}"]), emoji_code=emoji_code)
+    cost = _cost(tally, f", paid by the API key in {tally.pays}" if tally.pays else "")
+    lines = [
+        f"Plan: {run.start.name}",
+        f"Mode: {run.start.mode}",
+        f"Reason: {stop.why[:1000]}" if stop.why else "",
+        f"To go on: {move}" if (move := stop.next_move(file)) else "",
+        f"Task list created in: {file}" if event == "planned" and now.tasks else "",
+        f"Tasks: {of_tasks}" if now.tasks else f"No task in {file}",
+        f"Iterations: {tally.iterations}",
+        f"Commits: {tally.commits}",
+        f"Time: {duration(run.elapsed_s())}",
+        f"Waited: {duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
+        f"Cost: {cost}" if cost else "",
+        *(["Last:", *tally.summaries] if tally.summaries else []),
+        f"Repo: {run.top.name}",
+    ]
+    return Notice(event=event, title=title, body="\n".join(filter(None, lines)), emoji_code=emoji_code)
 
 
 def _cost(tally: Tally, paid: str = "") -> str:
