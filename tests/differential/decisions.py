@@ -188,12 +188,18 @@ def _none_of_tasks(_: Seen, old: str, _new: str) -> str:
 
 
 def _where_it_waited(_: Seen, old: str, new: str) -> str:
-    """The last line, of a run that was interrupted before its first iteration counted."""
+    """The last line, of a run that waited."""
     was, now = old.splitlines(), new.splitlines()
-    if was and now and json.loads(was[-1]).get("iterations") == 0 and json.loads(was[-1])["event"] == "run":
+    if was and now and json.loads(was[-1])["event"] == "run" and json.loads(was[-1]).get("waits"):
         number = json.loads(now[-1]).get("iteration")
         was[-1] = json.dumps(json.loads(was[-1]) | {"iteration": number}, ensure_ascii=False)
     return "\n".join(was)
+
+
+def _what_to_take_out(_: Seen, old: str, _new: str) -> str:
+    return old.replace(
+        "take RALPH_STOP out of feature_PROGRESS.md to go on", "take RALPH_STOP out of feature_PROGRESS.md"
+    )
 
 
 def _refs_of_the_shadow(_: Seen, old: str, _new: str) -> str:
@@ -214,6 +220,11 @@ REWRITINGS = (
         sentence="a run that ends while it waits names the iteration that it waits for",
         fact="journal",
         rewrite=_where_it_waited,
+    ),
+    Rewriting(
+        sentence="a start that ends at once says what to do in the words of a run's end",
+        fact="closing",
+        rewrite=_what_to_take_out,
     ),
     Rewriting(
         sentence="what is needed to put back is in ralph's own repository",
