@@ -202,12 +202,23 @@ def _what_to_take_out(_: Seen, old: str, _new: str) -> str:
     )
 
 
-def _refs_of_the_shadow(_: Seen, old: str, _new: str) -> str:
-    """What an iteration began with is no ref of the project any more, and kept tries hold no progress file."""
+def _refs_of_the_shadow(_: Seen, old: str, new: str) -> str:
+    """What an iteration began with is no ref of the project any more; one that the older one left stays."""
     progress = re.compile(r"^diff --git a/\S+_PROGRESS\.md .*?(?=^diff --git |^lock |\Z)", re.MULTILINE | re.DOTALL)
-    first, *refs = re.split(r"^(?=refs/)", old, flags=re.MULTILINE)
-    kept = (ref for ref in refs if not ref.startswith("refs/worktree/ralph/before"))
-    return first + "".join(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in kept)
+    (first, *refs), (_, *now) = (re.split(r"^(?=refs/)", text, flags=re.MULTILINE) for text in (old, new))
+    before = "refs/worktree/ralph/before"
+    refs = [ref for ref in refs if not ref.startswith(before)] + [ref for ref in now if ref.startswith(before)]
+    return first + "".join(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in refs)
+
+
+def _without_empty_folder(_: Seen, old: str, _new: str) -> str:
+    return old.replace("== .ralph/\n", "")
+
+
+def _moved_lines(_: Seen, old: str, new: str) -> str:
+    """Where nothing but the lines of commits differ: a file that was moved counts as one gone and one new."""
+    lines = re.compile(r"\+\d+ \u2212\d+|\"added\": \d+, \"removed\": \d+")
+    return new if lines.sub("", old) == lines.sub("", new) else old
 
 
 REWRITINGS = (
@@ -225,6 +236,19 @@ REWRITINGS = (
         sentence="a start that ends at once says what to do in the words of a run's end",
         fact="closing",
         rewrite=_what_to_take_out,
+    ),
+    Rewriting(
+        sentence="a folder that is empty once what was wrong in it is put back goes, too",
+        fact="files",
+        rewrite=_without_empty_folder,
+    ),
+    *(
+        Rewriting(
+            sentence="under --strict the lines of a moved file count as gone and new",
+            fact=fact,
+            rewrite=_moved_lines,
+        )
+        for fact in ("notices", "journal")
     ),
     Rewriting(
         sentence="what is needed to put back is in ralph's own repository",
