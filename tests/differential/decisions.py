@@ -205,7 +205,7 @@ def _what_to_take_out(_: Seen, old: str, _new: str) -> str:
 def _refs_of_the_shadow(_: Seen, old: str, new: str) -> str:
     """What an iteration began with is no ref of the project any more; one that the older one left stays."""
     progress = re.compile(r"^diff --git a/\S+_PROGRESS\.md .*?(?=^diff --git |^lock |\Z)", re.MULTILINE | re.DOTALL)
-    (first, *refs), (_, *now) = (re.split(r"^(?=refs/)", text, flags=re.MULTILINE) for text in (old, new))
+    (first, *refs), (_begins, *now) = (re.split(r"^(?=refs/)", text, flags=re.MULTILINE) for text in (old, new))
     before = "refs/worktree/ralph/before"
     refs = [ref for ref in refs if not ref.startswith(before)] + [ref for ref in now if ref.startswith(before)]
     return first + "".join(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in refs)
