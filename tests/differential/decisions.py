@@ -365,7 +365,15 @@ def _settings_of_git(seen: Seen, _: Facts) -> bool:
     return bool(re.search(r"^ralph: \.git/\S* was changed: put back", seen.screens[seen.number], re.MULTILINE))
 
 
+def _killed_by_the_older(seen: Seen, _: Facts) -> bool:
+    return bool(seen.story.takeover and seen.story.contained and seen.number == 1 and seen.old[0]["exit code"] == "-9")
+
+
 ENDINGS = (
+    Ending(
+        sentence="what an older ralph noted under --strict for after its death is not taken over",
+        holds=_killed_by_the_older,
+    ),
     Ending(sentence="--only and --on-failure restore work in a folder without git", holds=_without_git),
     Ending(sentence="what changes in git's own settings is said or ends the run, and stays", holds=_settings_of_git),
     Ending(sentence="under --strict a RALPH_DONE with open tasks counts as a refusal", holds=_claim_counts),
