@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -226,6 +226,10 @@ _PLACES = {
     "commits": "commits.count",
 }
 """Where a field of a record stands that is called otherwise there."""
+_FIELDS = tuple(
+    (one.name, _PLACES.get(one.name, one.name), get_args(one.type) or (one.type,)) for one in fields(Record)
+)
+"""With where it stands, and the types of what may stand there."""
 
 
 def _checked(found: object) -> dict[str, Any] | None:
@@ -239,9 +243,7 @@ def _checked(found: object) -> dict[str, Any] | None:
     told["pays"] = found.get("agent") == "claude"
     try:
         record = {
-            one.name: _value(one.name, told[name], one.type)
-            for one in fields(Record)
-            if told.get(name := _PLACES.get(one.name, one.name)) is not None
+            name: _value(name, told[place], kinds) for name, place, kinds in _FIELDS if told.get(place) is not None
         }
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
@@ -252,16 +254,15 @@ def _checked(found: object) -> dict[str, Any] | None:
     return {"number": 0, "success": False, "message": "", "took_s": 0.0, "summary": "", **record}
 
 
-def _value(name: str, value: Any, kind: Any) -> Any:
+def _value(name: str, value: Any, kinds: Collection[type]) -> Any:
     """What stands there. Raises ValueError or TypeError where that is of another kind, or no sensible number."""
     if name in ("at", "until"):
         return datetime.fromisoformat(value).timestamp()
     if name == "tokens":
-        return {of: _value(of, count, int) for of, count in value.items()}
-    kinds = get_args(kind) or (kind,)
+        return {of: _value(of, count, (int,)) for of, count in value.items()}
     if float in kinds and type(value) is int:
         value = float(value)
-    if type(value) not in kinds or (isinstance(value, int | float) and not abs(value) < _LARGEST):
+    if type(value) not in kinds or not (type(value) is str or abs(value) < _LARGEST):
         raise ValueError(name)
     return value
 
