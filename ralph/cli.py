@@ -305,7 +305,7 @@ def _notify(what: str | None) -> int:
         return 2
     if not sys.stdin.isatty():
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
-    return wizard.setup(sources.home_file(), known)
+    return wizard.setup(known)
 
 
 @ralph.command("config")

@@ -186,8 +186,7 @@ def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
         run.file.edit(lambda text: progress.with_spent(text, spent))
     if run.strict or not claims_done(run, run.file.last):  # else it is judged once that is checked
         run.state.end()
-    if run.heartbeat:
-        run.heartbeat.beat()
+    run.outbox.beat()
 
 
 def _remarks(run: Run, iteration: Iteration, judged: Judgement) -> Iterator[str]:

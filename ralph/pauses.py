@@ -74,8 +74,8 @@ def _sleep(run: Run, seconds: float) -> None:
     while not signals.interrupted() and clock.now() < until and running - began < seconds:
         if running > began and _over(run):
             return
-        if run.heartbeat and running - beat >= _BEAT_S:
+        if running - beat >= _BEAT_S:
             beat = running
-            run.heartbeat.beat()
+            run.outbox.beat()
         clock.sleep(min(_LOOK_UP_S, seconds - (running - began), until - clock.now()))
         running = clock.running()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ralph import journal
 from ralph.changes import Changes
-from ralph.channels import Heartbeat, Outbox, notices
+from ralph.channels import Outbox, notices
 from ralph.clock import Pace
 from ralph.process import Files, Keeper, signals
 from ralph.progress import Progress
@@ -45,8 +45,6 @@ class Run:
     view: View
     status: Status
     outbox: Outbox
-    heartbeat: Heartbeat | None
-    """The monitor that shall hear that ralph is alive."""
     changes: Changes
     tries: Tries
     tally: Tally

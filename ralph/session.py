@@ -87,7 +87,6 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     )
     screen.open()  # the first thread
     try:
-        monitor = None if start.rehearsal else settings.heartbeat_url
         view = _view(start, screen)
         run = Run(
             id=run_id,
@@ -103,7 +102,6 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
             view=view,
             status=Status(view, pace.clock),
             outbox=outbox,
-            heartbeat=channels.Heartbeat(monitor, complain) if monitor else None,
             changes=Changes(Path.cwd(), start.own),
             tries=Tries(settings.history),
             tally=Tally(half_open=next((one for one in OPENS if one.name == state.noted("breaker")), None)),
@@ -150,7 +148,8 @@ def _watch_over(run: Run) -> None:
 def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
     values = sources.channel_values()
     ready = channels.configured(channels.load(channels.default_folders()), values)
-    return channels.Outbox(ready, values, complain, mark="Rehearsal: " if start.rehearsal else "")
+    monitor = None if start.rehearsal else start.settings.heartbeat_url
+    return channels.Outbox(ready, values, complain, monitor=monitor)
 
 
 def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:
@@ -253,11 +252,9 @@ def _close(run: Run, stop: Stop) -> None:
         run.complain(stop.why)
     if run.files:
         run.outbox.send(notices.ended(run, stop, now))
-    senders = [run.outbox, *([run.heartbeat] if run.heartbeat else [])]
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.patience.send_s
-    while any(one.pending() for one in senders) and time.monotonic() < deadline and not hurried():
+    while run.outbox.pending() and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
-    for one in senders:
-        one.close(0)
+    run.outbox.close()
     end_own()

@@ -131,13 +131,6 @@ def kept(path: Path) -> dict[str, str]:
     return {one.variable: one.text for one in reversed(given)}
 
 
-def can_be_kept(value: str) -> str:
-    """The same value. Raises RalphError for one that not every python-dotenv reads back from an env file as it was."""
-    if re.search(r"[\\\r\n\0]", value):
-        raise RalphError("a value must be a single line, without a backslash")
-    return value
-
-
 def keep(path: Path, values: Mapping[str, str | None]) -> None:
     """Sets names in an env file, or removes those that are None; from then on only its owner can read it."""
     from dotenv import set_key, unset_key  # noqa: PLC0415 - no run writes one
@@ -146,12 +139,13 @@ def keep(path: Path, values: Mapping[str, str | None]) -> None:
     present = kept(real)
     if real.exists() and not real.is_file():  # a link to /dev/null, say
         raise RalphError(f"{path}: is no regular file, so it is not edited", 1)
-    texts = {name: None if value is None else can_be_kept(value) for name, value in values.items()}
+    if any(re.search(r"[\\\r\n\0]", text) for text in values.values() if text):  # not every python-dotenv reads it back
+        raise RalphError("a value must be a single line, without a backslash")
     try:
         if not real.exists():
             files.replace(real, HEADER.encode(), mode=_PRIVATE)
         real.chmod(_PRIVATE)
-        for name, text in texts.items():
+        for name, text in values.items():
             if text is not None:
                 set_key(real, name, text, export=True)
             elif name in present:

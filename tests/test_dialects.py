@@ -25,9 +25,7 @@ VALUES = {
 
 markup = st.text(alphabet="`*_~<>&|\\[](){}%#@: \n\tab🚀é", max_size=40)
 texts = st.builds(lambda text, times: text * times, st.text() | markup, st.sampled_from([1, 1, 1, 300]))
-notices = st.builds(
-    Notice, event=st.just("progress"), title=texts, body=texts, emoji_code=st.sampled_from([":gear:", ":unknown:"])
-)
+notices = st.builds(Notice, event=st.just("progress"), title=texts, body=texts)
 
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
@@ -110,7 +108,7 @@ def test_text_in_a_code_block_keeps_its_length_and_its_lone_backticks(text: str)
 
 
 def notice_of(body: str, title: str = "Ralph Started") -> Notice:
-    return Notice(event="started", title=title, body=body, emoji_code=":rocket:")
+    return Notice(event="started", title=title, body=body)
 
 
 @pytest.mark.parametrize(

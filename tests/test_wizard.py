@@ -25,7 +25,8 @@ ServerMaker = Callable[..., Server]
 
 
 @pytest.fixture(autouse=True)
-def no_channel_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_channel_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     for name in [name for name in os.environ if name.startswith("RALPH_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -42,18 +43,18 @@ def serve() -> Iterator[ServerMaker]:
         yield lambda *answers: stack.enter_context(Server(*answers))
 
 
-def converse(path: Path, *answers: str, folders: tuple[Path, ...] = ()) -> Result:
+def converse(*answers: str) -> Result:
     """`setup` with these lines typed; when they run out, the input ends."""
 
     @click.command()
     def setup() -> None:
-        sys.exit(wizard.setup(path, load([files.data("notify"), *folders])))
+        sys.exit(wizard.setup(BUILT_IN))
 
     return CliRunner().invoke(setup, input="".join(f"{answer}\n" for answer in answers))
 
 
 def test_one_channel_takes_a_handful_of_answers(path: Path) -> None:
-    result = converse(path, "slack", HOOK, "", "", "", "n")
+    result = converse("slack", HOOK, "", "", "", "n")
     assert result.exit_code == 0
     assert path.read_text() == HEADER + f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -62,41 +63,45 @@ def test_one_channel_takes_a_handful_of_answers(path: Path) -> None:
     assert "DISCORD" not in result.output
 
 
-def test_channels_are_chosen_by_name_or_number_and_a_slip_is_asked_again(path: Path) -> None:
-    answers = ("slak, discord", "Webhook,2", "https://x.example/", "C:\\notify", "/usr/bin/notify", "n")
-    result = converse(path, *answers)
-    assert "slak is not in the list" in result.output
-    assert "a value must be a single line, without a backslash" in result.output
-    assert "export RALPH_WEBHOOK_URL='https://x.example/'" in path.read_text()
+def test_a_channel_is_chosen_by_its_name_and_a_slip_is_asked_again(path: Path) -> None:
+    result = converse("slak", "Custom", "/usr/bin/notify", "n")
+    assert "'slak' is not one of" in result.output
     assert "export RALPH_CUSTOM_NOTIFY_SCRIPT='/usr/bin/notify'" in path.read_text()
+
+
+def test_a_value_that_the_file_cannot_hold_is_refused(path: Path) -> None:
+    result = converse("custom", "C:\\notify")
+    assert isinstance(result.exception, RalphError)
+    assert result.exception.message == "a value must be a single line, without a backslash"
+    assert not path.exists()
 
 
 def test_enter_keeps_everything_that_is_there(path: Path) -> None:
     before = f"# mine\nRALPH_MODEL=opus\nRALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_SLACK_CHANNEL='#b'\n"
     path.write_text(before)
-    result = converse(path, "", "", "", "", "", "n")
+    result = converse("slack", "", "", "", "", "n")
     assert path.read_text() == before
     assert "Nothing changed." in result.output
     assert "value [#b]" in result.output
 
 
-def test_a_secret_that_is_there_is_shown_only_by_its_end(path: Path) -> None:
+def test_a_secret_that_is_there_is_not_shown(path: Path) -> None:
     path.write_text("RALPH_TELEGRAM_BOT_TOKEN=123456789:abcdefghijklmnop\nRALPH_TELEGRAM_CHAT_ID=-42\n")
-    result = converse(path, "telegram", "", "", "", "n")
-    assert "value [***mnop]" in result.output
+    result = converse("telegram", "", "", "", "n")
+    assert "value [***]" in result.output
     assert "value [-42]" in result.output
-    assert "ghijkl" not in result.output
+    assert "mnop" not in result.output
 
 
 def test_a_dash_removes_a_value(path: Path) -> None:
     path.write_text(f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_SLACK_CHANNEL='#b'\nRALPH_MODEL=opus\n")
-    converse(path, "slack", "", "-", "", "", "n")
+    converse("slack", "", "-", "", "", "n")
     assert path.read_text() == f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_MODEL=opus\n"
 
 
 def test_a_channel_without_what_it_needs_asks_no_further_and_stays_off(path: Path) -> None:
     path.write_text("RALPH_TELEGRAM_BOT_TOKEN=1:x\n")
-    result = converse(path, "telegram", "-", "")
+    result = converse("telegram", "-", "")
     assert "Without RALPH_TELEGRAM_BOT_TOKEN and RALPH_TELEGRAM_CHAT_ID, telegram stays off." in result.output
     assert "RALPH_TELEGRAM_API_URL" not in result.output
     assert path.read_text() == ""
@@ -106,45 +111,45 @@ def test_a_channel_without_what_it_needs_asks_no_further_and_stays_off(path: Pat
 @pytest.mark.parametrize("answers", [[], ["slack", HOOK, "#b", "Bot"]])
 def test_a_conversation_that_breaks_off_changes_nothing(path: Path, answers: list[str]) -> None:
     path.write_text("RALPH_MODEL=opus\n")
-    result = converse(path, *answers)
+    result = converse(*answers)
     assert "Aborted!" in result.output
     assert path.read_text() == "RALPH_MODEL=opus\n"
 
 
 def test_a_broken_file_is_told_before_the_first_question(path: Path) -> None:
     path.write_text('A=1\nB="open\n')
-    result = converse(path, "slack")
+    result = converse("slack")
     assert isinstance(result.exception, RalphError)
     assert f"{path}:2: " in result.exception.message
     assert result.output == ""
 
 
-def test_it_offers_a_test_of_what_was_set_up(path: Path, serve: ServerMaker) -> None:
+def test_it_offers_a_test_of_what_was_set_up(serve: ServerMaker) -> None:
     server = serve(Answer(), Answer(status=404, body="no such topic"))
-    assert converse(path, "webhook", server.url(), "y").output.endswith("webhook: sent\n")
-    again = converse(path, "webhook", "", "")
+    assert converse("webhook", server.url(), "y").output.endswith("webhook: sent\n")
+    again = converse("webhook", "", "")
     assert again.output.endswith("webhook: FAILED: HTTP 404 from 127.0.0.1: no such topic\n")
     assert again.exit_code == 1
 
 
 def test_what_the_environment_sets_is_said_and_is_what_the_test_uses(
-    path: Path, serve: ServerMaker, monkeypatch: pytest.MonkeyPatch
+    serve: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve()
     monkeypatch.setenv("RALPH_WEBHOOK_URL", server.url())
-    result = converse(path, "webhook", "http://127.0.0.1:9/", "y")
+    result = converse("webhook", "http://127.0.0.1:9/", "y")
     assert "set in the environment too, which comes before the file" in result.output
     assert result.output.endswith("webhook: sent\n")
 
 
 def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from ralph import files; from ralph.channels import load, wizard\n"
-        "wizard.setup(Path(sys.argv[1]), load([files.data('notify')]))"
+        "import sys; from ralph import files; from ralph.channels import load, wizard\n"
+        "wizard.setup(load([files.data('notify')]))"
     )
-    python = TtyRunning([sys.executable, "-c", code, str(path)], dict(os.environ), files.data("notify").parent)
+    python = TtyRunning([sys.executable, "-c", code], dict(os.environ), files.data("notify").parent)
     try:
-        eventually(lambda: "(names or numbers)" in python.screen)
+        eventually(lambda: "set up or change?" in python.screen)
         python.type("slack\n")
         eventually(lambda: "value: " in python.screen)
         python.type("https://hooks.example/s3cret\n")

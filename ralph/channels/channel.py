@@ -1,14 +1,21 @@
-"""Channel files: what a destination is called, which settings it needs and what it sends, read from TOML."""
+"""Channels: files that say which settings a destination needs and what it gets, and how a notice gets there."""
 
+import os
 import re
+import time
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ralph import files
+from ralph import files, process
+from ralph.channels import http
+from ralph.channels.dialects import Notice, clean, cut, filled
 from ralph.errors import RalphError
+
+_DELIVERY_S = 15.0
+"""Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +107,60 @@ def _check(table: Mapping[str, Any], types: Mapping[str, type], prefix: str = ""
             raise ValueError(f"unknown key {prefix}{key}; known are {', '.join(types)}")
         if type(value) is not types[key]:
             raise ValueError(f"{prefix}{key} must be {_TYPES[types[key]]}")
+
+
+def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
+    """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
+    settings = channel.settings(values)
+    variables = settings | notice.variables
+    try:
+        if channel.command:
+            failure = _run(filled([*channel.command], variables), timeout_s, checked=channel.checked)
+        else:
+            failure = _send(filled(channel.request, variables), timeout_s)
+    except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
+        failure = f"{channel.path}: {type(error).__name__}: {error}"
+    line = without_secrets(clean(failure), [settings[name] for name in channel.secret])
+    return cut(" ".join(line.split()), 250)
+
+
+def _run(argv: Sequence[str], timeout_s: float, *, checked: bool) -> str:
+    program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
+    try:
+        done = process.call([program, *argv[1:]], timeout_s=timeout_s)
+    except OSError as error:
+        return f"{program}: {error.strerror}"
+    if done.timed_out:
+        return f"{program}: still running after {timeout_s:g} s"
+    return f"{program}: exit code {done.code}" if checked and done.code else ""
+
+
+def _send(request: Mapping[str, Any], timeout_s: float, *, again: bool = True) -> str:
+    """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests.
+
+    Only a plain GET follows redirects: more would be lost, or shown.
+    """
+    if not (name := http.host(request.get("url", ""))):
+        return "its address is no web address"
+    plain = request.get("method") == "GET" and not request.get("headers")
+    try:
+        with http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4, redirects=plain) as answer:
+            status = answer.status_code
+            told = "" if plain or status < 300 else http.beginning(answer)
+        failure = f"HTTP {status} from {name}" if status >= 300 else ""
+    except RalphError as error:
+        status, told, failure = 500, error.message, name
+    if again and (status >= 500 or status == 429):
+        time.sleep(timeout_s / 15)
+        return _send(request, timeout_s, again=False)
+    return f"{failure}: {told}" if told else failure
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with addresses shown as their host, and with secrets and parts of secrets as ***."""
+    text = re.sub(r"https?://[^\s\"'<>]+", lambda found: http.host(found[0]), text)
+    for secret in secrets:
+        parts = [part for part in re.split(r"[/?&=@#]+", secret) if len(part) > 8 and part != http.host(secret)]
+        for hidden in sorted({secret, *parts} - {""}, key=len, reverse=True):
+            text = text.replace(hidden, "***")
+    return text

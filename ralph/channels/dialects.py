@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
-EMOJI = {
-    ":rocket:": "🚀",
-    ":gear:": "⚙️",
-    ":white_check_mark:": "✅",
-    ":warning:": "⚠️",
-    ":clipboard:": "📋",
-    ":hourglass:": "⌛",
-    ":robot_face:": "🤖",
-    ":no_entry:": "⛔",
-    ":raised_hand:": "✋",
-    ":x:": "❌",
+_EMOJI = {
+    "started": (":rocket:", "🚀"),
+    "planned": (":clipboard:", "📋"),
+    "progress": (":gear:", "⚙️"),
+    "done": (":white_check_mark:", "✅"),
+    "stopped": (":warning:", "⚠️"),
+    "blocked": (":raised_hand:", "✋"),
+    "waiting": (":hourglass:", "⌛"),
+    "test": (":robot_face:", "🤖"),
 }
+"""By event, as Slack writes it and as itself."""
 
 
 class Notice(NamedTuple):
@@ -27,18 +26,17 @@ class Notice(NamedTuple):
 
     event: str
     """started, planned, progress, done, stopped, blocked, waiting or test"""
-    title: str
-    body: str
-    emoji_code: str
-    """As Slack writes it: ":rocket:"."""
+    title: str = ""
+    body: str = ""
 
     @property
     def variables(self) -> dict[str, str]:
         """What the templates of channels may say of it."""
         title, body = " ".join(clean(self.title).split()), clean(self.body)
         message = f"{title}\n{body}" if body else title
-        emoji = {"emoji": EMOJI.get(self.emoji_code, ""), "emoji_code": self.emoji_code}
-        return {"event": self.event, "title": title, "body": body, "message": message, **emoji}
+        code, emoji = _EMOJI.get(self.event, ("", ""))
+        said = {"event": self.event, "title": title, "body": body, "message": message}
+        return said | {"emoji": emoji, "emoji_code": code}
 
 
 def filled(template: Any, variables: Mapping[str, str]) -> Any:

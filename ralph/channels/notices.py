@@ -36,39 +36,44 @@ def oddities(file: str, now: Progress) -> dict[str, str]:
 
 def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    body = f"Plan: {run.start.name}\nMode: {run.start.mode}\nRepo: {run.top.name}"
-    return Notice(event="started", title="Ralph Started", body=body, emoji_code=":rocket:")
+    return _notice(run, "started", "Started", f"Mode: {run.start.mode}")
 
 
 def progressed(run: "Run") -> Notice:
     """An iteration is over."""
     what = "failed" if run.tally.failed else "completed"
-    body = f"Plan: {run.start.name}\nIteration {run.number} {what}\n{run.tally.summaries[-1]}\nRepo: {run.top.name}"
-    return Notice(event="progress", title="Ralph Progress", body=body, emoji_code=":gear:")
+    return _notice(run, "progress", "Progress", f"Iteration {run.number} {what}", run.tally.summaries[-1])
 
 
 def waiting(run: "Run", wait: Wait) -> Notice:
     """Nothing happens for a while."""
-    body = f"Plan: {run.start.name}\n{str(wait).capitalize()}\nReason: {wait.turn.why[:1000]}\nRepo: {run.top.name}"
-    return Notice(event="waiting", title="Ralph Waiting", body=body, emoji_code=":hourglass:")
+    return _notice(run, "waiting", "Waiting", str(wait).capitalize(), f"Reason: {wait.turn.why[:1000]}")
+
+
+def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
+    title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody shall take one for real
+    body = "\n".join(filter(None, (f"Plan: {run.start.name}", *lines, f"Repo: {run.top.name}")))
+    return Notice(event, title, body)
 
 
 def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     tally, file = run.tally, run.file.path.name
-    event, title, emoji_code = "stopped", "Ralph Stopped", ":warning:"
+    event, what = "stopped", "Stopped"
     if stop.reason is Reason.ONCE and run.start.mode == "plan":
-        event, title, emoji_code = "planned", "Ralph Planning Complete!", ":clipboard:"
+        event, what = "planned", "Planning Complete!"
     elif stop.reason.code == 0:
-        event, title, emoji_code = "done", "Ralph Complete!", ":white_check_mark:"
+        event, what = "done", "Complete!"
     elif stop.reason.code == 4 or stop.reason is Reason.FAILURES:
-        event, title, emoji_code = "blocked", "Ralph Blocked", ":raised_hand:"
+        event, what = "blocked", "Blocked"
     left = f", {len(now.open)} left" if now.open else ""
     blocked = sum(task.mark == "!" for task in now.open)
     of_tasks = f"{now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
     cost = _cost(tally, f", paid by the API key in {tally.pays}" if tally.pays else "")
-    lines = [
-        f"Plan: {run.start.name}",
+    return _notice(
+        run,
+        event,
+        what,
         f"Mode: {run.start.mode}",
         f"Reason: {stop.why[:1000]}" if stop.why else "",
         f"To go on: {move}" if (move := stop.next_move(file)) else "",
@@ -80,9 +85,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         f"Waited: {duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
         f"Cost: {cost}" if cost else "",
         *(["Last:", *tally.summaries] if tally.summaries else []),
-        f"Repo: {run.top.name}",
-    ]
-    return Notice(event=event, title=title, body="\n".join(filter(None, lines)), emoji_code=emoji_code)
+    )
 
 
 def _cost(tally: Tally, paid: str = "") -> str:
