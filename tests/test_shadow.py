@@ -35,7 +35,9 @@ class Tree:
             self.does("git init -q --template= && git add -A && git commit -qm first")
 
     def begin(self) -> None:
-        """An iteration begins."""
+        """An iteration begins, some time after a person's last file: what is as young counts as its own."""
+        while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
+            time.sleep(0.01)
         repository = Repository.around(self.root)
         self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", [self.root / "own.md"])
         objects = repository.common / "objects" if repository else None
@@ -335,6 +337,20 @@ class TestACommit:
         assert failed == ""
         assert tree.does("git status --porcelain") == ""
         assert repository.told(commit)[3] == {*ODD, "src", "src/b.py", "a.py", "a.py/x"}
+
+    def test_of_what_lies_beyond_a_new_link_is_of_the_link(self, tree: Tree) -> None:
+        tree.does("rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py")
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        commit, failed = repository.commit(["a.py", "src", "src/b.py", "new.py"], "x")
+        assert failed == ""
+        assert repository.told(commit)[3] == {"a.py", "src", "src/b.py", "new.py"}
+
+    def test_of_a_new_file_while_somebodys_git_is_at_work_fails(self, tree: Tree) -> None:
+        tree.does("echo > new.py; touch .git/index.lock")
+        repository = Repository.around(tree.root)
+        assert repository is not None
+        assert "File exists" in repository.commit(["new.py"], "x")[1]
 
     @pytest.mark.parametrize(
         ("does", "why"),

@@ -228,11 +228,12 @@ class Repository:
         index = self._index.read_bytes() if self._index.is_file() else b""
         # where a folder is now, what is in it takes the file's place
         chosen = sorted(name for name in names if not _is_folder(self.root / name))
-        there = [name for name in chosen if os.path.lexists(self.root / name)]
-        code = (
-            self._call("add", "--intent-to-add", "--ignore-errors", *_NAMED, stdin=_listed(there)).code if there else 0
-        )
-        if code or len(there) < len(chosen):
+        there = [name for name in chosen if self._is_there(name)]
+        asked = ("add", "--intent-to-add", "--ignore-errors", *_NAMED)
+        added = self._call(*asked, stdin=_listed(there)) if there else None
+        if added and added.code not in (0, 1):  # 1 says that some are ignored
+            return "", _failed("add", added)
+        if (added and added.code) or len(there) < len(chosen):
             known = self.tracked(chosen)
             chosen = [name for name in chosen if name in known]
         done = (run or self._call_hooks)(self._commit_argv(message), _listed(chosen)) if chosen else None
@@ -244,9 +245,12 @@ class Repository:
             self._index.unlink(missing_ok=True)
         if done is None or not self._run("status", "--porcelain", "-z", "--", *_pathspecs(chosen)):
             return "", ""
-        ended = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
-        output = harmless_output((done.stdout + done.stderr).decode(errors="replace"))
-        return "", f"git commit {ended}\n{output}".rstrip()
+        return "", _failed("commit", done)
+
+    def _is_there(self, name: str) -> bool:
+        """Whether something is there, not beyond a link: git knows nothing of that."""
+        folder = os.path.dirname(os.path.join(os.path.realpath(self.root), name))  # noqa: PTH118, PTH120 - strings
+        return os.path.realpath(folder) == folder and os.path.lexists(self.root / name)
 
     def _commit_argv(self, message: str) -> list[str]:
         """As a person's own `git commit` would, but that nobody is asked, and that the folder of hooks is as it was."""
@@ -323,6 +327,12 @@ def above(top: Path, name: str) -> Path | None:
     """The folder around `top` in which something of that name lies."""
     here = top.absolute()
     return next((place for place in (here, *here.parents) if os.path.lexists(place / name)), None)
+
+
+def _failed(command: str, done: Finished) -> str:
+    ended = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
+    output = harmless_output((done.stdout + done.stderr).decode(errors="replace"))
+    return f"git {command} {ended}\n{output}".rstrip()
 
 
 def _is_folder(path: Path) -> bool:
