@@ -297,7 +297,7 @@ def _notify(what: str | None) -> int:
     from ralph import channels, sources  # noqa: PLC0415 - a verb loads what it needs
     from ralph.channels import wizard  # noqa: PLC0415 - same
 
-    known = channels.load(channels.default_folders())
+    known = channels.load()
     if what == "test":
         return wizard.test(known, sources.channel_values())
     if what is None:

@@ -227,9 +227,7 @@ def _asked(criterion: Criterion, around: Around) -> Met | None:
     """A redirect is an answer and is not followed; a request has no content and bears no secret."""
     what, base_url = f"{criterion.method} {_shown(criterion.url)}", around.base_url or ""
     try:
-        with http.ask(criterion.method, base_url.rstrip("/") + criterion.url, timeout_s=_ANSWER_S) as answer:
-            status = answer.status_code
-            said = "" if status == criterion.wanted else http.beginning(answer)
+        status, said = http.ask(criterion.method, base_url.rstrip("/") + criterion.url, timeout_s=_ANSWER_S)
     except RalphError as error:
         status, said = 0, error.message
     if around.over():

@@ -147,7 +147,7 @@ def _watch_over(run: Run) -> None:
 
 def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
     values = sources.channel_values()
-    ready = channels.configured(channels.load(channels.default_folders()), values)
+    ready = channels.configured(channels.load(), values)
     monitor = None if start.rehearsal else start.settings.heartbeat_url
     return channels.Outbox(ready, values, complain, monitor=monitor)
 

@@ -114,7 +114,7 @@ def _channel_names(said: Sequence[Given]) -> Sequence[str]:
         return ()
     from ralph import channels  # noqa: PLC0415 - a start without channels need not read their files
 
-    return (*channels.settings_names(channels.load(channels.default_folders())), "RALPH_RUN_ID")
+    return [*(name for channel in channels.load() for name in channel.names), "RALPH_RUN_ID"]
 
 
 def channel_values() -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from http_server import Answer, Bad, Server
 from ralph_driver import eventually
 
 from ralph import files
-from ralph.channels import Channel, Notice, Outbox, configured, default_folders, deliver, load
+from ralph.channels import Channel, Notice, Outbox, configured, deliver, load
 from ralph.errors import RalphError
 
 BUILT_IN = {channel.name: channel for channel in load([files.data("notify")])}
@@ -67,12 +67,12 @@ class TestFiles:
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
         folder = tmp_path / ".ralph" / "notify"
-        assert len(load(default_folders())) == len(BUILT_IN), "it may be missing"
+        assert len(load()) == len(BUILT_IN), "it may be missing"
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("no channel")
         for name in ("slack", "pager"):
             (folder / f"{name}.toml").write_text('needs = ["RALPH_PAGER"]\ncommand = ["{{ RALPH_PAGER }}"]\n')
-        channels = {channel.name: channel for channel in load(default_folders())}
+        channels = {channel.name: channel for channel in load()}
         assert set(channels) == {*BUILT_IN, "pager"}
         assert channels["slack"].needs == ("RALPH_PAGER",)
         assert channels["pager"].title == "Pager"
@@ -468,7 +468,7 @@ class TestHeartbeat:
 
 def test_a_start_that_sends_nothing_pays_neither_for_libraries_nor_for_threads() -> None:
     code = (
-        "import sys, threading; from ralph import channels; channels.load(channels.default_folders())\n"
+        "import sys, threading; from ralph import channels; channels.load()\n"
         "channels.Outbox([], {}, print, monitor='http://127.0.0.1:9/'); channels.Outbox([], {}, print).beat()\n"
         "sys.exit(bool({'requests', 'jinja2', 'dotenv'} & set(sys.modules)) or threading.active_count() > 1)"
     )

@@ -1,6 +1,6 @@
 """Channels: where notices and signs of life go, and how they get there."""
 
-from ralph.channels.channel import Channel, configured, default_folders, deliver, load, settings_names, without_secrets
+from ralph.channels.channel import Channel, configured, deliver, load, without_secrets
 from ralph.channels.dialects import Notice
 from ralph.channels.outbox import Outbox, fetch
 
@@ -9,10 +9,8 @@ __all__ = [
     "Notice",
     "Outbox",
     "configured",
-    "default_folders",
     "deliver",
     "fetch",
     "load",
-    "settings_names",
     "without_secrets",
 ]

@@ -60,20 +60,14 @@ class Channel:
         return tuple(name for name in self.needs if not values.get(name, "").strip())
 
 
-def default_folders() -> tuple[Path, ...]:
-    """Built-in channels, then the person's; not the project's, which the agent can write."""
-    return (files.data("notify"), Path.home() / ".ralph" / "notify")
+def load(folders: Sequence[Path] = ()) -> tuple[Channel, ...]:
+    """Every channel of these folders by name; a later folder's file replaces an earlier one's of the same name.
 
-
-def load(folders: Sequence[Path]) -> tuple[Channel, ...]:
-    """Every channel of these folders by name; a later folder's file replaces an earlier one's of the same name."""
+    Without folders: the built-in channels, then the person's; not the project's, which the agent can write.
+    """
+    folders = folders or (files.data("notify"), Path.home() / ".ralph" / "notify")
     paths = {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
     return tuple(_channel(paths[name]) for name in sorted(paths))
-
-
-def settings_names(channels: Iterable[Channel]) -> frozenset[str]:
-    """Every setting that some channel knows."""
-    return frozenset(name for channel in channels for name in channel.names)
 
 
 def configured(channels: Iterable[Channel], values: Mapping[str, str]) -> tuple[Channel, ...]:
@@ -144,9 +138,8 @@ def _send(request: Mapping[str, Any], timeout_s: float, *, again: bool = True) -
         return "its address is no web address"
     plain = request.get("method") == "GET" and not request.get("headers")
     try:
-        with http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4, redirects=plain) as answer:
-            status = answer.status_code
-            told = "" if plain or status < 300 else http.beginning(answer)
+        status, told = http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4, redirects=plain)
+        told = "" if plain else told
         failure = f"HTTP {status} from {name}" if status >= 300 else ""
     except RalphError as error:
         status, told, failure = 500, error.message, name

@@ -2,14 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from ralph.errors import RalphError
-
-if TYPE_CHECKING:
-    import requests
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 """No proxy leads to what runs on this machine, whatever the environment says."""
@@ -24,15 +21,17 @@ def ask(  # noqa: PLR0913 - what a request is made of
     json: Any = None,
     body: str | None = None,
     redirects: bool = False,
-) -> "requests.Response":
-    """The answer, whose content has not been read yet. Raises RalphError, with the reason alone, when none comes.
+) -> tuple[int, str]:
+    """The status of the answer, and what the content of one that is no success begins with.
+
+    Raises RalphError, with the reason alone, when none comes.
 
     The seconds are those to connect, and those of silence: an answer that comes in drips takes longer.
     """
     import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
 
     try:
-        return requests.request(
+        with requests.request(
             method,
             url,
             headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in (headers or {}).items()},
@@ -43,7 +42,8 @@ def ask(  # noqa: PLR0913 - what a request is made of
             proxies=dict.fromkeys(("http", "https"), "") if host(url) in _HERE else None,
             auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
             stream=True,
-        )
+        ) as answer:
+            return answer.status_code, "" if answer.status_code < 300 else _beginning(answer.iter_content(1))
     except requests.Timeout as error:
         raise RalphError(f"no answer within {timeout_s:g} s") from error
     except Exception as error:  # requests lets through what odd addresses and answers bring about
@@ -53,15 +53,15 @@ def ask(  # noqa: PLR0913 - what a request is made of
         raise RalphError(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__) from error
 
 
-def beginning(answer: "requests.Response") -> str:
-    """What its content begins with, as far as it comes soon: streams go on for ever."""
-    content, until = b"", time.monotonic() + 1
+def _beginning(content: Iterable[bytes]) -> str:
+    """As much as comes soon: streams go on for ever."""
+    said, until = b"", time.monotonic() + 1
     with contextlib.suppress(OSError):  # the status says enough
-        for byte in answer.iter_content(1):
-            content += byte
-            if len(content) >= 2000 or time.monotonic() > until:
+        for byte in content:
+            said += byte
+            if len(said) >= 2000 or time.monotonic() > until:
                 break
-    return content.decode("utf-8", "replace").strip()
+    return said.decode("utf-8", "replace").strip()
 
 
 def host(url: str) -> str:

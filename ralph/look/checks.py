@@ -395,7 +395,7 @@ _HEARTBEAT = "RALPH_HEARTBEAT_URL"
 
 
 def _notices(settings: Settings, *, live: bool) -> Iterator[Check]:
-    known, values = channels.load(channels.default_folders()), sources.channel_values()
+    known, values = channels.load(), sources.channel_values()
     ready = channels.configured(known, values)
     with ThreadPoolExecutor() as pool:  # one that is dead takes its time
         yield from pool.map(lambda channel: _channel(channel, values, live=live), ready)
@@ -407,7 +407,8 @@ def _notices(settings: Settings, *, live: bool) -> Iterator[Check]:
         else:
             yield ok("heartbeat: the monitor was told" if live else "heartbeat: not tried, --live does")
     kept = {one.variable for one in sources.in_file(sources.home_file(), Source.HOME_FILE)[0]}
-    if lost := [one for one in sorted({*channels.settings_names(ready), _HEARTBEAT} - kept) if os.environ.get(one)]:
+    names = {_HEARTBEAT}.union(*(channel.names for channel in ready))
+    if lost := [name for name in sorted(names - kept) if os.environ.get(name)]:
         said = f"{' and '.join(lost)}: only in this environment, which cron does not have"
         yield warning(said, f"write that into {sources.home_file()}")
 
@@ -466,11 +467,11 @@ _SHORT = 4
 
 def hider(given: Iterable[Given]) -> Callable[[str], str]:
     """What makes of a line one that shows no secret: none of the channels', no address, no key of the environment."""
-    folders, values = channels.default_folders(), sources.channel_values()
+    values = sources.channel_values()
     try:
-        known = channels.load(folders)
+        known = channels.load()
     except (RalphError, OSError):  # a file of the person's own is not right; a check says so
-        known = channels.load(folders[:1])
+        known = channels.load([files.data("notify")])
     secret_names = {_HEARTBEAT}.union(*(channel.secret for channel in known))
     secrets = {values.get(name, "").strip() for name in secret_names}
     named_so = (value.strip() for name, value in os.environ.items() if name.upper().endswith(_KEYS))

@@ -476,7 +476,7 @@ def _listed(found: list[Finding]) -> Iterator[tuple[str, str]]:
 
 
 def _told() -> str:
-    ready = channels.configured(channels.load(channels.default_folders()), sources.channel_values())
+    ready = channels.configured(channels.load(), sources.channel_values())
     names = ", ".join(channel.name for channel in ready)
     return (
         f"told, each time with “Rehearsal:” before it: {names}" if names else "nobody is told: see ralph notify setup"
