@@ -61,9 +61,8 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.top}: the working directory is gone", 1)
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
-    run.state.check_room()
+    run.state.make_room()
     run.file.check_writable()
-    run.state.rotate()
 
 
 def _variables(run: Run) -> dict[str, Value]:

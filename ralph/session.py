@@ -156,7 +156,7 @@ def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callabl
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     for line in start.warnings():
         complain(line)
-    state.check_room()
+    state.make_room()
     recovery.clear_up(start, file, state, complain)  # first: what stands in the way of a commit may be of the dead
     _check_can_commit(start)
     if not file.exists() and not file.text:

@@ -29,6 +29,8 @@ class Death(NamedTuple):
     iteration: int
     record: Path
     """What the agent said."""
+    home: str
+    """Where the progress file really was; empty where that is not known."""
 
 
 class State:
@@ -37,6 +39,10 @@ class State:
     def __init__(self, name: str, progress_path: Path) -> None:
         self._name = name
         self._progress_path = progress_path
+        self._spare_bytes = 0
+        """So much can be added to the transcripts before they are looked through again: that takes long for many."""
+        self._added: list[Path] = []
+        """Their files since then."""
 
     @functools.cached_property
     def folder(self) -> Path:
@@ -49,11 +55,12 @@ class State:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
         folder = self.folder / name
         try:
-            for place in (self.folder, *(self.folder / one for one in reversed(Path(name).parents)), folder):
+            for place in (self.folder, folder):
                 if place.is_symlink():
                     place.unlink()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.folder.chmod(0o700)
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.chmod(0o700)
         except OSError as error:
             raise RalphError(
                 f"{folder}: cannot be made: {error.strerror}", 1, fix="set XDG_STATE_HOME elsewhere"
@@ -64,6 +71,7 @@ class State:
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
         made = self._files(run, iteration, ".jsonl")
         made = made._replace(prompt=made.output.with_suffix(".prompt.md"))
+        self._added.append(made.prompt)
         try:
             made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
         except OSError as error:
@@ -85,11 +93,17 @@ class State:
         first, base = f".{iteration:04d}", self._sub("transcripts") / run
         suffixes = (first + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
         output = next(path for one in suffixes if not os.path.lexists(path := base.with_suffix(one)))
-        return Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
+        made = Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
+        self._added += made.output, made.errors
+        return made
 
-    def check_room(self) -> None:
-        """Raises RalphError before money is spent when the disk is too full to record what the agent says."""
+    def make_room(self) -> None:
+        """Removes the oldest transcripts beyond the bound; none of them is being written now.
+
+        Raises RalphError before money is spent when the disk is too full to record what the agent says.
+        """
         folder = self._sub("transcripts")
+        self._rotate(folder)
         disk = os.statvfs(folder)
         if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
             raise RalphError(f"{folder}: the disk is full", 1, fix="free some space, or set XDG_STATE_HOME elsewhere")
@@ -122,8 +136,7 @@ class State:
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
         self.now_says(before)
-        self.note("home", os.path.realpath(self._progress_path))
-        self.note("iteration", f"{run} {iteration} {record.name} {mode}")
+        self.note("iteration", f"{run} {iteration} {record.name} {mode}\n{os.path.realpath(self._progress_path)}")
 
     def now_says(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
@@ -138,21 +151,18 @@ class State:
             return (self.folder / "running" / "progress").read_bytes() if self.died() else b""
         return b""
 
-    def home_before_death(self) -> str | None:
-        """Where the progress file really was before the iteration in which ralph died; None after a good end."""
-        return self.noted("home") or None if self.died() else None
-
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
         self.note("iteration", "")
 
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        run, number, record, mode = [*self.noted("iteration").split(maxsplit=3), "", "", "", ""][:4]
+        noted, _, home = self.noted("iteration").partition("\n")
+        run, number, record, mode = [*noted.split(maxsplit=3), "", "", "", ""][:4]
         if not run:
             return None
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
-        return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record)
+        return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record, home=home)
 
     def note(self, name: str, text: str) -> None:
         """Keeps a text under this name for the next run.
@@ -168,13 +178,18 @@ class State:
             return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
         return ""
 
-    def rotate(self) -> None:
-        """Removes the oldest transcripts beyond the bound; none of them is being written now."""
-        folder = self._sub("transcripts")
+    def _rotate(self, folder: Path) -> None:
+        for path in self._added:
+            with contextlib.suppress(OSError):  # an agent may have removed it
+                self._spare_bytes -= path.stat().st_size
+        self._added.clear()
+        if self._spare_bytes > 0:
+            return
         with contextlib.suppress(OSError):
-            excess = sum(entry.stat().st_size for entry in os.scandir(folder)) - TRANSCRIPTS_BYTES
-            for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if excess > 0 else ():
-                if excess <= 0:
-                    return
-                excess -= path.stat().st_size
+            spare = TRANSCRIPTS_BYTES - sum(entry.stat().st_size for entry in os.scandir(folder))
+            for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if spare < 0 else ():
+                if spare >= 0:
+                    break
+                spare += path.stat().st_size
                 path.unlink()
+            self._spare_bytes = spare

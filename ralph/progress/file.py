@@ -32,7 +32,8 @@ class ProgressFile:
         """What they say."""
         self._mode: int | None = None
         self._created: bytes | None = None
-        self._home = state.home_before_death()
+        death = state.died()
+        self._home = death.home or None if death else None
         """Where it really is, once that is known."""
 
     def exists(self) -> bool:
@@ -73,8 +74,10 @@ class ProgressFile:
 
     def _peek(self) -> bytes:
         """Its bytes, none when it is missing."""
+        if what := self._in_its_place():
+            raise RalphError(f"{self.path}: {what}, not a file", 1, fix="move it away")
         try:
-            return self.path.read_bytes() if self.exists() else b""
+            return self.path.read_bytes()
         except FileNotFoundError:
             return b""
         except OSError as error:
