@@ -1,14 +1,171 @@
-"""What an iteration changed in the repository."""
+"""What changed in the repository: commits, lines, files; and what git says of it."""
 
+import contextlib
+import itertools
 import os
+import re
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from ralph import git
 from ralph.agent.turn import Commits
 from ralph.files import state_home
 from ralph.lock import working_tree
+from ralph.process import Finished, call, somebody_runs
+
+_TIMEOUT_S = 60.0
+_FILES_AT_MOST = 50_000
+"""Files looked at where no git knows them; somebody may plan in a home folder."""
+
+
+def git(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
+    """What came of git, here or there; 127 where there is none.
+
+    It takes no lock it could do without: the agent may be in the middle of something.
+    """
+    given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        return call(["git", *arguments], timeout_s=_TIMEOUT_S, env=given, cwd=None if cwd is None else str(cwd))
+    except OSError as error:
+        return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
+
+
+def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:
+    """What git prints, or None when it fails."""
+    done = git(*arguments, cwd=cwd)
+    return done.stdout if done.code == 0 else None
+
+
+def has(commit: str, cwd: Path) -> bool:
+    """Whether that commit is in the repository there; only a whole name is one."""
+    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
+    return named is not None and _ask("cat-file", "-e", f"{commit}^{{commit}}", cwd=cwd) is not None
+
+
+def commits(old: str, new: str) -> Commits:
+    """What lies between two commits."""
+    if old == new or not new:
+        return Commits(head=new, base=old)
+    count = _ask("rev-list", "--count", f"{old}..{new}" if old else new)
+    changed = _ask("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
+    added, removed = _number(rb"(\d+) insertion", changed), _number(rb"(\d+) del", changed)
+    return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
+
+
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""git's name for the tree with nothing in it."""
+
+
+def _number(pattern: bytes, text: bytes) -> int:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0
+
+
+class Tree(NamedTuple):
+    """The commit and every file that differs from it, with what tells one version of a file from another."""
+
+    head: str
+    """Empty without a repository or before the first commit."""
+    files: dict[str, tuple[object, ...]]
+
+
+def tree(top: Path) -> Tree | None:
+    """What the working tree looks like now, ignored files left out; without a repository, every file in it.
+
+    None when there is a repository and git fails to tell.
+    """
+    status = _ask(*_STATUS.split(), cwd=top)
+    if status is None:
+        return _everything(top) if _ask("rev-parse", "--git-dir", cwd=top) is None else None
+    head, files = "", {}
+    for entry in status.decode(errors="surrogateescape").split("\0"):
+        kind, _, rest = entry.partition(" ")
+        if kind == "#" and rest.startswith("branch.oid "):
+            head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
+        elif kind in _FIELDS:
+            *fields, name = rest.split(" ", _FIELDS[kind])
+            files[name] = (kind, *fields, *_version(top, name))
+    return Tree(head=head, files=files)
+
+
+_STATUS = "status --porcelain=v2 --branch -z --untracked-files=all --no-renames"
+_FIELDS = {"1": 7, "u": 9, "?": 0}
+"""How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
+
+
+def _everything(top: Path) -> Tree:
+    names = itertools.islice(_walked(top), _FILES_AT_MOST)
+    return Tree(head="", files={name: _version(top, name) for name in names})
+
+
+def _walked(top: Path) -> Iterator[str]:
+    for folder, inside, found in os.walk(top):
+        inside[:] = [name for name in inside if name != ".git"]
+        yield from (os.path.relpath(os.path.join(folder, name), top) for name in found)  # noqa: PTH118 - strings
+
+
+def _version(top: Path, name: str) -> tuple[object, ...]:
+    try:
+        found = (top / name).lstat()
+    except OSError:
+        return ()
+    if stat.S_ISDIR(found.st_mode) and (top / name / ".git").exists():  # a repository within, such as a submodule
+        within = tree(top / name)
+        return (within.head, *sorted(within.files.items())) if within else ()
+    return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
+
+
+def changed(before: Tree, after: Tree, top: Path) -> list[str]:
+    """The files that differ between two looks, committed or not."""
+    names = {name for name in before.files | after.files if before.files.get(name) != after.files.get(name)}
+    if before.head != after.head:
+        listed = _ask("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
+        names |= {name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name}
+    return sorted(names)
+
+
+def index_lock() -> Path | None:
+    """Where git locks the index of this working tree; None without a repository."""
+    path = _ask("rev-parse", "--git-path", "index.lock")
+    return Path(os.fsdecode(path.rstrip(b"\n"))).absolute() if path else None
+
+
+def locks(index: Path | None) -> list[Path]:
+    """Every lock that a commit or `git config` takes, beside the one of the index; none without a repository."""
+    if index is None:
+        return []
+    folder = index.parent
+    common = folder / _text(folder / "commondir")
+    branch = _text(folder / "HEAD").removeprefix("ref: ")
+    falsely = folder.glob("next-index-*.lock")  # of `git commit --only`, which a kill leaves there for good
+    shared = [common / f"{branch}.lock", common / "packed-refs.lock", common / "config.lock"]
+    return [index, folder / "HEAD.lock", *shared, *falsely]
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return os.fsdecode(path.read_bytes().strip())
+    return ""
+
+
+def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
+    """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
+    removed = []
+    for lock in locks:
+        with contextlib.suppress(OSError):
+            if lock.lstat().st_ctime >= since and not somebody_runs("git", tree):
+                lock.unlink()
+                removed.append(lock)
+    return removed
+
+
+def touched_at(path: Path) -> float | None:
+    """When it was changed last, in a way that nobody can set back; None when it is gone."""
+    with contextlib.suppress(OSError):
+        return path.lstat().st_ctime
+    return None
 
 
 class Changes:
@@ -19,32 +176,32 @@ class Changes:
         real = os.path.realpath(self._tree)
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
-        self._index_lock = git.index_lock()
+        self._index_lock = index_lock()
         self._began = time.time()
-        self._seen = git.tree(self._tree)
+        self._seen = tree(self._tree)
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
 
     def begin(self, *, iteration: bool = False) -> None:
         """Something begins that may leave git's locks behind, or an iteration, of which the changes shall be known."""
         if iteration and self.disturbed:
-            self._seen = git.tree(self._tree) or self._seen
+            self._seen = tree(self._tree) or self._seen
             self.disturbed = False
         self._began = time.time()
 
     def look(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
-        before, now = self._seen, git.tree(self._tree)
+        before, now = self._seen, tree(self._tree)
         self._seen, self.disturbed = now or before, False
         if before is None or now is None:
             return Commits(), ()
-        changed = git.changed(before, now, self._tree)
-        files = tuple(name for name in changed if name not in self._ignored and not name.startswith(self._own))
-        return git.commits(before.head, now.head), files
+        names = changed(before, now, self._tree)
+        files = tuple(name for name in names if name not in self._ignored and not name.startswith(self._own))
+        return commits(before.head, now.head), files
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
-        return git.remove_orphaned_locks(git.locks(self._index_lock), self._tree, self._began)
+        return remove_orphaned_locks(locks(self._index_lock), self._tree, self._began)
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""

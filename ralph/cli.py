@@ -18,7 +18,7 @@ from ralph.errors import RalphError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from ralph.clock import Pace
+    from ralph.run import Pace
 
 _HELP = """\
 Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
@@ -63,7 +63,8 @@ def main(pace: "Pace | None" = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     except RalphError as error:
-        from ralph.screen.text import attended, plain  # noqa: PLC0415 - only this way out pays
+        from ralph.screen.text import attended  # noqa: PLC0415 - only this way out pays
+        from ralph.words import plain  # noqa: PLC0415 - same
 
         code = error.exit_code
         for line in error.message.splitlines() if code != 75 or attended() else ():

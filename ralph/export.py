@@ -13,9 +13,9 @@ from ralph import files, progress, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
-from ralph.screen.text import plain
 from ralph.taskjson import Imported, Object
 from ralph.tasks import Task
+from ralph.words import plain
 
 
 def export(word: str, *, form: str | None, output: str | None, progress_file: str | None) -> int:

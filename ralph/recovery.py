@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ralph import git, journal, progress
+from ralph import changes, journal, progress
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
 from ralph.lock import Lock
@@ -32,7 +32,7 @@ def after_death(held: Lock, state: State, complain: Complain, patience: Patience
             complain(f"the keeper of the run before failed: {errors}")
         for command in end_strays(run, patience):
             complain(f"ended what the run before left running: {command}")
-        for lock in git.remove_orphaned_locks(git.locks(git.index_lock()), held.tree, held.dead_since()):
+        for lock in changes.remove_orphaned_locks(changes.locks(changes.index_lock()), held.tree, held.dead_since()):
             complain(f"removed {lock}, left behind by the run before")
     held.forget()
     if death := state.died():

@@ -1,5 +1,6 @@
-"""A run: what it has to do, with what, who hears of it, and what it has come to. What is done is functions of it."""
+"""A run: what it has to do, with what, who hears of it, what it has come to, and how time goes for it."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,14 +9,12 @@ from typing import TYPE_CHECKING
 from ralph import journal
 from ralph.changes import Changes
 from ralph.channels import Outbox, notices
-from ralph.clock import Pace
-from ralph.process import Files, Keeper, signals
+from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt
 from ralph.screen.screen import Screen
-from ralph.screen.statusline import Status
-from ralph.screen.view import View
+from ralph.screen.view import Status, View
 from ralph.settings import Settings
 from ralph.state import State
 from ralph.tries import Tries
@@ -25,6 +24,36 @@ if TYPE_CHECKING:
     from ralph.start import Start
     from ralph.strict.attempts import Strict
     from ralph.strict.guard import Guard
+
+
+_RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
+
+
+class Clock:
+    """The machine's clocks; all in seconds."""
+
+    def now(self) -> float:
+        """The time since 1970; it may jump."""
+        return time.time()
+
+    def running(self) -> float:
+        """The time since some moment; it never jumps, and a suspended machine's sleep counts."""
+        return time.clock_gettime(_RUNNING)
+
+    def sleep(self, seconds: float) -> None:
+        """Waits up to that long; a signal ends it."""
+        signals.wait(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast time goes for a run, how long it waits for what shall end, and how much an agent may print."""
+
+    clock: Clock = field(default_factory=Clock)
+    patience: Patience = field(default_factory=Patience)
+    transcript_bytes: int = 2_000_000_000
+    """Of one iteration; a disk is not endless."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +141,7 @@ class Run:
         line = journal.line(
             event,
             run=self.id,
-            mode=self.start.mode,
+            mode=self.start.asked.mode,
             iteration=self.number,
             at=self.now(),
             success=success,

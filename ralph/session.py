@@ -13,18 +13,16 @@ from ralph import channels, files, journal, progress, recovery, sources
 from ralph.agent import command as agent
 from ralph.changes import Changes
 from ralph.channels import notices
-from ralph.clock import Pace
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
 from ralph.process import Keeper, end_own, signals
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
-from ralph.run import Run
+from ralph.run import Pace, Run
 from ralph.screen.screen import Screen
-from ralph.screen.statusline import Status
 from ralph.screen.text import attended
-from ralph.screen.view import View
+from ralph.screen.view import Status, View
 from ralph.state import State
 from ralph.tries import Tries
 from ralph.verdict import OPENS, Reason, Stop, Tally
@@ -61,7 +59,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
         line = journal.line(
             "run",
             run=run_id,
-            mode=start.mode,
+            mode=start.asked.mode,
             iteration=0,
             at=pace.clock.now(),
             success=False,
@@ -100,7 +98,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
             keeper=keeper,
             screen=screen,
             view=view,
-            status=Status(view, pace.clock),
+            status=Status(view, pace.clock.running),
             outbox=outbox,
             changes=Changes(Path.cwd(), start.own),
             tries=Tries(settings.history),

@@ -14,13 +14,14 @@ from ralph.options import Asked
 from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
-from ralph.screen.text import attended, plain
+from ralph.screen.text import attended
 from ralph.settings import Settings
 from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.words import plain
 
 if TYPE_CHECKING:
-    from ralph.clock import Pace
+    from ralph.run import Pace
     from ralph.taskjson import Imported
 
 
@@ -40,11 +41,6 @@ class Start:
     progress_path: Path
     rehearsal: bool
     """A part of a rehearsal: notices say so, and no monitor is told."""
-
-    @property
-    def mode(self) -> str:
-        """What the agent is to do: the name of the template."""
-        return self.asked.mode
 
     @property
     def strict(self) -> bool:

@@ -1,7 +1,15 @@
-"""How figures are written for people."""
+"""How figures, names and whatever others wrote are shown to people."""
 
+import re
 import time
 from collections.abc import Sequence
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text with everything visible that could steer a terminal: control characters, escapes, bidi overrides."""
+    return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def duration(seconds: float) -> str:

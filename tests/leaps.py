@@ -6,7 +6,7 @@ from pathlib import Path
 LEAPING = """
 import os, sys
 from ralph.cli import main
-from ralph.clock import Clock, Pace
+from ralph.run import Clock, Pace
 from ralph.process import Patience
 
 class Leaping(Clock):

@@ -26,7 +26,7 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import sys, time
 from ralph.cli import main
-from ralph.clock import Clock, Pace
+from ralph.run import Clock, Pace
 from ralph.process import Patience
 
 class Faster(Clock):

@@ -7,19 +7,17 @@ import pytest
 from stories import api_retry, error_result, init, result, says, tool, tool_result, weighs
 
 from ralph.agent.stream import Stream
-from ralph.clock import Clock
 from ralph.progress import parse
 from ralph.screen.screen import Screen
-from ralph.screen.statusline import Status
 from ralph.screen.text import LINE_LIMIT, clipped, columns, wrapped
-from ralph.screen.view import View
+from ralph.screen.view import Status, View
 from ralph.verdict import Tally
 
 Event = dict[str, Any]
 TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
 
 
-class Stopped(Clock):
+class Stopped:
     """A clock that somebody sets."""
 
     at = 0.0
@@ -32,7 +30,7 @@ def working(doing: str) -> Status:
     """In the seventh iteration, an hour after the start."""
     view = View(lambda _line: None, lambda: None, pays=False)
     clock = Stopped()
-    status = Status(view, clock)
+    status = Status(view, clock.running)
     status.iterates(Tally(iterations=6, cost_usd=3.41), parse(TASKS), 7)
     clock.at = 3720
     view.doing, view.heard_at = doing, view.heard_at - 12
@@ -58,7 +56,7 @@ def test_the_status_line_says_what_fits(width: int, line: str) -> None:
 
 def test_what_is_unknown_is_left_out_of_it() -> None:
     clock = Stopped()
-    status = Status(View(lambda _line: None, lambda: None, pays=False), clock)
+    status = Status(View(lambda _line: None, lambda: None, pays=False), clock.running)
     assert status.line(40) == "0s · starting · 0s"
     status.does("next iteration", 30)
     clock.at = 10

@@ -99,7 +99,7 @@ def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project,
 # Too much to record.
 
 
-LITTLE = "from ralph.cli import main; from ralph.clock import Pace; main(Pace(transcript_bytes=100_000))"
+LITTLE = "from ralph.cli import main; from ralph.run import Pace; main(Pace(transcript_bytes=100_000))"
 
 
 def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agent) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def heading(run: "Run", now: Progress) -> str:
     """The line that begins an iteration."""
-    what = f"{run.start.mode} {run.start.name}"
+    what = f"{run.start.asked.mode} {run.start.name}"
     if run.settings.once:
         return what
     at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
@@ -36,7 +36,7 @@ def oddities(file: str, now: Progress) -> dict[str, str]:
 
 def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    return _notice(run, "started", "Started", f"Mode: {run.start.mode}")
+    return _notice(run, "started", "Started", f"Mode: {run.start.asked.mode}")
 
 
 def progressed(run: "Run") -> Notice:
@@ -60,7 +60,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     tally, file = run.tally, run.file.path.name
     event, what = "stopped", "Stopped"
-    if stop.reason is Reason.ONCE and run.start.mode == "plan":
+    if stop.reason is Reason.ONCE and run.start.asked.mode == "plan":
         event, what = "planned", "Planning Complete!"
     elif stop.reason.code == 0:
         event, what = "done", "Complete!"
@@ -74,7 +74,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         run,
         event,
         what,
-        f"Mode: {run.start.mode}",
+        f"Mode: {run.start.asked.mode}",
         f"Reason: {stop.why[:1000]}" if stop.why else "",
         f"To go on: {move}" if (move := stop.next_move(file)) else "",
         f"Task list created in: {file}" if event == "planned" and now.tasks else "",
@@ -95,7 +95,7 @@ def _cost(tally: Tally, paid: str = "") -> str:
 def closing(run: "Run", stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
-    planned = stop.reason is Reason.ONCE and run.start.mode == "plan"
+    planned = stop.reason is Reason.ONCE and run.start.asked.mode == "plan"
     parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
     if not run.settings.once:
         parts += [counted(run.tally.iterations, "iteration"), counted(run.tally.commits, "commit")]

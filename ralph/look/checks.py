@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ralph import __version__, channels, files, git, lock, options, progress, sources, taskjson, tasklist, tasks
+from ralph import __version__, changes, channels, files, lock, options, progress, sources, taskjson, tasklist, tasks
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
@@ -319,7 +319,7 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
     if shutil.which("git") is None:
         yield bad(f"git is not on the PATH, which is {os.environ.get('PATH', '(unset)')}", "install git")
         return
-    if (done := git.run("rev-parse", "--show-toplevel", cwd=tree)).code:
+    if (done := changes.git("rev-parse", "--show-toplevel", cwd=tree)).code:
         said = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("fatal: ")
         if (tree / ".git").exists():
             yield bad(f"{tree}: {said or 'git fails'}", "mend what git complains about")
@@ -327,15 +327,15 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
             said = f"{tree} is no repository: nothing can be committed, or undone"
             yield warning(said, "git init, and commit what is there")
         return
-    if any(git.run("var", name, cwd=tree).code for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
+    if any(changes.git("var", name, cwd=tree).code for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
         said = "git does not know who commits here, so that commits fail"
         yield (bad if settings.auto_commit else warning)(said, _INTRODUCE)
     else:
-        who = git.run("var", "GIT_AUTHOR_IDENT", cwd=tree).stdout.decode(errors="replace").rpartition(" ")[0]
+        who = changes.git("var", "GIT_AUTHOR_IDENT", cwd=tree).stdout.decode(errors="replace").rpartition(" ")[0]
         yield ok(f"commits are by {who.rpartition(' ')[0]}")
     yield from _unfinished(tree)
     own = [os.path.relpath(os.path.realpath(one), os.path.realpath(tree)) for one in (start.own if start else ())]
-    now = git.tree(tree)
+    now = changes.tree(tree)
     uncommitted = sorted({*now.files}.difference(own)) if now else []
     if now is None:
         yield bad(f"{tree}: git does not say what is uncommitted", "try git status")
@@ -348,14 +348,14 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
 
 def _unfinished(tree: Path) -> Iterator[Check]:
     """What somebody began there and did not end."""
-    if (index := git.index_lock()) is None:
+    if (index := changes.index_lock()) is None:
         return
     if any((index.parent / name).exists() for name in _UNFINISHED):
         said = "a merge, rebase, cherry-pick or revert is not finished, and commits would become part of it"
         yield bad(said, "git status says how to end it")
-    for left in filter(os.path.lexists, git.locks(index)):
+    for left in filter(os.path.lexists, changes.locks(index)):
         yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
-    if git.run("symbolic-ref", "-q", "HEAD", cwd=tree).code:
+    if changes.git("symbolic-ref", "-q", "HEAD", cwd=tree).code:
         yield warning("HEAD is on no branch, and so would the commits be", "git switch -c a-branch")
 
 

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from ralph.look.checks import Check, checks
 from ralph.options import Asked
-from ralph.screen.text import draws, is_terminal, plain, terminal_size, wrapped
-from ralph.words import counted
+from ralph.screen.text import draws, is_terminal, terminal_size, wrapped
+from ralph.words import counted, plain
 
 _LEVELS = ("ok", "warning", "bad")
 _WORDS = {"ok": "ok   ", "warning": "warn ", "bad": "BAD  "}

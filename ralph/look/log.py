@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from ralph import git, journal
+from ralph import changes, journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
@@ -18,9 +18,9 @@ from ralph.look.plans import Plan
 from ralph.look.standing import ending
 from ralph.process import foreground
 from ralph.screen import Detail
-from ralph.screen.text import is_terminal, plain, terminal_size
+from ralph.screen.text import is_terminal, terminal_size
 from ralph.screen.view import View
-from ralph.words import duration, moment
+from ralph.words import duration, moment, plain
 
 _BLOCK_BYTES = 1 << 20
 _NOTHING_MOVED = "\N{EN DASH}"
@@ -142,9 +142,9 @@ def _diff(plan: Plan, row: Record) -> int:
     if not row.commits:
         raise RalphError(f"iteration {row.number} committed nothing", 1)
     folder = plan.progress_path.resolve().parent
-    if not git.has(row.head, folder):
+    if not changes.has(row.head, folder):
         raise RalphError(f"iteration {row.number}: its commits are not here any more, or git is not", 1)
-    between = f"{row.base}..{row.head}" if git.has(row.base, folder) else row.head
+    between = f"{row.base}..{row.head}" if changes.has(row.base, folder) else row.head
     code = foreground(["git", "log", "--reverse", "--patch", between, "--"], env=os.environ, cwd=str(folder))
     return 1 if code else 0
 

@@ -22,8 +22,8 @@ from ralph.journal import Record
 from ralph.look import plans, status
 from ralph.look.standing import ending
 from ralph.look.status import Seen
-from ralph.screen.text import is_terminal, plain
-from ralph.words import counted, duration, usd
+from ralph.screen.text import is_terminal
+from ralph.words import counted, duration, plain, usd
 
 _STDOUT = "-"
 _MOST_ROWS, _MOST_TASKS, _MOST_BARS = 2_000, 1_000, 250

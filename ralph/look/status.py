@@ -18,9 +18,9 @@ from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.look.standing import Standing, standing
 from ralph.progress import Progress
-from ralph.screen.text import clipped, columns, is_terminal, plain, terminal_size
+from ralph.screen.text import clipped, columns, is_terminal, terminal_size
 from ralph.settings import Settings
-from ralph.words import counted, moment, since, usd
+from ralph.words import counted, moment, plain, since, usd
 
 _LAST = 5
 _UNREADABLE = "unreadable"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph import channels, files, git, journal, lock, options, progress, sources, start
+from ralph import changes, channels, files, journal, lock, options, progress, sources, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.look.checks import checks, hider
@@ -114,7 +114,7 @@ class Rehearsal:
             "safe.directory": "*",
         }
         for key in ("user.name", "user.email"):  # which may hold for the original's place alone
-            if who := git.run("config", key, cwd=self.original).stdout:
+            if who := changes.git("config", key, cwd=self.original).stdout:
                 own[key] = os.fsdecode(who).rstrip("\n")
         for number, (key, value) in enumerate(own.items(), first):
             env[f"GIT_CONFIG_KEY_{number}"], env[f"GIT_CONFIG_VALUE_{number}"] = key, value
@@ -208,14 +208,18 @@ def _of_checks(asked: Asked, last: Start, *, is_planned: bool) -> list[Finding]:
     return found
 
 
-def _look(top: Path) -> tuple[git.Tree | None, bytes]:
-    return git.tree(top), git.run("for-each-ref", cwd=top).stdout
+_Seen = tuple[changes.Tree | None, bytes]
+"""The files of a working tree, and its branches and tags."""
 
 
-def _changed(before: tuple[git.Tree | None, bytes], after: tuple[git.Tree | None, bytes], top: Path) -> list[Finding]:
+def _look(top: Path) -> _Seen:
+    return changes.tree(top), changes.git("for-each-ref", cwd=top).stdout
+
+
+def _changed(before: _Seen, after: _Seen, top: Path) -> list[Finding]:
     """Whether the original is not as it was."""
     (was, branches), (now, others) = before, after
-    found = git.changed(was, now, top) if was and now else []
+    found = changes.changed(was, now, top) if was and now else []
     found += ["branches and tags"] if branches != others else []
     fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
     return [Finding(f"the repository is not as it was before the rehearsal: {named(found)}", fix)] if found else []
@@ -232,7 +236,7 @@ def _make_sample(folder: Path) -> None:
     for name, text in sample.FILES.items():
         (top / name).write_text(text, encoding="utf-8")
     for words in sample.BEGINS:
-        if (done := git.run(*words, cwd=top)).code:
+        if (done := changes.git(*words, cwd=top)).code:
             what = f"git {words[0]} does not work: {os.fsdecode(done.stderr).strip()}"
             raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
     os.chdir(top)
@@ -255,7 +259,7 @@ def _copy(this: Rehearsal) -> None:
     own = this.top / ".git"
     if own.is_file():  # a linked working tree: what all of them share, then what is this one's own
         own.unlink()
-        for line in git.run("rev-parse", "--git-common-dir", "--git-dir", cwd=this.original).stdout.splitlines():
+        for line in changes.git("rev-parse", "--git-common-dir", "--git-dir", cwd=this.original).stdout.splitlines():
             _copied(this.original / os.fsdecode(line), own)
         for note in ("commondir", "gitdir", "locked"):
             (own / note).unlink(missing_ok=True)
@@ -300,10 +304,10 @@ def _check_apart(this: Rehearsal) -> None:
     """Raises RalphError where git would find something of the original from within the copy, or could push."""
     env = this.environment()
     words = ("--show-toplevel", "--git-dir", "--git-common-dir", "--git-path", "index", "--git-path", "objects")
-    found = git.run("rev-parse", *words, cwd=this.top, env=env)
+    found = changes.git("rev-parse", *words, cwd=this.top, env=env)
     if found.code and not (this.top / ".git").exists():
         return
-    pushes = git.run("config", "push.recurseSubmodules", cwd=this.top, env=env).stdout
+    pushes = changes.git("config", "push.recurseSubmodules", cwd=this.top, env=env).stdout
     if found.code or _NO_PUSH.encode() not in pushes:
         why = os.fsdecode(found.stderr).strip() or "it is older than 2.31"
         raise RalphError(f"git does not work in a copy: {why}", 1, fix="rehearse in a clone, with a newer git")

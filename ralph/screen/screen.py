@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ralph.process import signals
 from ralph.screen import Detail
-from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, is_terminal, plain, terminal_size
+from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, is_terminal, terminal_size
+from ralph.words import plain
 
 _BYTES_KEPT = 4_000_000
 _BATCH_BYTES = 65_536

@@ -1,20 +1,15 @@
 """Text for terminals: how much fits, where it is cut, and that it cannot drive one; and whether there is a terminal."""
 
 import os
-import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ralph.words import plain
+
 LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ONE_COLUMN = "\N{VARIATION SELECTOR-16}\N{SOFT HYPHEN}"
-
-
-def plain(text: str) -> str:
-    """The text with everything visible that could steer a terminal: control characters, escapes, bidi overrides."""
-    return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
 
 
 @lru_cache(1_024)

@@ -11,8 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import __version__, files, git
+from ralph import __version__, files
 from ralph.agent.turn import Commits
+from ralph.changes import touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
 from ralph.state import State
@@ -435,12 +436,12 @@ class Guard:
 
     def _is_older_than_the_dead(self, path: Path) -> bool:
         """Whether nobody has changed it since the iteration was over."""
-        at = git.touched_at(path)
+        at = touched_at(path)
         return self._of_death is None or at is None or at <= self._of_death[1]
 
     def _is_of_the_dead(self, name: str) -> bool:
         """Whether it was changed while the iteration ran; of one that is gone nobody knows."""
-        at = None if self._of_death is None else git.touched_at(self._root / name)
+        at = None if self._of_death is None else touched_at(self._root / name)
         return self._of_death is None or at is None or self._of_death[0] <= at <= self._of_death[1]
 
     def _note(self) -> None:

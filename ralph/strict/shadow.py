@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph import files, git
+from ralph import files
+from ralph.changes import remove_orphaned_locks, touched_at
 from ralph.errors import RalphError
 from ralph.process import Finished, call
 
@@ -221,7 +222,7 @@ class Shadow:
     def _unlock(self) -> None:
         """Removes what a git of a ralph that was killed left."""
         locks = [self.folder / name for name in ("index.lock", "scratch-index.lock")]
-        git.remove_orphaned_locks(locks, self.root)
+        remove_orphaned_locks(locks, self.root)
 
     def _settle_itself(self) -> None:
         """Its settings are what they shall be, and it leads nowhere else: an agent could write there, too."""
@@ -268,7 +269,7 @@ class Shadow:
 
     def _is_young(self, name: str) -> bool:
         """Whether it was touched since the beginning, in a way that nobody can set back."""
-        at = git.touched_at(self.root / name)
+        at = touched_at(self.root / name)
         return at is None or at >= self._began
 
     def _odd_modes(self, names: Iterable[str]) -> dict[str, int]:
