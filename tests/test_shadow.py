@@ -276,14 +276,15 @@ def test_a_look_that_fails_is_an_error(tree: Tree) -> None:
         tree.shadow.changes(tree.tree)
 
 
-@pytest.mark.parametrize("place", ["index", "objects", "objects/aa", "info"])
+@pytest.mark.parametrize("place", ["", "HEAD", "index", "objects", "objects/aa", "info"])
 def test_a_shadow_that_leads_elsewhere_is_not_written_to(tree: Tree, place: str) -> None:
     tree.begin()
     path = tree.shadow.folder / place
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    path.symlink_to(tree.elsewhere)
-    with pytest.raises(RalphError, match="is a link, and ralph made none there"):
-        tree.shadow.changes(tree.tree)
+    path.symlink_to(tree.elsewhere if place != "HEAD" else tree.elsewhere / "new")
+    for look in (lambda: tree.shadow.changes(tree.tree), tree.begin, lambda: tree.shadow.resume(b"", {}, (), 0)):
+        with pytest.raises(RalphError, match="is a link, and ralph made none there"):
+            look()
     assert [one.name for one in tree.elsewhere.iterdir()] == ["b.py"]
 
 

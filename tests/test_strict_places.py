@@ -35,6 +35,14 @@ def test_in_a_folder_of_a_repository(project: Project, agent: Agent) -> None:
     assert project.git("show", "--format=", "--name-only").split() == ["package/one.txt"]
 
 
+def test_where_git_refuses_to_work_nothing_is_begun(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    run = project.build("--strict", env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
+    assert run.code == 2, run.text
+    assert "detected dubious ownership" in run.text
+    assert agent.calls == []
+
+
 def test_before_the_first_commit(plain_project: Project, agent: Agent) -> None:
     plain_project.git("init", "-q")
     (plain_project.root / "staged.txt").write_text("s")

@@ -89,12 +89,15 @@ class Repository:
 
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
-        """None where there is none."""
+        """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
         if "GIT_DIR" not in os.environ and not above(top, ".git"):
             return None
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         argv = ["git", "rev-parse", "--path-format=absolute", *asked, "--show-object-format"]
-        done = call(argv, timeout_s=_TIMEOUT_S, cwd=str(top))
+        done = call(argv, timeout_s=_TIMEOUT_S, env={**os.environ, "LC_ALL": "C"}, cwd=str(top))
+        if done.code and b"not a git repository" not in done.stderr:
+            said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+            raise RalphError(f"git does not work in {top}: {said}")
         *lines, object_format = os.fsdecode(done.stdout).splitlines() or [""]
         if done.code or len(lines) != len(asked) - 1:
             return None

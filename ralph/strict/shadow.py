@@ -108,6 +108,7 @@ class Shadow:
         From `borrowed`, the project's objects, it takes the packs: what is in them need not be written again.
         """
         self._rules = rules
+        self._refuse_links()
         if self._is_large():
             shutil.rmtree(self.folder)
         for name in ("objects/pack", "refs", "info"):
@@ -137,6 +138,7 @@ class Shadow:
     def resume(self, rules: bytes, modes: Mapping[str, int], within: Iterable[str], began: float) -> None:
         """Goes on where one of before died."""
         self._rules, self.modes, self.within, self._began = rules, dict(modes), set(within), began
+        self._refuse_links()
         self._unlock()
 
     def begin(self, forced: Collection[str] = ()) -> str:
@@ -224,13 +226,16 @@ class Shadow:
         locks = [self.folder / name for name in ("index.lock", "scratch-index.lock")]
         remove_orphaned_locks(locks, self.root)
 
+    def _refuse_links(self) -> None:
+        """RalphError where it leads elsewhere: an agent could write there, too."""
+        for place in (self.folder.parent, self.folder, self.folder / "objects"):
+            inside = os.scandir(place) if place.is_dir() and place != self.folder.parent else ()
+            if links := [one for one in (str(place), *(entry.path for entry in inside)) if os.path.islink(one)]:  # noqa: PTH114 - strings
+                raise RalphError(f"{links[0]}: is a link, and ralph made none there", 1, fix=f"remove {links[0]}")
+
     def _settle_itself(self) -> None:
-        """Its settings are what they shall be, and it leads nowhere else: an agent could write there, too."""
-        places = [str(place) for place in (self.folder.parent, self.folder) if place.is_symlink()]
-        for place in () if places else (self.folder, self.folder / "objects"):
-            places += [entry.path for entry in os.scandir(place) if entry.is_symlink()]
-        if places:
-            raise RalphError(f"{places[0]}: is a link, and ralph made none there", 1, fix=f"remove {self.folder}")
+        """Its settings are what they shall be."""
+        self._refuse_links()
         files.overwrite(self.folder / "config", _CONFIG.format(format=self._format).encode())
         files.overwrite(self.folder / "info" / "attributes", _TO_THE_BYTE)
         files.overwrite(self.folder / "info" / "exclude", self._rules)
