@@ -63,11 +63,6 @@ def _modes(_context: click.Context, _parameter: click.Parameter, incomplete: str
     return [mode for mode in prompt.modes(prompt.folders(None)) if mode.startswith(incomplete)]
 
 
-def _first_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[Any]":
-    offer: Callable[..., list[Any]] = _modes if context.params.get("requirements") else plans
-    return offer(context, parameter, incomplete)
-
-
 def _name(variable: str) -> str:
     return "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
 
@@ -87,7 +82,7 @@ def _option(setting: Setting) -> click.Option:
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
-    click.Argument(["plan"], required=False, shell_complete=_first_word),
+    click.Argument(["plan"], required=False, shell_complete=plans),
     click.Argument(["mode"], required=False, shell_complete=_modes),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it

@@ -58,7 +58,6 @@ OFFERED = [
     pytest.param("ralph ", [*VERBS, "feature.md"], id="verbs and plans come first"),
     pytest.param("ralph re", ["rehearse", "report"], id="a verb begun"),
     pytest.param("ralph feature.md ", ["build", "plan", "review", "task"], id="then the modes"),
-    pytest.param("ralph --requirements feature.md bu", ["build"], id="at once where an option names the plan"),
     pytest.param("ralph feature.md build --max-i", ["--max-iteration-cost", "--max-iterations"], id="then options"),
     pytest.param("ralph feature.md --effort x", ["xhigh"], id="the values of an option"),
     pytest.param("ralph feature.md --reasoning m", ["max", "medium"], id="by its other name too"),
