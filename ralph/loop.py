@@ -30,8 +30,8 @@ def reason_to_stop(run: Run) -> Stop | None:
         run.strict.tidy()
     while claims_done(run, run.read()) and not run.interrupted():
         check_claim(run)
-        if run.verdict():
-            break
+        if run.verdict() or (run.strict and run.settings.max_failures is None):
+            break  # what no agent can mend would be looked at for ever
         if run.tally.iterations:
             pause(run, run.settings.delay)
     return run.verdict() or (run.strict.choose() if run.strict else None)

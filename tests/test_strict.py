@@ -645,3 +645,12 @@ def test_a_done_that_a_program_writes_each_time_is_bounded(project: Project, age
         "RALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: 1 task is not"
         in project.progress_text
     )
+
+
+def test_a_list_that_is_all_ticked_and_does_not_verify_is_not_verified_all_night(project: Project) -> None:
+    """No agent could do anything about it, so another look would see the same."""
+    project.has_tasks("x one: The first")
+    run = project.build("--strict", "--verify", "echo looked >> looks; false", "--max-failures", "off")
+    assert run.code == 4, run.text
+    assert "every task is ticked, and yet done does not hold" in run.text
+    assert (project.root / "looks").read_text() == "looked\n"
