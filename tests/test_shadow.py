@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_progress_file import largest_file
 
 from ralph.errors import RalphError
 from ralph.strict.repository import Moved, Repository
@@ -274,6 +275,16 @@ def test_a_look_that_fails_is_an_error(tree: Tree) -> None:
     (tree.shadow.folder / "index.lock").touch()
     with pytest.raises(RalphError, match="cannot be looked at"):
         tree.shadow.changes(tree.tree)
+
+
+def test_a_look_for_which_there_is_no_room_is_an_error_and_leaves_nothing_half_written(tree: Tree) -> None:
+    tree.begin()
+    tree.write("large", os.urandom(300_000))
+    with largest_file(100_000), pytest.raises(RalphError, match="cannot be looked at"):
+        tree.shadow.changes(tree.tree)
+    assert list(tree.shadow.folder.glob("objects/*/tmp_obj_*")) == []
+    (tree.shadow.folder / "index.lock").unlink(missing_ok=True)  # where git was killed for it; a start removes it
+    assert set(tree.shadow.changes(tree.tree)) == {"large"}
 
 
 @pytest.mark.parametrize("place", ["", "HEAD", "index", "objects", "objects/aa", "info"])

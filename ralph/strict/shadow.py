@@ -246,6 +246,8 @@ class Shadow:
         apart = [f":(top,exclude,literal){name}" for name in (*self._own, *sorted(self.within))]
         done = self._call("add", "--all", "--ignore-errors", "--", ".", *apart)
         if done.code not in (0, 1) or _FULL in done.stderr:  # else it would seem that nothing has changed
+            for half in (self.folder / "objects").glob("*/tmp_obj_*"):  # which would keep a full disk full
+                half.unlink()
             raise self._failure("add", done)
         if done.code:
             other = _names(self._run("ls-files", "-o", "-z", "--exclude-standard", "--", ".", *apart))
