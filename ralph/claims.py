@@ -9,20 +9,12 @@ from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Judgement, open_tasks
 from ralph.process import Job
-from ralph.progress import Progress, Task
+from ralph.progress import Task
 from ralph.run import Run
 from ralph.screen.view import ending
-from ralph.verdict import Reason, Stop, holds
+from ralph.verdict import Reason, Stop
 from ralph.verify import CommandRun, run_command, shell
 from ralph.words import counted, duration
-
-
-def claims_done(run: Run, now: Progress) -> bool:
-    """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
-    if run.settings.once or now.blocked is not None:
-        return False
-    claimed = bool(now.tasks) and (now.done or not now.open) if run.strict else now.done
-    return claimed and not (now.done and holds(now, run.settings))
 
 
 def check_claim(run: Run) -> None:

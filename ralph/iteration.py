@@ -12,13 +12,12 @@ from ralph.agent import command as agent
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
-from ralph.claims import claims_done
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tallied
 from ralph.process import Files, Job, follow, signals
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.verdict import budget_usd
+from ralph.verdict import budget_usd, claims_done
 from ralph.words import counted
 
 
@@ -183,9 +182,10 @@ def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
     spent = (iteration.before.spent_usd or 0.0) + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(lambda text: progress.with_spent(text, spent))
-    if run.strict or not claims_done(run, run.file.last):  # else it is judged once that is checked
+    if run.strict or not claims_done(run.file.last, run.settings):  # else it is judged once that is checked
         run.state.end()
-    run.outbox.beat()
+    if run.settings.heartbeat_url:
+        run.outbox.beat()
 
 
 def _remarks(run: Run, iteration: Iteration, judged: Judgement) -> Iterator[str]:

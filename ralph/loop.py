@@ -4,36 +4,33 @@ The progress file is read anew each time round, so a restart needs no code: the 
 """
 
 from ralph import progress
-from ralph.claims import begin_work, check_claim, claims_done, refuse
+from ralph.claims import begin_work, check_claim, refuse
 from ralph.iteration import iterate, record
 from ralph.judge import Iteration, Judgement, judge, wait_after
 from ralph.pauses import notify, pause, wait
 from ralph.run import Run
-from ralph.verdict import OPENS, Reason, Stop
+from ralph.verdict import OPENS, Reason, Stop, claims_done
 
 
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
-    while not (stop := reason_to_stop(run)):
+    stop = reason_to_stop(run)
+    while not stop:
         iteration, judged = settle(run, iterate(run))
         record(run, iteration, judged)
-        if stop := judged.ended or rest(run, iteration, judged):
-            stop = run.interrupted() or stop
-            break
-    leave(run, stop)
-    return stop
+        stop = judged.ended or rest(run, iteration, judged) or reason_to_stop(run)
+    return leave(run, run.interrupted() or stop)
 
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
     if run.strict:
         run.strict.tidy()
-    while claims_done(run, run.read()) and not run.interrupted():
+    while claims_done(run.read(), run.settings) and not run.interrupted():
         check_claim(run)
         if run.verdict() or (run.strict and run.settings.max_failures is None):
             break  # what no agent can mend would be looked at for ever
-        if run.tally.iterations:
-            pause(run, run.settings.delay)
+        pause(run, run.settings.delay if run.tally.iterations else 0)
     return run.verdict() or (run.strict.choose() if run.strict else None)
 
 
@@ -60,7 +57,7 @@ def rest(run: Run, iteration: Iteration, judged: Judgement) -> Stop | None:
     return None
 
 
-def leave(run: Run, stop: Stop) -> None:
+def leave(run: Run, stop: Stop) -> Stop:
     """The breaker opens in the file where another start would repeat what failed, and closes where all is well."""
     run.state.end()
     if stop.reason in OPENS:
@@ -69,3 +66,4 @@ def leave(run: Run, stop: Stop) -> None:
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
         run.state.note("breaker", "")
+    return stop

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from ralph import journal
 from ralph.channels import notices
-from ralph.claims import claims_done
 from ralph.judge import Wait
 from ralph.process import signals
 from ralph.run import Run
-from ralph.verdict import Reason, Stop
+from ralph.verdict import Reason, Stop, claims_done
 from ralph.words import duration, moment
 
 _LOOK_UP_S = 2.0
@@ -56,14 +55,14 @@ def wait(run: Run, wait: Wait) -> Stop | None:
 
 def pause(run: Run, seconds: float) -> None:
     """The time between two iterations; none where there is something else to do."""
-    if not _over(run):
+    if seconds and not _over(run):
         run.status.does("next iteration", seconds)
         _sleep(run, seconds)
 
 
 def _over(run: Run) -> bool:
     """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
-    return claims_done(run, run.read()) or run.verdict() is not None
+    return claims_done(run.read(), run.settings) or run.verdict() is not None
 
 
 def _sleep(run: Run, seconds: float) -> None:

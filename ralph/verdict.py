@@ -118,6 +118,14 @@ def holds(now: Progress, settings: Settings) -> bool:
     return (now.verified or settings.verify is None) and not (settings.strict and now.open)
 
 
+def claims_done(now: Progress, settings: Settings) -> bool:
+    """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
+    if settings.once or now.blocked is not None:
+        return False
+    claimed = bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
+    return claimed and not (now.done and holds(now, settings))
+
+
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
     anew = " since RALPH_BLOCKED was taken out" if tally.half_open else ""
