@@ -333,6 +333,9 @@ class TestACommit:
         tree.does("echo s > run.sh; git add run.sh; echo 2 > a.py; echo > new.py")
         before, repository = tree.state(), Repository.around(tree.root)
         assert repository is not None
+        tree.does("git config status.showUntrackedFiles no")
+        assert "no good" in repository.commit(["new.py"], "x")[1]
+        tree.does("git config --unset status.showUntrackedFiles")
         assert repository.commit(["a.py", "new.py"], "x") == (
             "",
             "git commit exited with 1\na.py\nnew.py\nno good",

@@ -246,7 +246,7 @@ class Repository:
             files.replace(self._index, index)
         elif not index:
             self._index.unlink(missing_ok=True)
-        if done is None or not self._run("status", "--porcelain", "-z", "--", *_pathspecs(chosen)):
+        if done is None or not self._run("status", "--porcelain", "-z", "-uall", "--", *_pathspecs(chosen)):
             return "", ""
         return "", _failed("commit", done)
 
