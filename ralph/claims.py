@@ -112,7 +112,7 @@ def project_program(run: Run, what: str, job: Job, timeout_s: float | None) -> C
     return None if ended.interrupted else ended
 
 
-def begin_work(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
+def end_planning(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
     """Planning declares nothing done: the file says IN_PROGRESS afterwards; for --strict its list has to be right."""
     before, after = iteration.before, iteration.after
     planned = iteration.turn.outcome is Outcome.OK and after.blocked is None

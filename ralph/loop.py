@@ -4,9 +4,9 @@ The progress file is read anew each time round, so a restart needs no code: the 
 """
 
 from ralph import progress
-from ralph.claims import begin_work, check_claim, refuse
+from ralph.claims import check_claim, end_planning, refuse
 from ralph.iteration import iterate, record
-from ralph.judge import Iteration, Judgement, judge, wait_after
+from ralph.judge import Iteration, Judgement, judge
 from ralph.pauses import notify, pause, wait
 from ralph.run import Run
 from ralph.verdict import OPENS, Reason, Stop, claims_done
@@ -37,12 +37,12 @@ def reason_to_stop(run: Run) -> Stop | None:
 def settle(run: Run, iteration: Iteration) -> tuple[Iteration, Judgement]:
     """What the iteration came to; the file says so too."""
     judged = judge(iteration, run.tally, run.settings)
-    if iteration.strayed:
+    if iteration.strayed:  # git would be led elsewhere
         return iteration, judged
     if run.strict:
         return run.strict.dispose(iteration, judged)
     if run.settings.once:
-        judged = begin_work(run, iteration, judged)
+        judged = end_planning(run, iteration, judged)
     if judged.refused:
         refuse(run, judged.refused, judged.missing)
     return iteration, judged
@@ -51,7 +51,7 @@ def settle(run: Run, iteration: Iteration) -> tuple[Iteration, Judgement]:
 def rest(run: Run, iteration: Iteration, judged: Judgement) -> Stop | None:
     """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
     if judged.again:
-        return wait(run, wait_after(iteration.turn, repeats=run.tally.repeats - 1, now=run.now()))
+        return wait(run, iteration.turn)
     notify(run)
     pause(run, run.settings.delay)
     return None

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from ralph import journal
+from ralph.agent.turn import Turn
 from ralph.channels import notices
-from ralph.judge import Wait
+from ralph.judge import wait_after
 from ralph.process import signals
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, claims_done
@@ -24,8 +25,9 @@ def notify(run: Run) -> None:
         run.outbox.send(notices.progressed(run))
 
 
-def wait(run: Run, wait: Wait) -> Stop | None:
-    """A long pause, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
+def wait(run: Run, turn: Turn) -> Stop | None:
+    """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
+    wait = wait_after(turn, repeats=run.tally.repeats - 1, now=run.now())
     most_s = run.settings.max_time
     if _over(run):
         return None
