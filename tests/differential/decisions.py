@@ -208,7 +208,7 @@ def _refs_of_the_shadow(_: Seen, old: str, new: str) -> str:
     (first, *refs), (_begins, *now) = (re.split(r"^(?=refs/)", text, flags=re.MULTILINE) for text in (old, new))
     before = "refs/worktree/ralph/before"
     refs = [ref for ref in refs if not ref.startswith(before)] + [ref for ref in now if ref.startswith(before)]
-    return first + "".join(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in refs)
+    return first + "".join(sorted(progress.sub("", ref) if ref.startswith("refs/ralph/kept/") else ref for ref in refs))
 
 
 def _without_empty_folder(_: Seen, old: str, _new: str) -> str:
@@ -228,11 +228,6 @@ REWRITINGS = (
         rewrite=_none_of_tasks,
     ),
     Rewriting(
-        sentence="a run that ends while it waits names the iteration that it waits for",
-        fact="journal",
-        rewrite=_where_it_waited,
-    ),
-    Rewriting(
         sentence="a start that ends at once says what to do in the words of a run's end",
         fact="closing",
         rewrite=_what_to_take_out,
@@ -241,14 +236,6 @@ REWRITINGS = (
         sentence="a folder that is empty once what was wrong in it is put back goes, too",
         fact="files",
         rewrite=_without_empty_folder,
-    ),
-    *(
-        Rewriting(
-            sentence="under --strict the lines of a moved file count as gone and new",
-            fact=fact,
-            rewrite=_moved_lines,
-        )
-        for fact in ("notices", "journal")
     ),
     Rewriting(
         sentence="what is needed to put back is in ralph's own repository",
@@ -335,6 +322,19 @@ REWRITINGS = (
         sentence="that RALPH_X changed in the plan is not said any more",
         fact="stderr",
         rewrite=_plan_changed,
+    ),
+    *(
+        Rewriting(
+            sentence="under --strict the lines of a moved file count as gone and new",
+            fact=fact,
+            rewrite=_moved_lines,
+        )
+        for fact in ("notices", "journal")
+    ),
+    Rewriting(
+        sentence="a run that ends while it waits names the iteration that it waits for",
+        fact="journal",
+        rewrite=_where_it_waited,
     ),
 )
 
