@@ -366,12 +366,14 @@ def _settings_of_git(seen: Seen, _: Facts) -> bool:
 
 
 def _killed_by_the_older(seen: Seen, _: Facts) -> bool:
-    return bool(seen.story.takeover and seen.story.contained and seen.number == 1 and seen.old[0]["exit code"] == "-9")
+    return bool(
+        seen.story.takeover and seen.story.contained and seen.number == 1 and seen.old[0]["exit code"].startswith("-")
+    )
 
 
 ENDINGS = (
     Ending(
-        sentence="what an older ralph noted under --strict for after its death is not taken over",
+        sentence="what an older ralph noted under --strict when a signal ended it is not taken over",
         holds=_killed_by_the_older,
     ),
     Ending(sentence="--only and --on-failure restore work in a folder without git", holds=_without_git),
