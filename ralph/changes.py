@@ -20,16 +20,43 @@ _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 
 
-def git(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
+def git(
+    *arguments: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_s: float = _TIMEOUT_S,
+) -> Finished:
     """What came of git, here or there; 127 where there is none.
 
     It takes no lock it could do without: the agent may be in the middle of something.
     """
     given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    where = None if cwd is None else str(cwd)
     try:
-        return call(["git", *arguments], timeout_s=_TIMEOUT_S, env=given, cwd=None if cwd is None else str(cwd))
+        return call(["git", *arguments], timeout_s=timeout_s, env=given, cwd=where, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
+
+
+def complaint(done: Finished) -> str:
+    """Why git failed, in its own words, else its exit code."""
+    said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
+    return said or str(done.code)
+
+
+NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
+"""Has git read from standard input which files are meant: see `pathspecs`."""
+
+
+def pathspecs(names: Iterable[str]) -> bytes:
+    """Names as git reads pathspecs, from the top of the tree, each a name whatever is in it."""
+    return b"".join(b":(top,literal)" + os.fsencode(name) + b"\0" for name in names)
+
+
+def names_in(printed: bytes) -> list[str]:
+    """The names in what git prints with `-z`."""
+    return os.fsdecode(printed).split("\0")[:-1]
 
 
 def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ralph import sources
-from ralph.process import call
+from ralph.changes import git
 from ralph.strict.repository import Repository
 
 Seen = Mapping[str, str]
@@ -25,7 +25,6 @@ _MATTERS = ("core", "extensions", "filter", "gc", "gpg", "include", "includeif",
 """Sections of git's settings that run programs or move the tree."""
 _PINNED = "core.hookspath"
 """Given with each commit as it was when the run began; installers of hooks set it."""
-_TIMEOUT_S = 60.0
 
 
 def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
@@ -81,9 +80,9 @@ def changed(root: Path, before: Seen, now: Seen) -> tuple[str, str]:
 
 def _settings(text: str) -> set[tuple[str, str]]:
     """The settings in a file of git's; what cannot be read as such is one that matters."""
-    argv = ["git", "config", "-z", "--no-includes", "--list", "--file", "-"]
+    argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    done = call(argv, timeout_s=_TIMEOUT_S, env=env, cwd="/", stdin=text.encode(errors="surrogateescape"))
+    done = git(*argv, cwd=Path("/"), env=env, stdin=text.encode(errors="surrogateescape"))
     if done.code:
         return {("core", text)}
     pairs = (one.partition("\n") for one in os.fsdecode(done.stdout).split("\0") if one)

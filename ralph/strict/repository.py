@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.agent.turn import Commits
+from ralph.changes import NAMED, complaint, git, names_in, pathspecs
 from ralph.errors import RalphError
 from ralph.process import Finished, call
 from ralph.progress import harmless_output
@@ -22,7 +23,6 @@ HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
 _TIMEOUT_S = 300.0
 _SIGNING_S = 30.0
-_NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 _BEGUN = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -79,10 +79,10 @@ class Repository:
         self.root, self.git_dir, self.common, self._index = root, git_dir, common, index
         self.object_format = object_format
         self._env = {**os.environ, "GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
-        self._env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
-        argv = ["git", "config", "-z", "--get-regexp", r"^core\.(hookspath|excludesfile)$"]
-        printed = os.fsdecode(call(argv, timeout_s=_TIMEOUT_S, env=self._env, cwd=str(root)).stdout)
-        said = dict(line.split("\n", 1) for line in printed.split("\0") if "\n" in line)
+        self._env["GIT_NO_REPLACE_OBJECTS"] = "1"
+        asked = ("config", "-z", "--get-regexp", r"^core\.(hookspath|excludesfile)$")
+        printed = git(*asked, cwd=root, env=self._env, timeout_s=_TIMEOUT_S).stdout  # as it is, not as it is pinned
+        said = dict(line.split("\n", 1) for line in names_in(printed) if "\n" in line)
         self._hooks = said.get("core.hookspath", str(common / "hooks"))
         home = os.environ.get("XDG_CONFIG_HOME") or os.environ.get("HOME", "") + "/.config"
         self._excludes = Path(said.get("core.excludesfile", f"{home}/git/ignore"))
@@ -93,11 +93,9 @@ class Repository:
         if "GIT_DIR" not in os.environ and not above(top, ".git"):
             return None
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
-        argv = ["git", "rev-parse", "--path-format=absolute", *asked, "--show-object-format"]
-        done = call(argv, timeout_s=_TIMEOUT_S, env={**os.environ, "LC_ALL": "C"}, cwd=str(top))
+        done = git("rev-parse", "--path-format=absolute", *asked, "--show-object-format", cwd=top)
         if done.code and b"not a git repository" not in done.stderr:
-            said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
-            raise RalphError(f"git does not work in {top}: {said}")
+            raise RalphError(f"git does not work in {top}: {complaint(done)}")
         *lines, object_format = os.fsdecode(done.stdout).splitlines() or [""]
         if done.code or len(lines) != len(asked) - 1:
             return None
@@ -114,13 +112,11 @@ class Repository:
 
     def tracked_though_ignored(self) -> list[str]:
         """What somebody added by force."""
-        return _names(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
+        return names_in(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
 
     def tracked(self, names: Collection[str]) -> set[str]:
         """Those of the names that are in the index."""
-        wanted = [f":(top,literal){name}" for name in names]
-        asked = wanted if sum(map(len, wanted)) < _ARGUMENTS else []
-        return set(_names(self._run("ls-files", "-z", "--", *asked))) & set(names) if names else set()
+        return set(names_in(self._run("ls-files", "-z", "--", *_literal(names)))) & set(names) if names else set()
 
     def place(self, began: int, copy: Path) -> Place:
         """How everything is now; the index is copied."""
@@ -232,21 +228,21 @@ class Repository:
         # where a folder is now, what is in it takes the file's place
         chosen = sorted(name for name in names if not _is_folder(self.root / name))
         there = [name for name in chosen if self._is_there(name)]
-        asked = ("add", "--intent-to-add", "--ignore-errors", *_NAMED)
-        added = self._call(*asked, stdin=_listed(there)) if there else None
+        asked = ("add", "--intent-to-add", "--ignore-errors", *NAMED)
+        added = self._call(*asked, stdin=pathspecs(there)) if there else None
         if added and added.code not in (0, 1):  # 1 says that some are ignored
             return "", _failed("add", added)
         if (added and added.code) or len(there) < len(chosen):
             known = self.tracked(chosen)
             chosen = [name for name in chosen if name in known]
-        done = (run or self._call_hooks)(self._commit_argv(message), _listed(chosen)) if chosen else None
+        done = (run or self._call_hooks)(self._commit_argv(message), pathspecs(chosen)) if chosen else None
         if (now := self.head()[1]) != before:
             return now, ""
         if index and self._index.read_bytes() != index:
             files.replace(self._index, index)
         elif not index:
             self._index.unlink(missing_ok=True)
-        if done is None or not self._run("status", "--porcelain", "-z", "-uall", "--", *_pathspecs(chosen)):
+        if done is None or not self._run("status", "--porcelain", "-z", "-uall", "--", *_literal(chosen)):
             return "", ""
         return "", _failed("commit", done)
 
@@ -258,7 +254,7 @@ class Repository:
     def _commit_argv(self, message: str) -> list[str]:
         """As a person's own `git commit` would, but that nobody is asked, and that the folder of hooks is as it was."""
         pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
-        asked = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""), *_NAMED)
+        asked = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""), *NAMED)
         return ["git", "-C", str(self.root), *pinned, "commit", *asked]
 
     def _call_hooks(self, argv: Sequence[str], stdin: bytes) -> Finished:
@@ -276,11 +272,11 @@ class Repository:
 
     def unstage(self, names: Collection[str]) -> None:
         """Of these files is staged what HEAD has."""
-        self._run("reset", "--quiet", *_NAMED, stdin=_listed(sorted(names)))
+        self._run("reset", "--quiet", *NAMED, stdin=pathspecs(sorted(names)))
 
     def differing(self, commit: str) -> set[str]:
         """The files that this commit has otherwise than HEAD."""
-        return set(_names(self._run("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD", commit)))
+        return set(names_in(self._run("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD", commit)))
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
@@ -301,8 +297,8 @@ class Repository:
     def _check_signing(self) -> None:
         """A commit that is signed may wait for a person's passphrase."""
         tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
-        argv = ["git", "commit-tree", "-S", "-m", "ralph tries to sign", tree]
-        done = call(argv, timeout_s=_SIGNING_S, env=self._env, cwd=str(self.root))
+        argv = ("commit-tree", "-S", "-m", "ralph tries to sign", tree)
+        done = git(*argv, cwd=self.root, env=self._env, timeout_s=_SIGNING_S)
         if done.code or done.timed_out:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not end"]
             said = lines[0].removeprefix("error: ").removeprefix("fatal: ")
@@ -317,13 +313,13 @@ class Repository:
     def _run(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
         done = self._call(*arguments, stdin=stdin, env=env)
         if done.code:
-            said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
-            raise RalphError(f"git {arguments[0]} fails in {self.root}: {said or done.code}", 1)
+            raise RalphError(f"git {arguments[0]} fails in {self.root}: {complaint(done)}", 1)
         return done.stdout
 
     def _call(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Finished:
-        argv = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
-        return call(argv, timeout_s=_TIMEOUT_S, env={**self._env, **(env or {})}, cwd=str(self.root), stdin=stdin)
+        pinned = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+        given = {**self._env, **(env or {})}
+        return git(*pinned, *arguments, cwd=self.root, env=given, stdin=stdin, timeout_s=_TIMEOUT_S)
 
 
 def above(top: Path, name: str) -> Path | None:
@@ -348,14 +344,6 @@ def _text(path: Path) -> str:
     return ""
 
 
-def _pathspecs(names: Sequence[str]) -> list[str]:
-    """Literal ones; all files where they would not fit."""
+def _literal(names: Collection[str]) -> list[str]:
+    """Pathspecs as arguments; all files where they would not fit."""
     return [f":(top,literal){name}" for name in names] if sum(map(len, names)) < _ARGUMENTS else []
-
-
-def _listed(names: Sequence[str]) -> bytes:
-    return b"".join(b":(top,literal)" + os.fsencode(name) + b"\0" for name in names)
-
-
-def _names(printed: bytes) -> list[str]:
-    return os.fsdecode(printed).split("\0")[:-1]

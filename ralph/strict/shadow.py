@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph import files
-from ralph.changes import remove_orphaned_locks, touched_at
+from ralph.changes import NAMED, complaint, git, names_in, pathspecs, remove_orphaned_locks, touched_at
 from ralph.errors import RalphError
-from ralph.process import Finished, call
+from ralph.process import Finished
 
 Aside = Callable[[str], Path]
 """A free path where something of that name can be kept."""
@@ -40,7 +40,6 @@ _CONFIG = """\
 \taddEmbeddedRepo = false
 """
 _TO_THE_BYTE = b"* -text -eol -crlf -ident -filter -working-tree-encoding\n"
-_NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 _RULES = ".gitignore"
 _WITHIN = "160000"
 """The mode of a repository within."""
@@ -95,7 +94,6 @@ class Shadow:
         places = {"GIT_DIR": "", "GIT_COMMON_DIR": "", "GIT_INDEX_FILE": "index", "GIT_OBJECT_DIRECTORY": "objects"}
         self._env = {**keep, **{name: str(folder / place) for name, place in places.items()}}
         self._env |= {"GIT_WORK_TREE": str(root), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-        self._env |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
     @property
     def is_there(self) -> bool:
@@ -127,11 +125,11 @@ class Shadow:
             if is_new:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
-        ignored = _names(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
+        ignored = names_in(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
         if left := set(ignored) - set(known):
             self._run("update-index", "--force-remove", "-z", "--stdin", stdin=_plain(left))
         self._add_by_force([name for name in set(known) - set(ignored) if not self._is_at(name, stat.S_ISDIR)])
-        entries = [entry.partition("\t") for entry in _names(self._run("ls-files", "-s", "-z"))]
+        entries = [entry.partition("\t") for entry in names_in(self._run("ls-files", "-s", "-z"))]
         self._leave_alone(name for about, _, name in entries if about.startswith(_WITHIN))
         self.modes = self._odd_modes(name for _, _, name in entries)
 
@@ -153,7 +151,7 @@ class Shadow:
     def changes(self, before: str, forced: Collection[str] = ()) -> dict[str, Change]:
         """The files that are not as they were at a look."""
         self._add(forced)
-        printed = _names(self._run("diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", before))
+        printed = names_in(self._run("diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", before))
         found = {}
         for about, name in zip(printed[::2], printed[1::2], strict=True):
             was, mode, _, holds, _ = about[1:].split(" ")
@@ -250,7 +248,7 @@ class Shadow:
                 half.unlink()
             raise self._failure("add", done)
         if done.code:
-            other = _names(self._run("ls-files", "-o", "-z", "--exclude-standard", "--", ".", *apart))
+            other = names_in(self._run("ls-files", "-o", "-z", "--exclude-standard", "--", ".", *apart))
             self._leave_alone(name.rstrip("/") for name in other if name.endswith("/"))  # one without any commit
             # something cannot be read, such as a pipe in a file's place: as good as gone
             unread = self._run("diff-files", "--name-only", "-z", "--ignore-submodules")
@@ -259,7 +257,7 @@ class Shadow:
 
     def _add_by_force(self, names: Collection[str]) -> None:
         if there := [name for name in names if self._is_at(name, lambda mode: not stat.S_ISFIFO(mode))]:
-            self._run("add", "--force", "--ignore-errors", *_NAMED, stdin=_listed(there))
+            self._run("add", "--force", "--ignore-errors", *NAMED, stdin=pathspecs(there))
 
     def _leave_alone(self, within: Iterable[str]) -> None:
         """Forgets the repositories within; else git would run in them at each look."""
@@ -300,8 +298,8 @@ class Shadow:
         # what lies in a file's place is gone from the index with it
         files_back = [*back, *(name for name in new if back.isdisjoint(map(str, Path(name).parents)))]
         if files_back:
-            argv = ("restore", f"--source={before}", "--staged", "--worktree", *_NAMED)
-            self._run(*argv, stdin=_listed(files_back))
+            argv = ("restore", f"--source={before}", "--staged", "--worktree", *NAMED)
+            self._run(*argv, stdin=pathspecs(files_back))
         for name in files_back:
             if name in self.modes and self._is_at(name, stat.S_ISREG):
                 with os.fdopen(os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW)) as file:
@@ -327,22 +325,12 @@ class Shadow:
         return done.stdout
 
     def _failure(self, command: str, done: Finished) -> RalphError:
-        said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").removeprefix("error: ")
-        return RalphError(f"{self.root} cannot be looked at: git {command}: {said or done.code}", 1)
+        return RalphError(f"{self.root} cannot be looked at: git {command}: {complaint(done)}", 1)
 
     def _call(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Finished:
         given = {**self._env, **(env or {})}
-        return call(["git", *arguments], timeout_s=_TIMEOUT_S, env=given, cwd=str(self.root), stdin=stdin)
-
-
-def _listed(names: Iterable[str]) -> bytes:
-    """Names as git reads pathspecs, each a name whatever is in it."""
-    return b"".join(b":(top,literal)" + os.fsencode(name) + b"\0" for name in names)
+        return git(*arguments, cwd=self.root, env=given, stdin=stdin, timeout_s=_TIMEOUT_S)
 
 
 def _plain(names: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\0" for name in names)
-
-
-def _names(printed: bytes) -> list[str]:
-    return os.fsdecode(printed).split("\0")[:-1]
