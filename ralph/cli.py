@@ -59,16 +59,15 @@ def main(pace: "Pace | None" = None) -> None:
     try:
         code = run(sys.argv[1:], pace)
         sys.stdout.flush()
-    except BrokenPipeError:  # who read has left, such as `head`: the end, in silence
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 1
     except RalphError as error:
-        from ralph.screen.text import attended  # noqa: PLC0415 - only this way out pays
-        from ralph.words import plain  # noqa: PLC0415 - same
-
-        code = error.exit_code
-        for line in error.message.splitlines() if code != 75 or attended() else ():
-            click.echo(f"ralph: {plain(line)}", err=True)
+        code = _tell(error)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
+        code = 1
+        if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
+            _tell(RalphError(f"the output cannot be written: {error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 130
     if code > 128:
@@ -77,6 +76,16 @@ def main(pace: "Pace | None" = None) -> None:
         signals.die_by(code - 128)
     gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start
     sys.exit(code)
+
+
+def _tell(error: RalphError) -> int:
+    """Says what is wrong, a line for each; the exit code. To be told that a run works here is for people."""
+    from ralph.screen.text import attended  # noqa: PLC0415 - only this way out pays
+    from ralph.words import plain  # noqa: PLC0415 - same
+
+    for line in error.message.splitlines() if error.exit_code != 75 or attended() else ():
+        click.echo(f"ralph: {plain(line)}", err=True)
+    return error.exit_code
 
 
 def _mend_streams() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ralph.channels import http
 from ralph.errors import RalphError
+from ralph.words import shortened
 
 if TYPE_CHECKING:
     from ralph.verify import CommandRun
@@ -267,5 +268,4 @@ def _unmet(criterion: Criterion, why: str, output: str = "") -> Met:
 
 def _shown(text: str) -> str:
     """The text on one line, and not so long that what was found is cut off behind it."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    return shortened(" ".join(text.split()), _SHOWN)

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from ralph.agent.turn import said_of_work
 from ralph.judge import Iteration, Judgement, summary
 from ralph.state import Death, State
+from ralph.words import shortened
 
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _LARGEST = 1e15
@@ -277,7 +278,7 @@ def line(  # noqa: PLR0913 - what all lines have
 ) -> dict[str, object]:
     """A line of the journal; `iteration` is its number in the plan, 0 before the first."""
     about = {"run": run, "mode": mode, "iteration": iteration, "success": success}
-    return {"timestamp": stamp(at), "event": event, **about, "message": message[:_MESSAGE], **more}
+    return {"timestamp": stamp(at), "event": event, **about, "message": shortened(message, _MESSAGE), **more}
 
 
 def of_iteration(iteration: Iteration, judged: Judgement) -> dict[str, Any]:
@@ -288,7 +289,7 @@ def of_iteration(iteration: Iteration, judged: Judgement) -> dict[str, Any]:
         "success": not bad and (judged.passed or not iteration.task),
         "message": judged.failed or "; ".join(judged.refused) or turn.why or said_of_work(turn.said),
         "requirement_id": iteration.task or None,
-        "summary": summary(iteration, judged)[:_MESSAGE],
+        "summary": shortened(summary(iteration, judged), _MESSAGE),
         "ended": turn.outcome.name.lower(),
         "counted": not judged.again,
         "refused": bool(judged.refused),
@@ -308,7 +309,7 @@ def of_iteration(iteration: Iteration, judged: Judgement) -> dict[str, Any]:
         "commits": asdict(iteration.commits),
         "changed": len(iteration.changed),
         "outside": len(iteration.outside),
-        "tampered": [one[:_MESSAGE] for one in iteration.tampered],
+        "tampered": [shortened(one, _MESSAGE) for one in iteration.tampered],
     }
 
 

@@ -7,7 +7,7 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
 from ralph.verdict import Reason, Stop, Tally, left_usd
-from ralph.words import counted, duration, moment, usd
+from ralph.words import counted, duration, moment, named, shortened, usd
 
 _TROUBLE_IS_FAILURE_S = 3600.0
 """Trouble in a row that lasts longer is a failed iteration."""
@@ -168,14 +168,13 @@ def _are(count: int) -> str:
 
 
 def _named(tasks: tuple[Task, ...]) -> str:
-    shown = ", ".join(f'"{task.text[:80]}"' for task in tasks[:3])
-    return shown + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+    return named([f'"{shortened(task.text, 80)}"' for task in tasks], 3)
 
 
 def _once(iteration: Iteration) -> Stop:
     turn, after = iteration.turn, iteration.after
     if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-        changed = ", ".join(iteration.changed[:10])
+        changed = named(iteration.changed, 10)
         return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
     if turn.outcome is not Outcome.OK:
         return Stop(_ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED), _why(turn))
@@ -264,7 +263,7 @@ def summary(iteration: Iteration, judged: Judgement) -> str:
     if judged.refused:
         parts.append("done refused")
     if judged.tried:
-        parts.append(judged.failed[:_FAILED])
+        parts.append(shortened(judged.failed, _FAILED))
     return " · ".join(parts)
 
 

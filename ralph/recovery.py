@@ -95,8 +95,8 @@ def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complai
         state.note("guard", "")
         raise RalphError(why, 4)
     if put_back:
-        what = f"{put_back} in the iteration in which ralph died, and is put back"
-        raise RalphError(f"{what}; its settings may have been others than yours; start it again", 1)
+        what = f"{put_back} in the iteration in which ralph died, and is put back; its settings may not have been yours"
+        raise RalphError(what, 1, fix="start it again")
 
 
 def check_strict(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:

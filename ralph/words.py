@@ -42,6 +42,13 @@ def usd(cost: float, *, at_least: bool = False) -> str:
     return f"{'≥ ' if at_least else ''}${cost:.2f}"
 
 
+def shortened(text: str, most: int, *, end: bool = False) -> str:
+    """At most so many characters of it: how it begins, or how it ends; `…` stands for what is missing."""
+    if len(text) <= most:
+        return text
+    return "…" + text[len(text) - most + 1 :] if end else text[: most - 1] + "…"
+
+
 def named(names: Sequence[str], most: int = 5) -> str:
     """The first of them, and how many more there are."""
     more = len(names) - most

@@ -1,6 +1,7 @@
 """Words on the command line: one too many, mistyped, in the wrong place, of ralph1; help; settings that are no more."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 from ralph_driver import Project
@@ -43,6 +44,14 @@ def test_help_is_there_for_each_verb_and_for_all_settings(project: Project) -> N
     assert "--on-tamper" in settings
     assert "--requirements" not in settings
     assert "--keep-transcripts" not in settings
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", ["help", "status", "doctor", "feature.md --dry-run"])
+def test_output_that_cannot_be_written_is_a_line(project: Project, words: str) -> None:
+    project.has_tasks("one")
+    run = project.ralph(*words.split(), prefix=("sh", "-c", 'exec "$@" > /dev/full', "sh"))
+    assert (run.code, run.stderr) == (1, "ralph: the output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("words", ["status", "doctor", "feature.md build", "log feature.md"])

@@ -13,6 +13,7 @@ from typing import Any
 
 from ralph.agent.turn import Meaning, Outcome, Tokens, Turn, meaning, refusal
 from ralph.process import Ended
+from ralph.words import shortened
 
 Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
@@ -116,7 +117,7 @@ class Stream:
             outcome=meant.outcome,
             why=_encodable(meant.why),
             fix=meant.fix,
-            said=_encodable(_end(said.strip(), most)),
+            said=_encodable(shortened(said.strip(), most, end=True)),
             cost_usd=self._cost,
             at_least=ended.shrunk or (self._started and not self._reported),
             tokens=self._tokens,
@@ -140,7 +141,7 @@ class Stream:
             self._last_text = text.strip()
             self._texts += 1
         if not self._started:
-            self._last_lines.append(_end(text, _LAST_LINES_LENGTH))
+            self._last_lines.append(shortened(text, _LAST_LINES_LENGTH, end=True))
         self._tell(text)
 
     def _note(self, event: Event) -> None:
@@ -236,7 +237,7 @@ class Stream:
     def _without_result(self, code: int) -> Meaning:
         last = (self._complained[-1] if self._complained else "") or self._last_text
         died = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
-        said = f"the agent {died}" + (f": {last[:300]}" if last else "")
+        said = f"the agent {died}" + (f": {shortened(last, 300)}" if last else "")
         if self._result is not None:
             return Meaning(Outcome.FAILED, said + " after its result")
         if self._started:
@@ -305,11 +306,6 @@ def _sum(counts: list[Event], *names: str) -> int:
 def _encodable(text: str) -> str:
     """JSON can hold halves of characters; nothing else can."""
     return text.encode(errors="replace").decode()
-
-
-def _end(text: str, length: int) -> str:
-    """So many characters of it; the cut is seen, since a line without its beginning may mean something else."""
-    return text if len(text) <= length else "…" + text[1 - length :]
 
 
 def _text(line: bytes) -> str:

@@ -103,7 +103,7 @@ def _only() -> Plan:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise RalphError(f"no progress file in {Path.cwd()}; name the plan, or look elsewhere with -C DIR")
+        raise RalphError(f"no progress file in {Path.cwd()}", fix="name the plan, or look elsewhere with -C DIR")
     raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
 
 

@@ -61,7 +61,7 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
         return seen.standing.code
     found = [_look_or_say(plan, now) for plan in _all()]
     if not found:
-        raise RalphError(f"no progress file in {Path.cwd()}; ralph PLAN starts one, -C DIR looks elsewhere")
+        raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
     if as_json:
         _print([json.dumps([_told(seen, whole=False) for seen in found], ensure_ascii=False)])
     else:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from ralph.progress.reading import BOM, BY_RALPH, SPENT, Line, Scan, scan, verified_below
+from ralph.words import shortened
 
 _NESTED = re.compile(rb"(?:[ \t]+[^\s][^\n]*(?:\n|\Z))*")
 _ESCAPE = re.compile(
@@ -227,11 +228,10 @@ def harmless_output(raw: str) -> str:
         if room < 0:
             break
         kept.append(line)
-    cut = [_CUT] if len(kept) < len(lines) else []
-    return "\n".join([*cut, *reversed(kept)])
+    return "\n".join([*([_CUT] if len(kept) < len(lines) else []), *reversed(kept)])
 
 
 def _as_left(line: str) -> str:
     """What a terminal shows of a line in the end: progress bars go back to its start again and again."""
     last = _UNSEEN.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip()
-    return last if len(last) <= _LONGEST_LINE else last[: _LONGEST_LINE - len(_CUT)] + _CUT
+    return shortened(last, _LONGEST_LINE)

@@ -128,7 +128,7 @@ class ProgressFile:
     def check_writable(self) -> None:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
-            raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks: chmod u+w it", 1)
+            raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
         folder = Path(os.path.realpath(self.path)).parent
         self._write(lambda: files.probe(folder, len(self.text) + 4096))
 

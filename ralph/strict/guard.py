@@ -41,7 +41,7 @@ def _told() -> Iterator[None]:
         yield
     except OSError as error:
         what = "what was done to the repository cannot be put right"
-        raise RalphError(f"{what}: {error}; look at it before the next start", 1) from error
+        raise RalphError(f"{what}: {error}", 1, fix="look at it before the next start") from error
 
 
 class Guard:

@@ -38,7 +38,7 @@ def check(root: Path) -> None:
     for name in ("user.name", "user.email"):
         done = _call(root, "config", "get", name)
         if done.code or not done.stdout.strip():
-            raise RalphError(f'jj does not know who commits here; jj config set --user {name} "…"')
+            raise RalphError("jj does not know who commits here", fix=f'jj config set --user {name} "…"')
 
 
 def _quoted(name: str) -> str:

@@ -282,15 +282,16 @@ class Repository:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
         for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
             if self._call("var", who).code:
-                raise RalphError(
-                    'git does not know who commits here; git config user.name "…"; git config user.email "…"'
-                )
+                fix = 'git config user.name "…"; git config user.email "…"'
+                raise RalphError("git does not know who commits here", fix=fix)
         for name in self._begun():
             if what := _BEGUN.get(name):
-                end = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
-                raise RalphError(f"a {what} is not finished in {self.root}, and commits would become part of it; {end}")
+                fix = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
+                raise RalphError(
+                    f"a {what} is not finished in {self.root}, and commits would become part of it", fix=fix
+                )
         if self._run("ls-files", "--unmerged"):
-            raise RalphError(f"{self.root} has unresolved conflicts; resolve and git add them")
+            raise RalphError(f"{self.root} has unresolved conflicts", fix="resolve and git add them")
         if self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true":
             self._check_signing()
 
@@ -302,9 +303,8 @@ class Repository:
         if done.code or done.timed_out:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not end"]
             said = lines[0].removeprefix("error: ").removeprefix("fatal: ")
-            raise RalphError(
-                f"commits are to be signed here, and that fails: {said}; unlock the key, or commit.gpgSign false"
-            )
+            what = f"commits are to be signed here, and that fails: {said}"
+            raise RalphError(what, fix="unlock the key, or commit.gpgSign false")
 
     def _ask(self, *arguments: str) -> str:
         done = self._call(*arguments)
