@@ -1,5 +1,6 @@
 """The sample, planned and built where no plan is named: a small project, its plan, and the work on each point."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 FUNCTION = '`greeting("Ada")` in greeting.py returns "Hello, Ada!" (test_greeting.py)'
@@ -28,18 +29,10 @@ BEGINS = (
 """What git is told before ralph is."""
 
 
-class Edit(NamedTuple):
-    """Text put in place of other text; without an `old` it is a new file, or goes to the end of the one there is."""
-
-    path: str
-    old: str
-    new: str
-
-
 class Work(NamedTuple):
-    """How one task is done: the edits, the command that shows that it works, and what the commit says."""
+    """How one task is done: the files written, the command that shows that it works, and what the commit says."""
 
-    edits: tuple[Edit, ...]
+    files: Mapping[str, str]
     check: str
     message: str
 
@@ -51,6 +44,14 @@ def greeting(name):
     """A greeting for `name`."""
     return f"Hello, {name}!"
 '''
+_TO_NOBODY = _FUNCTION.replace("{name}!", "{name or 'world'}!")
+_MAIN = """
+
+if __name__ == "__main__":
+    import sys
+
+    print(greeting(" ".join(sys.argv[1:])))
+"""
 _TEST = """import unittest
 
 from greeting import greeting
@@ -64,26 +65,17 @@ _TEST_OF_NOBODY = """
     def test_without_a_name_greets_the_world(self):
         self.assertEqual(greeting(""), "Hello, world!")
 """
-_MAIN = """
-
-if __name__ == "__main__":
-    import sys
-
-    print(greeting(" ".join(sys.argv[1:])))
-"""
 _TESTS = "python3 -m unittest discover"
 
 WORK = {
-    FUNCTION: Work(
-        (Edit("greeting.py", "", _FUNCTION), Edit("test_greeting.py", "", _TEST)), _TESTS, "Greet people by name"
-    ),
+    FUNCTION: Work({"greeting.py": _FUNCTION, "test_greeting.py": _TEST}, _TESTS, "Greet people by name"),
     NOBODY: Work(
-        (Edit("greeting.py", "{name}!", "{name or 'world'}!"), Edit("test_greeting.py", "", _TEST_OF_NOBODY)),
+        {"greeting.py": _TO_NOBODY, "test_greeting.py": _TEST + _TEST_OF_NOBODY},
         _TESTS,
         "Greet the world when there is no name",
     ),
     COMMAND: Work(
-        (Edit("greeting.py", "", _MAIN),),
+        {"greeting.py": _TO_NOBODY + _MAIN},
         "python3 greeting.py Ada | grep -x 'Hello, Ada!'",
         "Print a greeting on the command line",
     ),

@@ -1,0 +1,126 @@
+"""The throwaway copy of a working tree, from which nothing leads back."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from ralph import changes
+from ralph.errors import RalphError
+from ralph.process import call, foreground, signals
+
+_DU_S = 60.0
+_ROOM_BYTES = 20_000_000
+"""What a rehearsal takes besides the copy."""
+_NO_PUSH = "nothing-is-pushed-in-a-rehearsal"
+_PLACES = "--show-toplevel --git-dir --git-common-dir --git-path index --git-path objects"
+"""What of a repository could lie elsewhere, as `git rev-parse` is asked."""
+
+
+def run(argv: list[str], *, env: dict[str, str], cwd: Path, output: Path | None = None, errors: Path) -> int:
+    """Runs a program to its end in this terminal; its exit code. Raises KeyboardInterrupt once a signal came."""
+    code = foreground(argv, env=env, cwd=str(cwd), output=output, errors=errors)
+    if signals.interrupted() is not None:
+        raise KeyboardInterrupt
+    return code
+
+
+class Copy:
+    """A copy of the working tree `original`, links followed, in a throwaway folder."""
+
+    def __init__(self, original: Path, folder: Path) -> None:
+        self.original, self.folder = original, folder
+        self.top = folder / "tree" / original.name
+        """Of the same name: notices show it."""
+
+    def counterpart(self, path: Path) -> Path:
+        """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
+        real = Path(os.path.realpath(path))
+        return self.top / real.relative_to(self.original) if real.is_relative_to(self.original) else real
+
+    def moved(self, text: str) -> str:
+        """The text with the copy's path wherever it names the original, or something in it, by its full path."""
+        return re.sub(rf"(?<![\w./-]){re.escape(str(self.original))}(?![\w.-])", lambda _: str(self.top), text)
+
+    def environment(self) -> dict[str, str]:
+        """The person's, but for what would lead back to the original, and for ralph's own state."""
+        env = {name: self.moved(value) for name, value in os.environ.items() if name != "OLDPWD"}
+        own = {
+            "push.recurseSubmodules": _NO_PUSH,  # git push fails over it, whatever else it is told
+            "core.fsmonitor": "false",  # a process that would stay
+            "safe.directory": "*",
+        }
+        for key in ("user.name", "user.email"):  # which may hold for the original's place alone
+            if who := changes.git("config", key, cwd=self.original).stdout:
+                own[key] = os.fsdecode(who).rstrip("\n")
+        first = int(env.get("GIT_CONFIG_COUNT", 0))
+        for number, (key, value) in enumerate(own.items(), first):
+            env[f"GIT_CONFIG_KEY_{number}"] = key
+            env[f"GIT_CONFIG_VALUE_{number}"] = value
+        return env | {
+            "GIT_CONFIG_COUNT": str(first + len(own)),
+            "GIT_CEILING_DIRECTORIES": str(self.top.parent),
+            "PWD": str(self.counterpart(Path.cwd())),
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "RALPH_REHEARSAL": "1",
+        }
+
+    def make(self) -> list[str]:
+        """Copies all of it, the ignored included; why not, for what could not be copied. Raises RalphError."""
+        place = self.folder.parent
+        if self.folder.is_relative_to(self.original):
+            what = f"{place} is inside of {self.original}"
+            raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
+        said = call(["du", "-sk", str(self.original)], timeout_s=_DU_S).stdout.split()
+        takes = int(said[0]) * 1024 if said else 0
+        free = shutil.disk_usage(place).free
+        if free < takes + _ROOM_BYTES:
+            what = f"a copy of {self.original} takes {takes / 1e6:.0f} MB, and {place} has {free / 1e6:.0f}"
+            raise RalphError(what, 1, fix="set TMPDIR to a folder with more room")
+        lost = self._copied(self.original, self.top)
+        own = self.top / ".git"
+        if own.is_file():  # a linked working tree: what all of them share, then what is this one's own
+            own.unlink()
+            for kind in ("--git-common-dir", "--git-dir"):
+                found = changes.git("rev-parse", kind, cwd=self.original)
+                self._copied(self.original / os.fsdecode(found.stdout.rstrip(b"\n")), own)
+            (own / "commondir").unlink(missing_ok=True)
+        shutil.rmtree(own / "worktrees", ignore_errors=True)
+        self._relink()
+        self._check_apart()
+        return lost
+
+    def _copied(self, what: Path, to: Path) -> list[str]:
+        to.mkdir(parents=True, exist_ok=True)
+        why = self.folder / "not-copied"
+        run(["cp", "-a", f"{what}/.", f"{to}/"], env={**os.environ, "LC_ALL": "C"}, cwd=Path("/"), errors=why)
+        lines = why.read_text(errors="replace").splitlines()
+        return [line.removeprefix("cp: ").replace(f"{what}/./", "") for line in lines]
+
+    def _relink(self) -> None:
+        """Points links that are absolute, or lead out of the copy, to where they lead from the original."""
+        for place, names, others in os.walk(self.top):
+            for link in (Path(place, name) for name in (*names, *others)):
+                if not link.is_symlink():
+                    continue
+                leads = Path(os.path.normpath(link.parent / link.readlink()))
+                if not leads.is_relative_to(self.top):
+                    to = self.counterpart(self.original / link.relative_to(self.top))
+                    link.unlink()
+                    link.symlink_to(to)
+
+    def _check_apart(self) -> None:
+        """Raises RalphError where git would find something of the original from within the copy, or could push."""
+        env = self.environment()
+        found = changes.git("rev-parse", *_PLACES.split(), cwd=self.top, env=env)
+        if found.code and not (self.top / ".git").exists():
+            return
+        pushes = changes.git("config", "push.recurseSubmodules", cwd=self.top, env=env).stdout
+        if found.code or _NO_PUSH.encode() not in pushes:
+            why = changes.complaint(found) if found.code else "it is older than 2.31"
+            raise RalphError(f"git does not work in a copy: {why}", 1, fix="rehearse in a clone, with a newer git")
+        places = [self.top / os.fsdecode(line) for line in found.stdout.splitlines()]
+        if not all(Path(os.path.realpath(one)).is_relative_to(self.top) for one in places):
+            fix = "rehearse in a clone: a submodule and GIT_DIR are not copied"
+            raise RalphError(f"a copy of {self.original} would share its repository with it", 1, fix=fix)
