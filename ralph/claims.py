@@ -7,7 +7,7 @@ from dataclasses import replace
 from ralph import progress
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Judgement, open_tasks
+from ralph.judge import Iteration, open_tasks
 from ralph.process import Job
 from ralph.progress import Task
 from ralph.run import Run
@@ -34,13 +34,9 @@ def check_claim(run: Run) -> None:
 
 def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
     refuse(run, reasons, output=output)
-    *earlier, last = run.tally.summaries or ("",)
-    run.tally = replace(
-        run.tally,
-        refusals=run.tally.refusals + 1,
-        last_refusal="; ".join(reasons),
-        summaries=(*earlier, f"{last} · done refused") if last else (),  # of the last notice
-    )
+    run.tally = replace(run.tally, refusals=run.tally.refusals + 1, last_refusal="; ".join(reasons))
+    if run.summaries:
+        run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
 
 
 def accept(run: Run, *, checked: bool) -> None:
@@ -112,7 +108,7 @@ def project_program(run: Run, what: str, job: Job, timeout_s: float | None) -> C
     return None if ended.interrupted else ended
 
 
-def end_planning(run: Run, iteration: Iteration, judged: Judgement) -> Judgement:
+def end_planning(run: Run, iteration: Iteration) -> Iteration:
     """Planning declares nothing done: the file says IN_PROGRESS afterwards; for --strict its list has to be right."""
     before, after = iteration.before, iteration.after
     planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
@@ -120,9 +116,9 @@ def end_planning(run: Run, iteration: Iteration, judged: Judgement) -> Judgement
         if run.file.last.done:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
         run.file.edit(progress.in_progress)
-    if run.settings.strict and (wrong := _planned_badly(run)) and judged.ended and judged.ended.reason is Reason.ONCE:
-        return replace(judged, ended=Stop(Reason.ONCE_FAILED, wrong))
-    return judged
+    if run.settings.strict and (wrong := _planned_badly(run)) and iteration.ended == Stop(Reason.ONCE):
+        return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
+    return iteration
 
 
 def _planned_badly(run: Run) -> str:

@@ -4,21 +4,21 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from ralph import journal, progress
+from ralph import progress
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream, drop_parts
-from ralph.agent.turn import Commits, Outcome, Turn
+from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import notices
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Judgement, Watched, over_budget, summary, tallied
+from ralph.judge import Iteration, Watched, summary, tallied
 from ralph.process import Files, Job, follow, signals
 from ralph.prompt import Value
 from ralph.run import Run
 from ralph.verdict import budget_usd, claims_done
-from ralph.words import counted
+from ralph.words import counted, shortened, usd
 
 
 def iterate(run: Run) -> Iteration:
@@ -46,7 +46,6 @@ def iterate(run: Run) -> Iteration:
         turn=turn,
         commits=commits,
         changed=changed,
-        ended_s=run.elapsed_s(),
         task=run.task,
         tampered=watched.tampered,
         outside=watched.outside,
@@ -152,34 +151,22 @@ def _bound(run: Run, stream: Stream) -> Callable[[float, float, int], Outcome | 
     return bound
 
 
-def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
+def record(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
-    iteration = replace(iteration, after=run.file.last)
-    if not judged.again:
+    iteration, turn = replace(iteration, after=run.file.last), iteration.turn
+    said = summary(iteration)
+    if not iteration.again:
         run.state.note("iterations", str(iteration.number))
-    line = run.write_down(
-        "iteration",
-        **journal.of_iteration(iteration, judged),
-        waited_s=round(run.waited_s, 3),
-        agent=Path(run.settings.agent[0]).name,
-        transcript=run.files.output.name if run.files else "",
-    )
-    run.waited_s = 0.0
-    if run.settings.history and not judged.again:
-        try:
-            run.tries.add({name: line[name] for name in ("timestamp", "requirement_id", "success", "message")})
-        except OSError as error:
-            run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
-    was_half_open, run.tally = run.tally.half_open, tallied(run.tally, iteration, judged)
-    if was_half_open and not run.tally.half_open:
-        run.state.note("breaker", "")
+    _write_down(run, iteration, said)
+    run.tally = tallied(run.tally, iteration)
     run.status.knows(run.tally, iteration.after, run.number)
-    for remark in _remarks(run, iteration, judged):
+    for remark in _remarks(run, iteration):
         run.complain(remark)
-    if not judged.again:
-        run.screen.say(summary(iteration, judged))
+    if not iteration.again:
+        run.screen.say(said)
+        run.summaries.append(said)
         run.waited_until = None
-    spent = (iteration.before.spent_usd or 0.0) + (iteration.turn.cost_usd or 0.0)
+    spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(lambda text: progress.with_spent(text, spent))
     if run.strict or not claims_done(run.file.last, run.settings):  # else it is judged once that is checked
@@ -188,17 +175,60 @@ def record(run: Run, iteration: Iteration, judged: Judgement) -> None:
         run.outbox.beat()
 
 
-def _remarks(run: Run, iteration: Iteration, judged: Judgement) -> Iterator[str]:
-    turn = iteration.turn
+def _write_down(run: Run, iteration: Iteration, said: str) -> None:
+    """A line of the journal, and one of the history: `message` is why it went wrong, or what the agent did."""
+    turn, commits, after = iteration.turn, iteration.commits, iteration.after
+    failed = iteration.failed or "; ".join(iteration.refused)
+    bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
+    line = run.write_down(
+        "iteration",
+        success=not bad and (iteration.passed or not iteration.task),
+        message=failed or turn.why or said_of_work(turn.said),
+        requirement_id=iteration.task or None,
+        summary=shortened(said, 500),
+        ended=turn.outcome.name.lower(),
+        counted=not iteration.again,
+        refused=bool(iteration.refused),
+        duration_s=round(turn.took_s, 3),
+        waited_s=round(run.waited_s, 3),
+        cost_usd=turn.cost_usd,
+        cost_at_least=turn.at_least,
+        tokens=asdict(turn.tokens) if turn.tokens else None,
+        context=round(turn.context, 4) if turn.context is not None else None,
+        agent=Path(run.settings.agent[0]).name,
+        model=turn.model,
+        pays=turn.pays,
+        done=after.ticked,
+        total=len(after.tasks),
+        ticked=iteration.ticked,
+        new=iteration.new,
+        commits=commits.count,
+        added=commits.added,
+        removed=commits.removed,
+        base=commits.base,
+        head=commits.head,
+        changed=len(iteration.changed),
+        transcript=run.files.output.name if run.files else "",
+    )
+    run.waited_s = 0.0
+    if run.settings.history and not iteration.again:
+        try:
+            run.tries.add({name: line[name] for name in ("timestamp", "requirement_id", "success", "message")})
+        except OSError as error:
+            run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
+
+
+def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
+    turn, most_usd = iteration.turn, run.settings.max_iteration_cost
     for command in turn.left_over:
         yield f"ended what the agent left running: {command}"
-    if judged.missing and not judged.refused:
+    if iteration.missing and not iteration.refused:
         kept = run.state.keep(run.file.path.name, run.text_before)
-        count = counted(len(judged.missing), "open task")
+        count = counted(len(iteration.missing), "open task")
         yield f"{count} gone from the list without being ticked; the file before that is {kept}"
     if run.settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
-    if expensive := over_budget(iteration, run.settings):
-        yield expensive
-    if (judged.failed or turn.outcome is Outcome.HOPELESS) and run.files and not run.start.rehearsal:
+    if most_usd is not None and (turn.cost_usd or 0.0) > most_usd:
+        yield f"this iteration cost {usd(turn.cost_usd or 0.0)}; max-iteration-cost is {usd(most_usd)}"
+    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.files and not run.start.rehearsal:
         yield f"the record of this iteration is {run.files.output}"

@@ -6,7 +6,7 @@ The progress file is read anew each time round, so a restart needs no code: the 
 from ralph import progress
 from ralph.claims import check_claim, end_planning, refuse
 from ralph.iteration import iterate, record
-from ralph.judge import Iteration, Judgement, judge
+from ralph.judge import Iteration, judge
 from ralph.pauses import notify, pause, wait
 from ralph.run import Run
 from ralph.verdict import OPENS, Reason, Stop, claims_done
@@ -16,9 +16,9 @@ def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     stop = reason_to_stop(run)
     while not stop:
-        iteration, judged = settle(run, iterate(run))
-        record(run, iteration, judged)
-        stop = judged.ended or rest(run, iteration, judged) or reason_to_stop(run)
+        iteration = settle(run, iterate(run))
+        record(run, iteration)
+        stop = iteration.ended or rest(run, iteration) or reason_to_stop(run)
     return leave(run, run.interrupted() or stop)
 
 
@@ -34,36 +34,35 @@ def reason_to_stop(run: Run) -> Stop | None:
     return run.verdict() or (run.strict.choose() if run.strict else None)
 
 
-def settle(run: Run, iteration: Iteration) -> tuple[Iteration, Judgement]:
-    """What the iteration came to; the file says so too."""
-    judged = judge(iteration, run.tally, run.settings)
+def settle(run: Run, iteration: Iteration) -> Iteration:
+    """The same with what it came to; the file says so too."""
+    iteration = judge(iteration, run.tally, run.settings)
     if iteration.strayed:  # git would be led elsewhere
-        return iteration, judged
+        return iteration
     if run.strict:
-        return run.strict.dispose(iteration, judged)
+        return run.strict.dispose(iteration)
     if run.settings.once:
-        judged = end_planning(run, iteration, judged)
-    if judged.refused:
-        refuse(run, judged.refused, judged.missing)
-    return iteration, judged
+        iteration = end_planning(run, iteration)
+    if iteration.refused:
+        refuse(run, iteration.refused, iteration.missing)
+    return iteration
 
 
-def rest(run: Run, iteration: Iteration, judged: Judgement) -> Stop | None:
+def rest(run: Run, iteration: Iteration) -> Stop | None:
     """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
-    if judged.again:
+    if iteration.again:
         return wait(run, iteration.turn)
-    notify(run)
+    notify(run, iteration)
     pause(run, run.settings.delay)
     return None
 
 
 def leave(run: Run, stop: Stop) -> Stop:
-    """The breaker opens in the file where another start would repeat what failed, and closes where all is well."""
+    """The breaker opens in the file where another start would repeat what failed."""
     run.state.end()
     if stop.reason in OPENS:
         run.file.edit(lambda text: progress.blocked(text, stop.why))
         run.state.note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
-        run.state.note("breaker", "")
     return stop

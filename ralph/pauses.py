@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from ralph import journal
-from ralph.agent.turn import Turn
+from ralph.agent.turn import Outcome, Turn
 from ralph.channels import notices
-from ralph.judge import wait_after
+from ralph.judge import Iteration, wait_s
 from ralph.process import signals
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, claims_done
@@ -18,37 +17,33 @@ _LATER_S = 3600.0
 """A limit that ends so much later than somebody was told deserves a second notice."""
 
 
-def notify(run: Run) -> None:
+def notify(run: Run, iteration: Iteration) -> None:
     """Tells whoever is away, now and then."""
     every, count = run.settings.notify_frequency, run.tally.iterations
     if every is not None and (count == 1 or count % every == 0):
-        run.outbox.send(notices.progressed(run))
+        run.outbox.send(notices.progressed(run, iteration))
 
 
 def wait(run: Run, turn: Turn) -> Stop | None:
     """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
-    wait = wait_after(turn, repeats=run.tally.repeats - 1, now=run.now())
-    most_s = run.settings.max_time
     if _over(run):
         return None
-    if most_s is not None and run.elapsed_s() + wait.seconds >= most_s:
-        return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {wait}: {wait.turn.why}")
-    run.screen.say(f"ralph: {wait}: {wait.turn.outcome.value}: {wait.turn.why}")
-    run.write_down(
-        "wait",
-        success=True,
-        message=wait.turn.why,
-        why=wait.turn.outcome.name.lower(),
-        until=journal.stamp(wait.until),
-        planned_s=wait.seconds,
-    )
+    now, most_s, cause = run.now(), run.settings.max_time, turn.outcome.value
+    seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
+    until = now + seconds
+    waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
+    if most_s is not None and run.elapsed_s() + seconds >= most_s:
+        return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
+    run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
+    why = turn.outcome.name.lower()
+    run.write_down("wait", success=True, message=turn.why, why=why, until=round(until, 3), planned_s=seconds)
     known = run.waited_until
-    if wait.is_for_limit and (known is None or (wait.turn.resets_at and wait.until > known + _LATER_S)):
-        run.waited_until = wait.until
-        run.outbox.send(notices.waiting(run, wait))
+    if turn.outcome is Outcome.LIMIT and (known is None or (turn.resets_at and until > known + _LATER_S)):
+        run.waited_until = until
+        run.outbox.send(notices.waiting(run, waiting, turn.why))
     began = run.elapsed_s()
-    run.status.does(f"until {moment(wait.until, run.now())}: {wait.turn.outcome.value}", wait.seconds)
-    _sleep(run, wait.seconds)
+    run.status.does(f"until {moment(until, now)}: {cause}", seconds)
+    _sleep(run, seconds)
     waited_s = run.elapsed_s() - began
     run.waited_s += waited_s
     run.tally = replace(run.tally, waits=run.tally.waits + 1, waited_s=run.tally.waited_s + waited_s)

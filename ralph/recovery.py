@@ -1,7 +1,6 @@
 """After a death: what a ralph that was killed has left behind is ended, removed and written down."""
 
 import contextlib
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,14 +38,6 @@ def after_death(held: Lock, state: State, complain: Complain, patience: Patience
         _mourn(death, state, complain)
 
 
-def _last_words_at(death: Death) -> float:
-    """When it died, as far as anybody knows."""
-    try:
-        return death.record.stat().st_mtime
-    except OSError:
-        return time.time()
-
-
 def _mourn(death: Death, state: State, complain: Complain) -> None:
     """Says and writes down that it died; not again where a start that came to nothing has."""
     known = journal.read(state.journal)
@@ -54,20 +45,8 @@ def _mourn(death: Death, state: State, complain: Complain) -> None:
         return
     complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
     if not journal.tells_of(known, death):
-        line = journal.line(
-            "iteration",
-            run=death.run,
-            mode=death.mode,
-            iteration=death.iteration,
-            at=_last_words_at(death),
-            success=False,
-            message="ralph was killed",
-            ended="died",
-            counted=False,
-            transcript=death.record.name,
-        )
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append(state.journal, line)
+            journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
 
 
 def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:

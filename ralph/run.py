@@ -1,6 +1,7 @@
 """A run: what it has to do, with what, who hears of it, what it has come to, and how time goes for it."""
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,6 +100,8 @@ class Run:
     """What somebody was told last."""
     windows: dict[str, int] = field(default_factory=dict)
     """The context windows of models, as results have told them."""
+    summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
+    """The lines of the last iterations."""
     said: set[str] = field(default_factory=set)
 
     @property

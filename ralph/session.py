@@ -25,7 +25,7 @@ from ralph.screen.text import attended
 from ralph.screen.view import Status, View
 from ralph.state import State
 from ralph.tries import Tries
-from ralph.verdict import OPENS, Reason, Stop, Tally
+from ralph.verdict import Reason, Stop, one_try
 
 if TYPE_CHECKING:
     from ralph.start import Start
@@ -102,10 +102,11 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
             outbox=outbox,
             changes=Changes(Path.cwd(), start.own),
             tries=Tries(settings.history),
-            tally=Tally(half_open=next((one for one in OPENS if one.name == state.noted("breaker")), None)),
-            earlier=journal.count(state),
+            tally=one_try(state.noted("breaker"), settings),
+            earlier=state.iterations,
             began=pace.clock.running(),
         )
+        state.note("breaker", "")
         screen.status = run.status.line
         _watch_over(run)
         code = _loop(run)
@@ -242,7 +243,8 @@ def _close(run: Run, stop: Stop) -> None:
             waited_s=round(tally.waited_s, 3),
             cost_usd=tally.cost_usd,
             cost_at_least=tally.at_least,
-            tasks={"done": now.ticked, "total": len(now.tasks)},
+            done=now.ticked,
+            total=len(now.tasks),
             commits=tally.commits,
         )
     run.screen.say(f"ralph: {notices.closing(run, stop, now)}")

@@ -144,10 +144,9 @@ def _text(plan: Path) -> bytes:
 
 
 def _show(start: Start) -> int:
-    from ralph import journal  # noqa: PLC0415 - a start on a finished plan needs none
-    from ralph.agent import command as agent  # noqa: PLC0415 - same
+    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
 
-    earlier = journal.count(State(start.name, start.progress_path))
+    earlier = State(start.name, start.progress_path).iterations
     values = {**_of_task(start), "ITERATION": earlier + 1}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it

@@ -178,6 +178,11 @@ class State:
             return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
         return ""
 
+    @property
+    def iterations(self) -> int:
+        """How many iterations of the plan counted, in all its runs."""
+        return int(noted) if re.fullmatch("[0-9]{1,9}", noted := self.noted("iterations")) else 0
+
     def _rotate(self, folder: Path) -> None:
         for path in self._added:
             with contextlib.suppress(OSError):  # an agent may have removed it

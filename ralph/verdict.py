@@ -74,10 +74,6 @@ class Tally:
     """Where the API key that paid comes from; empty for a login."""
     waits: int = 0
     waited_s: float = 0.0
-    summaries: tuple[str, ...] = ()
-    """The lines of the last iterations."""
-    failed: bool = False
-    """The last iteration did."""
     failures: int = 0
     """In a row."""
     refusals: int = 0
@@ -86,20 +82,12 @@ class Tally:
     """Iterations since something changed."""
     last_failure: str = ""
     last_refusal: str = ""
-    outside: bool = False
+    trouble: bool = False
     """Among the failures in a row are hours of trouble outside."""
-    repeats: int = 0
-    """Turns in a row after which the same iteration was due again, for the same cause."""
     waits_for: Outcome | None = None
-    trouble_since_s: float | None = None
-    """When the trouble that still lasts began, in seconds of this start."""
-    half_open: Reason | None = None
-    """Why the breaker opened, when somebody closed it and no good iteration has been since."""
-
-    def most(self, limit: int | None, reason: Reason) -> int | None:
-        """How many in a row are too many: one, as long as the breaker is half open."""
-        tried = self.half_open is not None and (reason is not Reason.STALLED or self.half_open is Reason.STALLED)
-        return 1 if tried and limit is not None else limit
+    """Why the same iteration is due again."""
+    repeats: int = 0
+    """So many times in a row, without a change between."""
 
 
 def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:
@@ -127,22 +115,29 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
-    failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
-    anew = " since RALPH_BLOCKED was taken out" if tally.half_open else ""
-    if _reached(failures, tally.most(settings.max_failures, Reason.FAILURES)):
-        reason = Reason.TROUBLE if tally.outside else Reason.FAILURES
-        what = f"{failures} iterations failed in a row" if failures > 1 else f"an iteration failed{anew}"
+    if _reached(tally.failures, settings.max_failures):
+        what = f"{tally.failures} iterations failed in a row" if tally.failures > 1 else "an iteration failed"
         if settings.strict:  # a failed try is no failure of the run before the task is given up
-            times = f", {failures} times in a row" if failures > 1 else anew
+            times = f", {tally.failures} times in a row" if tally.failures > 1 else ""
             what = f"a task was given up, or the agent failed{times}"
-        return Stop(reason, f"{what}: {tally.last_failure}")
-    if _reached(refusals, tally.most(settings.max_failures, Reason.REFUSED)):
-        times = f"{refusals} times in a row" if refusals > 1 else f"once{anew}"
+        return Stop(Reason.TROUBLE if tally.trouble else Reason.FAILURES, f"{what}: {tally.last_failure}")
+    if _reached(tally.refusals, settings.max_failures):
+        times = f"{tally.refusals} times in a row" if tally.refusals > 1 else "once"
         return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_refusal}")
-    if _reached(stalls, tally.most(settings.max_stalls, Reason.STALLED)):
-        what = f"{stalls} iterations in a row changed nothing" if stalls > 1 else f"an iteration changed nothing{anew}"
-        return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
+    if _reached(tally.stalls, settings.max_stalls):
+        what = f"{tally.stalls} iterations in a row" if tally.stalls > 1 else "an iteration"
+        return Stop(Reason.STALLED, f"{what} changed nothing: no task ticked or added, no file but the progress file")
     return None
+
+
+def one_try(opened: str, settings: Settings) -> Tally:
+    """What a start remembers that follows on such a reason, by its name: one more of the same is enough."""
+    failures, stalls = (settings.max_failures or 1) - 1, (settings.max_stalls or 1) - 1
+    if opened == Reason.STALLED.name:
+        return Tally(stalls=stalls)
+    if opened == Reason.REFUSED.name:
+        return Tally(refusals=failures)
+    return Tally(failures=failures if opened == Reason.FAILURES.name else 0)
 
 
 def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:

@@ -30,8 +30,8 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN + 600 * number))
         common = {"timestamp": stamp, "run": run, "mode": "build", "iteration": number}
         line = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}.", **given_}
-        if (tasks := line.get("tasks")) is not None:
-            line["tasks"] = dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
+        if (tasks := line.pop("tasks", None)) is not None:
+            line |= dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
         if (tokens := line.get("tokens")) is not None:
             line["tokens"] = dict(zip(KINDS, tokens, strict=True))
         lines.append({**common, "event": "iteration", **line})

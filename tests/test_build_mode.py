@@ -1,9 +1,7 @@
 """Building (design sections 4 and 5): iterations until done, or until there is a reason to stop."""
 
-import json
 import re
 
-import pytest
 from leaps import leaping
 from ralph_driver import Project, eventually
 from stories import (
@@ -178,12 +176,11 @@ def test_the_number_of_the_iteration_counts_all_starts_and_the_limit_this_one(pr
     assert "ralph: build feature · iteration 5 · 1 in this start · no tasks" in third.text
 
 
-@pytest.mark.parametrize("lost", ["iterations", "journal.jsonl"], ids=["the note", "the journal"])
-def test_numbering_goes_on_from_what_is_left(project: Project, agent: Agent, lost: str) -> None:
+def test_numbering_goes_on_without_the_journal(project: Project, agent: Agent) -> None:
     agent.story(step(), repeat=True)
     project.build("2")
     (folder,) = project.state_folders
-    (folder / lost if "." in lost else folder / "running" / lost).unlink()
+    (folder / "journal.jsonl").unlink()
     assert [line[:2] for line in summaries(project.build("1").text)] == ["#3"]
     assert project.journal()[-2]["iteration"] == 3
     assert "#3 ·" in project.ralph("log").stdout.splitlines()[-2]
@@ -196,18 +193,3 @@ def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: 
     run = project.build()
     assert (run.code, len(agent.calls)) == (3, 2), run.text
     assert agent.calls[1].argv[-1] == "opus"
-
-
-def test_numbering_goes_on_from_the_journal_of_an_older_ralph(project: Project, agent: Agent) -> None:
-    """It numbered each start for itself, and every line carried the sums so far."""
-    agent.story(step(), repeat=True)
-    for _ in range(2):
-        project.build("1")
-    (folder,) = project.state_folders
-    (folder / "running" / "iterations").unlink()
-    old = [line | {"iteration": 1, "sums": {"iterations": 1}} for line in project.journal()]
-    text = "".join(json.dumps(line) + "\n" for line in old)
-    (folder / "journal.jsonl").write_text(text.replace("#2 ·", "#1 ·"))
-    assert [line[:2] for line in summaries(project.build("1").text)] == ["#3"]
-    listed = re.findall(r"#\d", project.ralph("log").stdout)
-    assert listed == ["#1", "#2", "#3"]

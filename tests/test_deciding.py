@@ -1,6 +1,5 @@
 """Deciding, a function of values: what an iteration came to, what is remembered, why to stop, how long to wait."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ralph.agent.turn import Commits, Outcome, Turn
-from ralph.judge import Iteration, Judgement, judge, over_budget, tallied, wait_after
+from ralph.judge import Iteration, judge, tallied, wait_s
 from ralph.progress import Progress, parse
 from ralph.settings import Settings
-from ralph.verdict import OPENS, Reason, Tally, budget_usd, verdict
+from ralph.verdict import OPENS, Reason, Tally, budget_usd, one_try, verdict
 
 LIMITS = Settings(max_failures=3, max_stalls=None)
 ONCE = replace(LIMITS, once=True)
@@ -41,9 +40,7 @@ def says(text: str) -> Progress:
     return parse(text.replace("; ", "\n").encode())
 
 
-def iteration(
-    before: str, after: str, turn: Turn = OK, *, commits: int = 0, changed: str = "", ended_s: float = 0.0
-) -> Iteration:
+def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, changed: str = "") -> Iteration:
     return Iteration(
         number=1,
         before=says(before),
@@ -51,7 +48,6 @@ def iteration(
         turn=turn,
         commits=Commits(count=commits),
         changed=tuple(changed.split()),
-        ended_s=ended_s,
     )
 
 
@@ -83,16 +79,13 @@ def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], 
     assert (stop and stop.reason) == reason
 
 
-ANEW = {"half_open": Reason.FAILURES}
-
-
 @pytest.mark.parametrize(
     ("tally", "settings", "reason", "words"),
     [
         ({"failures": 2, "refusals": 2, "stalls": 4}, {}, None, ""),
         ({"failures": 3, "last_failure": "HTTP 500"}, {}, Reason.FAILURES, "3 iterations failed in a row: HTTP 500"),
         ({"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, None, ""),
-        ({"failures": 3, "outside": True}, {}, Reason.TROUBLE, "3 iterations failed in a row"),
+        ({"failures": 3, "trouble": True}, {}, Reason.TROUBLE, "3 iterations failed in a row"),
         (
             {"refusals": 3, "last_refusal": "1 task"},
             {},
@@ -106,13 +99,6 @@ ANEW = {"half_open": Reason.FAILURES}
         ({"cost_usd": 5.12}, {"max_cost": 5.0}, Reason.LIMIT, "max-cost is $5.00, and this start cost $5.12"),
         ({"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, Reason.LIMIT, "max-cost is $1.00"),
         ({"cost_usd": 9.0}, {"max_iteration_cost": 1.0}, None, ""),
-        (ANEW, {}, None, ""),
-        ({**ANEW, "failures": 1}, {}, Reason.FAILURES, "an iteration failed since RALPH_BLOCKED was taken out"),
-        ({**ANEW, "refusals": 1}, {}, Reason.REFUSED, "claimed once since RALPH_BLOCKED was taken out"),
-        ({**ANEW, "stalls": 4}, {}, None, ""),
-        ({"half_open": Reason.STALLED, "stalls": 1}, {}, Reason.STALLED, "an iteration changed nothing since"),
-        ({**ANEW, "failures": 1, "outside": True}, {}, Reason.TROUBLE, ""),
-        ({**ANEW, "failures": 9}, {"max_failures": None}, None, ""),
         ({"iterations": 9, "failures": 3, "stalls": 5}, {"max_iterations": 9}, Reason.FAILURES, ""),
     ],
 )
@@ -292,47 +278,39 @@ def test_what_ends_a_run(turn: Turn, after: str, changed: str, settings: Setting
 
 
 @pytest.mark.parametrize(
-    ("since_s", "ended_s", "turn", "changed", "failed"),
+    ("before", "turn", "changed", "failed"),
     [
-        (None, 9 * HOUR_S, TROUBLE, "", False),
-        (60.0, HOUR_S, TROUBLE, "", False),
-        (60.0, 60.0 + HOUR_S, TROUBLE, "", True),
-        (0.0, HOUR_S, TROUBLE, "", True),
-        (0.0, HOUR_S, TROUBLE, "a.py", False),  # something was done meanwhile
-        (0.0, 9 * HOUR_S, AT_LIMIT, "", False),
+        (Tally(), TROUBLE, "", False),
+        (Tally(waits_for=Outcome.TROUBLE, repeats=7), TROUBLE, "", False),
+        (Tally(waits_for=Outcome.TROUBLE, repeats=8), TROUBLE, "", True),
+        (Tally(waits_for=Outcome.TROUBLE, repeats=8), TROUBLE, "a.py", False),  # something was done meanwhile
+        (Tally(waits_for=Outcome.LIMIT, repeats=8), TROUBLE, "", False),
+        (Tally(waits_for=Outcome.LIMIT, repeats=99), AT_LIMIT, "", False),
     ],
 )
-def test_trouble_is_a_failure_after_an_hour(
-    since_s: float | None, ended_s: float, turn: Turn, changed: str, failed: bool
-) -> None:
-    done = iteration("", "", turn, changed=changed, ended_s=ended_s)
-    judged = judge(done, Tally(trouble_since_s=since_s), LIMITS)
-    assert (judged.again, judged.outside) == (not failed, failed)
+def test_trouble_is_a_failure_after_an_hour(before: Tally, turn: Turn, changed: str, failed: bool) -> None:
+    judged = judge(iteration("", "", turn, changed=changed), before, LIMITS)
+    assert (judged.again, judged.trouble) == (not failed, failed)
     assert judged.failed == ("trouble for an hour: HTTP 529" if failed else "")
 
 
-@pytest.mark.parametrize(("cost_usd", "said"), [(1.5, True), (1.0, False), (None, False)])
-def test_a_word_about_an_expensive_iteration(cost_usd: float | None, said: bool) -> None:
-    words = over_budget(iteration("", "", replace(OK, cost_usd=cost_usd)), Settings(max_iteration_cost=1.0))
-    assert words == ("this iteration cost $1.50; max-iteration-cost is $1.00" if said else "")
-
-
-def told(story: str, tally: Tally | None = None) -> Tally:
+def told(story: str) -> Tally:
     """The tally after steps that are described by letters.
 
     f failed, r its claim of done refused, c claims what is not checked yet, m something moved, t an hour of trouble,
     w due again after a wait.
     """
-    now = tally or Tally()
+    now = Tally()
     for step in story.split():
-        judged = Judgement(
+        judged = replace(
+            iteration("", "RALPH_DONE" * ("c" in step), replace(AT_LIMIT, cost_usd=0.5)),
             failed="x" * ("f" in step or "t" in step),
-            outside="t" in step,
+            trouble="t" in step,
             refused=("y",) * ("r" in step),
             moved="m" in step,
             again="w" in step,
         )
-        now = tallied(now, iteration("", "RALPH_DONE" * ("c" in step), replace(AT_LIMIT, cost_usd=0.5)), judged)
+        now = tallied(now, judged)
     return now
 
 
@@ -362,22 +340,8 @@ def test_only_what_comes_in_a_row_adds_up(  # noqa: PLR0917
 ) -> None:
     now = told(story)
     assert (now.iterations, now.failures, now.refusals) == (iterations, failures, refusals)
-    assert (now.stalls, now.repeats, now.outside) == (stalls, repeats, outside)
+    assert (now.stalls, now.repeats, now.trouble) == (stalls, repeats, outside)
     assert now.cost_usd == 0.5 * len(story.split()), "what is due again was not free"
-
-
-@pytest.mark.parametrize("reason", [Reason.FAILURES, Reason.STALLED, Reason.REFUSED], ids=lambda reason: reason.label)
-def test_only_progress_closes_a_breaker_that_is_half_open(reason: Reason) -> None:
-    for story, closed in {
-        "m": True,
-        "o m": True,
-        "o": False,
-        "fm": False,
-        "rm": False,
-        "cm": False,
-        "wm": False,
-    }.items():
-        assert told(story, Tally(half_open=reason)).half_open is (None if closed else reason), story
 
 
 def ends_in(seconds: float) -> Turn:
@@ -398,15 +362,8 @@ def ends_in(seconds: float) -> Turn:
     ],
 )
 def test_how_long_to_wait(turn: Turn, pauses: list[float]) -> None:
-    waits = [wait_after(turn, repeats=repeats, now=START) for repeats in range(len(pauses))]
-    assert [wait.seconds for wait in waits] == [wait.until - START for wait in waits] == pauses
-    assert wait_after(turn, repeats=1_000_000, now=START).seconds <= max(3600.0, pauses[0])
-
-
-def test_a_wait_says_until_when() -> None:
-    assert re.fullmatch(r"waiting until \d\d:\d\d \(5m00s\)", str(wait_after(AT_LIMIT, repeats=0, now=START)))
-    later = str(wait_after(ends_in(3 * 86_400), repeats=0, now=START))
-    assert re.fullmatch(r"waiting until 2026-11-\d\d \d\d:\d\d \(72h00m\)", later)
+    assert [wait_s(turn, repeats=repeats, now=START) for repeats in range(len(pauses))] == pauses
+    assert wait_s(turn, repeats=1_000_000, now=START) <= max(3600.0, pauses[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,9 +383,8 @@ def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | N
     now, log, elapsed_s = tally or Tally(), list[str](), 0.0
     for step in story:
         elapsed_s += step.turn.took_s
-        done = iteration(text, step.text, step.turn, changed=step.changed, ended_s=elapsed_s)
-        judged = judge(done, now, settings)
-        now = tallied(now, done, judged)
+        judged = judge(iteration(text, step.text, step.turn, changed=step.changed), now, settings)
+        now = tallied(now, judged)
         if judged.ended:
             return " ".join([*log, f"{now.iterations}:", judged.ended.reason.label])
         text = step.text.replace("; RALPH_DONE", "") if judged.refused else step.text
@@ -438,7 +394,7 @@ def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | N
         if stop := verdict(says(text), now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
         if judged.again:
-            seconds = wait_after(step.turn, repeats=now.repeats - 1, now=START + elapsed_s).seconds
+            seconds = wait_s(step.turn, repeats=now.repeats - 1, now=START + elapsed_s)
             log.append(f"{seconds:g}")
             elapsed_s += seconds
     return " ".join([*log, f"{now.iterations}"])
@@ -499,20 +455,22 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("half_open", "story", "end"),
+    ("opened", "story", "end"),
     [
         (Reason.FAILURES, [FAILS], "1: failed"),
-        (Reason.FAILURES, [CLAIMS], "1: done refused"),
+        (Reason.FAILURES, [CLAIMS, FAILS], "2: failed"),
         (Reason.FAILURES, [WORKS, FAILS, FAILS], "3"),
-        (Reason.FAILURES, [IDLE, IDLE, FAILS], "3: failed"),
-        (Reason.FAILURES, [IDLE] * 4, "4: no progress"),
+        (Reason.REFUSED, [CLAIMS], "1: done refused"),
         (Reason.STALLED, [IDLE], "1: no progress"),
+        (Reason.STALLED, [WORKS, IDLE, IDLE, IDLE], "4"),
         (Reason.FAILURES, HOUR, f"{PAUSES} 1: trouble outside"),
         (Reason.FAILURES, [LIMITED, FAILS], "300 1: failed"),
+        (Reason.TAMPERED, [FAILS, FAILS], "2"),
     ],
 )
-def test_the_try_after_a_block(half_open: Reason, story: Sequence[Step], end: str) -> None:
-    assert ends(story, replace(LIMITS, max_stalls=4), tally=Tally(half_open=half_open)) == end
+def test_the_try_after_a_block(opened: Reason, story: Sequence[Step], end: str) -> None:
+    settings = replace(LIMITS, max_stalls=4)
+    assert ends(story, settings, tally=one_try(opened.name, settings)) == end
 
 
 def test_the_longest_week() -> None:

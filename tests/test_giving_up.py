@@ -149,7 +149,7 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     assert (project.build().code, len(agent.calls)) == (4, 3), "the file keeps it from going on"
     take_block_out(project)
     assert (project.build().code, len(agent.calls)) == (1, 4), "one failure is enough"
-    assert re.search(r"^RALPH_BLOCKED: ralph: an iteration failed.*: Again\.$", project.progress_text, re.MULTILINE)
+    assert re.search(r"^RALPH_BLOCKED: ralph: 3 iterations failed.*: Again\.$", project.progress_text, re.MULTILINE)
     take_block_out(project)
     assert (project.build().code, len(agent.calls)) == (1, 8), "a good one makes it three again"
     assert "\nRALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text

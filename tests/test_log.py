@@ -144,7 +144,7 @@ def test_what_is_gone_is_missed_by_name(night: Project) -> None:
     lines = [json.loads(line) for line in written.splitlines()]
     for line in lines:
         if line["event"] == "iteration":
-            line["commits"] |= {"count": 1, "base": "", "head": f"--output={night.root}/made"}
+            line |= {"commits": 1, "base": "", "head": f"--output={night.root}/made"}
     (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert night.ralph("log", "feature", "2", "--diff").code == 1
     assert not (night.root / "made").exists()

@@ -332,8 +332,8 @@ def test_it_changes_nothing_and_needs_nothing_that_it_could_change(project: Proj
 JOURNALS = (
     b"",
     b"\xff\xfe\n{\n[]\nnull\n{}\n",
-    b'{"event": "iteration", "tasks": 7, "commits": [], "sums": "x", "timestamp": 5}\n',
-    b'{"event": "wait", "until": "2999-13-45T99:99:99Z"}\n',
+    b'{"event": "iteration", "done": "x", "commits": [], "timestamp": 5}\n',
+    b'{"event": "wait", "timestamp": "2999-13-45T99:99:99Z"}\n',
     b'{"event": "iteration", "cost_usd": 1e999, "counted": true}\n',
     b'{"event": "run", "ended": "nonsense", "message": "\x1b[2J"}\n',
 )

@@ -15,8 +15,6 @@ UNREACHABLE = refused("API Error: Unable to connect to API (ConnectionRefused)",
 NO_ANSWER = refused("Request timed out", "unknown")
 AT_CAPACITY = refused("API Error: Repeated 529 Overloaded errors. The API is at capacity", "unknown")
 FINISHES = step(ticks="all", writes_done=True)
-AN_HOUR_ASLEEP = leaping(times=1800)
-"""Each look at the clock finds it another hour on."""
 
 
 def journal(project: Project, event: str, name: str) -> list[object]:
@@ -41,11 +39,11 @@ def test_it_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> No
 
 def test_three_hours_of_it_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(*[OVERLOADED] * 6, FINISHES)
-    run = project.build(command=AN_HOUR_ASLEEP)
+    agent.story(*[OVERLOADED] * 27, FINISHES)
+    run = project.build(command=leaping())
     assert run.code == 1, run.text
-    assert journal(project, "iteration", "iteration") == [1, 1, 2, 2, 3, 3]
-    assert journal(project, "iteration", "counted") == [False, True] * 3
+    assert journal(project, "iteration", "iteration") == [*[1] * 9, *[2] * 9, *[3] * 9]
+    assert journal(project, "iteration", "counted") == [*[False] * 8, True] * 3
     assert "3 iterations failed in a row: trouble for an hour: API Error: 529" in run.stderr
     assert project.progress_text == progress_text("one"), "no breaker is open"
     assert project.build().code == 0

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ralph.channels import Notice
-from ralph.judge import Wait, tasks
+from ralph.judge import Iteration, tasks
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.verdict import Reason, Stop, Tally
 from ralph.words import counted, duration, usd
@@ -39,15 +39,15 @@ def started(run: "Run") -> Notice:
     return _notice(run, "started", "Started", f"Mode: {run.start.asked.mode}")
 
 
-def progressed(run: "Run") -> Notice:
+def progressed(run: "Run", iteration: Iteration) -> Notice:
     """An iteration is over."""
-    what = "failed" if run.tally.failed else "completed"
-    return _notice(run, "progress", "Progress", f"Iteration {run.number} {what}", run.tally.summaries[-1])
+    what = "failed" if iteration.failed else "completed"
+    return _notice(run, "progress", "Progress", f"Iteration {run.number} {what}", run.summaries[-1])
 
 
-def waiting(run: "Run", wait: Wait) -> Notice:
+def waiting(run: "Run", what: str, why: str) -> Notice:
     """Nothing happens for a while."""
-    return _notice(run, "waiting", "Waiting", str(wait).capitalize(), f"Reason: {wait.turn.why[:1000]}")
+    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {why[:1000]}")
 
 
 def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
@@ -84,7 +84,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         f"Time: {duration(run.elapsed_s())}",
         f"Waited: {duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
         f"Cost: {cost}" if cost else "",
-        *(["Last:", *tally.summaries] if tally.summaries else []),
+        *(["Last:", *run.summaries] if run.summaries else []),
     )
 
 

@@ -46,8 +46,8 @@ def log(  # noqa: PLR0913 - what can be asked for
     path = _transcript(plan, row)
     if what:
         return _copy(path if what == "raw" else path.with_suffix(".prompt.md"))
-    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.number}")
-    _Replay(path, _view(verbose=verbose, pays=row.pays)).rest()
+    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
+    _Replay(path, _view(verbose=verbose, pays=row.agent == "claude")).rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)
@@ -82,7 +82,8 @@ def _records(plan: Plan) -> list[Record]:
     """The journal, with the iteration that runs now, or in which ralph was killed just now."""
     records, begun = plan.records(), plan.state.died()
     if begun and not journal.tells_of(records, begun):
-        records.append(journal.unfinished(begun, "runs now" if plan.holders()[0] else "ralph was killed"))
+        what = "runs now" if plan.holders()[0] else "ralph was killed"
+        records += journal.records([journal.unfinished(begun, what)])
     return records
 
 
@@ -91,7 +92,7 @@ def _line(record: Record) -> str:
     when, mode = _when(record.at), record.mode
     if record.event == "run":
         return f"  {when}  {mode} ended: {ending(record)}"
-    if record.event == "verify" and not record.number:
+    if record.event == "verify" and not record.iteration:
         return f"  {when}  verified before the first iteration: {record.message or 'passed'}"
     if record.event != "iteration":
         return ""
@@ -112,9 +113,9 @@ def _row(plan: Plan, number: str) -> Record:
     if not re.fullmatch(r"last|[1-9][0-9]{0,8}", number):
         raise RalphError(f'"{number}": N is a number of `ralph log {plan.name}`, or `last`')
     rows = _rows(plan, _records(plan))
-    found = [row for row in rows if number in ("last", str(row.number))]
+    found = [row for row in rows if number in ("last", str(row.iteration))]
     if not found:
-        raise RalphError(f"{plan.name}: there are {rows[-1].number} iterations, no {number}")
+        raise RalphError(f"{plan.name}: there are {rows[-1].iteration} iterations, no {number}")
     return found[-1]
 
 
@@ -123,7 +124,7 @@ def _transcript(plan: Plan, row: Record) -> Path:
     if row.transcript and path.is_file():
         return path
     why = "it is removed by now, as the newest 200 MB are kept" if row.transcript else "none was written"
-    raise RalphError(f"{plan.name}: no transcript of iteration {row.number}: {why}", 1)
+    raise RalphError(f"{plan.name}: no transcript of iteration {row.iteration}: {why}", 1)
 
 
 def _copy(path: Path) -> int:
@@ -140,10 +141,10 @@ def _copy(path: Path) -> int:
 def _diff(plan: Plan, row: Record) -> int:
     """Its commits, shown by git as the person has set git up."""
     if not row.commits:
-        raise RalphError(f"iteration {row.number} committed nothing", 1)
+        raise RalphError(f"iteration {row.iteration} committed nothing", 1)
     folder = plan.progress_path.resolve().parent
     if not changes.has(row.head, folder):
-        raise RalphError(f"iteration {row.number}: its commits are not here any more, or git is not", 1)
+        raise RalphError(f"iteration {row.iteration}: its commits are not here any more, or git is not", 1)
     between = f"{row.base}..{row.head}" if changes.has(row.base, folder) else row.head
     code = foreground(["git", "log", "--reverse", "--patch", between, "--"], env=os.environ, cwd=str(folder))
     return 1 if code else 0

@@ -120,12 +120,17 @@ class Chart:
             said += [f"{count} {word}" if len(group) > 1 else word for word, count in wrong.items()]
             mark = "bad" if any(row.counted and not row.success for row in group) else "again" if wrong else ""
             parts = [(kind, round(100 * value / top, 2)) for kind, value in values.items()]
-            yield f"{name(group)}: {' · '.join(said)}", mark, parts, "" if (at + 1) % every else f"#{group[-1].number}"
+            yield (
+                f"{name(group)}: {' · '.join(said)}",
+                mark,
+                parts,
+                "" if (at + 1) % every else f"#{group[-1].iteration}",
+            )
 
 
 def name(group: Sequence[Record]) -> str:
     """`#7`, `#51 to 100`: the numbers that `ralph log` takes."""
-    first, last = group[0].number, group[-1].number
+    first, last = group[0].iteration, group[-1].iteration
     return f"#{first}" + f" to {last}" * (last > first)
 
 
@@ -157,9 +162,9 @@ def charts(rows: Sequence[Record]) -> list[Chart]:
     draw("Cost", f"{usd(cost[most])} at most, in {name(groups[most])}", {"cost": cost}, usd)
     draw("Cost in all", usd(sum(cost)), {"cost": list(accumulate(cost))}, usd, "touching")
     for kind in _TOKENS:
-        its = sums(lambda row, kind=kind: row.tokens.get(kind, 0))  # type: ignore[misc]
+        its = sums(lambda row, kind=kind: (row.tokens or {}).get(kind, 0))  # type: ignore[misc]
         draw(f"{called(kind).capitalize()} tokens", f"{compact(sum(its))} in all", {kind: its}, compact)
-    agent, verifying = sums(lambda row: row.took_s), sums(lambda row: row.verified_s)
+    agent, verifying = sums(lambda row: row.duration_s), sums(lambda row: row.verified_s)
     time = {"agent": agent, "verifying": verifying, "waiting": sums(lambda row: row.waited_s)}
     draw("Time", f"{duration(sum(map(sum, time.values())))} in all", time, duration)
     return found
@@ -198,8 +203,8 @@ def _times(records: Sequence[Record]) -> dict[str, float]:
     runs = {record.run: record.waited_s for record in records if record.event == "run"}
     rows = journal.rows(records)
     return {
-        "agent": sum(row.took_s for row in rows),
-        "verifying": sum(record.took_s for record in records if record.event == "verify"),
+        "agent": sum(row.duration_s for row in rows),
+        "verifying": sum(record.duration_s for record in records if record.event == "verify"),
         "waiting": sum(runs.values()) + sum(row.waited_s for row in rows if row.run not in runs),
     }
 

@@ -97,7 +97,7 @@ def _needs_person(now: Progress) -> bool:
 
 def _when_killed(last: Record) -> str:
     if last.ended == "died":
-        return f"in iteration {last.number} of {last.mode}"
+        return f"in iteration {last.iteration} of {last.mode}"
     return "while it waited" if last.event == "wait" else "between two iterations"
 
 

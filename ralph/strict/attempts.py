@@ -11,7 +11,7 @@ from ralph.claim import message
 from ralph.claims import accept, project_command, project_program, verify
 from ralph.criteria import Kind
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Judgement
+from ralph.judge import Iteration
 from ralph.process import Finished, Job
 from ralph.prompt import Value
 from ralph.run import Run
@@ -116,18 +116,18 @@ class Strict:
         self._file.edit(restored)
         return mended
 
-    def dispose(self, iteration: Iteration, judged: Judgement) -> tuple[Iteration, Judgement]:
+    def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
-        judged = self._disposed(iteration, judged)
-        if judged.ended is None and (why := self._guard.strayed()):
-            judged = replace(judged, ended=Stop(Reason.TAMPERED, why))
+        iteration = self._disposed(iteration)
+        if iteration.ended is None and (why := self._guard.strayed()):
+            iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed &= not self._guard.looks  # which it does anew, and faster
         commits = self._guard.committed
-        if judged.passed and not run.read().open:
+        if iteration.passed and not run.read().open:
             accept(run, checked=self._is_checked())
         commits = commits if commits.count else iteration.commits
-        return replace(iteration, after=run.read(), commits=commits), judged
+        return replace(iteration, after=run.read(), commits=commits)
 
     def declare_done(self) -> None:
         """All tasks are done, and it is ralph who says so."""
@@ -166,27 +166,27 @@ class Strict:
         with contextlib.suppress(RalphError):
             self._file.edit(tasks.put_down)
 
-    def _disposed(self, iteration: Iteration, judged: Judgement) -> Judgement:
+    def _disposed(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, or writes down why not."""
-        if judged.again or judged.ended or iteration.turn.outcome is Outcome.FAILED:
-            return self._put_down(judged)
-        found = self._gates.finding(iteration, judged.failed, self.attempt.chain)
+        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+            return self._put_down(iteration)
+        found = self._gates.finding(iteration, iteration.failed, self.attempt.chain)
         self.put_right("while a task is checked")
         self._guard.settle_checks()
         if stop := self._stop(found is None, "checked"):
-            return self._put_down(replace(judged, ended=stop))
+            return self._put_down(replace(iteration, ended=stop))
         assert found is not None
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
         if found.unfinished and not self._is_too_often():
-            return self._put_down(judged)
+            return self._put_down(iteration)
         if found.blocked:
-            return self._block(judged, found)
+            return self._block(iteration, found)
         why = found.why.strip() or found.unfinished or self._pass(iteration)
         if stop := self._stop(bool(why) and self._gates.over(), "committed"):
-            return self._put_down(replace(judged, ended=stop))
+            return self._put_down(replace(iteration, ended=stop))
         if why:
-            return self._fail(judged, why)
-        return replace(judged, moved=True, passed=True)
+            return self._fail(iteration, why)
+        return replace(iteration, moved=True, passed=True)
 
     def _stop(self, over: bool, doing: str) -> Stop | None:
         """Why nothing more may be done: by a program that ran, or since it is `over`."""
@@ -205,19 +205,19 @@ class Strict:
         most = self._settings.max_stalls
         return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
 
-    def _put_down(self, judged: Judgement) -> Judgement:
-        if judged.ended is None:
+    def _put_down(self, iteration: Iteration) -> Iteration:
+        if iteration.ended is None:
             self._let_go()
         self._write(tasks.put_down)
-        return judged
+        return iteration
 
-    def _block(self, judged: Judgement, found: Finding) -> Judgement:
+    def _block(self, iteration: Iteration, found: Finding) -> Iteration:
         task = self.attempt.task
         self._let_go()
         self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
-        return replace(judged, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
+        return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
 
-    def _fail(self, judged: Judgement, why: str) -> Judgement:
+    def _fail(self, iteration: Iteration, why: str) -> Iteration:
         task, most = self.attempt.task, self._settings.max_tries
         self._let_go()
         when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
@@ -231,7 +231,7 @@ class Strict:
 
         self._write(written)
         said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
-        return replace(judged, failed=said, tried=True, given_up=given_up)
+        return replace(iteration, failed=said, tried=True, given_up=given_up)
 
     def _let_go(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""

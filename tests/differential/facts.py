@@ -30,11 +30,10 @@ _STANDS_FOR = tuple(
 )
 _JOURNAL = frozenset(
     {"event", "mode", "iteration", "success", "ended", "counted", "refused", "message", "summary", "requirement_id"}
-    | {"cost_usd", "cost_at_least", "tasks", "commits", "changed", "outside", "tampered", "why", "command"}
-    | {"iterations", "waits", "agent", "model", "pays"}
+    | {"cost_usd", "cost_at_least", "done", "total", "ticked", "new", "commits", "added", "removed", "changed"}
+    | {"why", "command", "iterations", "waits", "agent", "model", "pays"}
 )
 """What of a line of the journal is compared."""
-_UNKNOWN = {"head", "base"}
 
 
 def plain(text: str | bytes, here: Path) -> str:
@@ -96,10 +95,7 @@ def _plain(value: Any, here: Path) -> Any:
 
 
 def _fact(line: Mapping[str, Any]) -> dict[str, Any]:
-    said = {name: line[name] for name in sorted(_JOURNAL & line.keys())}
-    if isinstance(said.get("commits"), dict):
-        said["commits"] = {name: value for name, value in said["commits"].items() if name not in _UNKNOWN}
-    return said
+    return {name: line[name] for name in sorted(_JOURNAL & line.keys())}
 
 
 def of_files(folder: Path, here: Path, *, without: Sequence[str] = (".git",)) -> str:
