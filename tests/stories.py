@@ -16,7 +16,8 @@ from typing import Any
 Act = dict[str, Any]
 """Something that happens in a step: an event (it has a "type") or a deed (it has an "act")."""
 
-SCRIPT = Path(__file__).with_name("fake_claude.py")
+LAUNCH = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import fake_claude; fake_claude.main()"
+"""As a module it need not be compiled each time."""
 
 
 # Events, as claude 2.1 prints them with --output-format stream-json --verbose.
@@ -247,7 +248,7 @@ class Agent:
 
     def install(self, path: Path) -> Path:
         """Puts a launcher there: `exec` keeps the pid, and -S starts Python in half the time."""
-        words = [sys.executable, "-I", "-S", str(SCRIPT), str(self.folder)]
+        words = [sys.executable, "-I", "-S", "-c", LAUNCH, str(self.folder)]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
