@@ -2,13 +2,11 @@
 
 import re
 import shlex
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.channels import http
 from ralph.errors import RalphError
@@ -17,27 +15,10 @@ from ralph.words import shortened
 if TYPE_CHECKING:
     from ralph.verify import CommandRun
 
-_RUN = re.compile(
-    r"run\s+(`.+`)\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people and models write these dashes
-    r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+([0-9]{1,9})",
-    re.IGNORECASE | re.DOTALL,
-)
-_FILE = re.compile(r"file\s+(`+[^`]+`+)\s+(?:exists|contains\s+(`.+`))", re.IGNORECASE)
-_HTTP = re.compile(
-    r"(`?)([A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+(`?)(/[^\s`]*)\3\1"
-    r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?([0-9]{3})"
-)
-_BROWSER = re.compile(r"agent-browser\s*:\s*(.+)", re.IGNORECASE | re.DOTALL)
-_ACTION = re.compile(
-    r"""((?:"(?:\\.|[^"\\])*"|'[^']*'|[^"'])*?)(?<=\S)\s+[-–—]+\s.*""",  # noqa: RUF001 - as above
-    re.DOTALL,
-)
-_SECOND_EXIT = re.compile(r"`\s*[-–—]+\s*exit", re.IGNORECASE)  # noqa: RUF001 - as above
-_AGENT_BROWSER = "agent-browser"
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
 _SHOWN = 150
-_CHUNK = 1 << 20
+_DASH = "-–—"  # noqa: RUF001 - people and models write all three
 
 
 class Kind(Enum):
@@ -46,8 +27,28 @@ class Kind(Enum):
     RUN = "a command's exit code"
     FILE = "a file that exists, or a text in it"
     HTTP = "a server's answer"
-    BROWSER = "an action in a browser"
+    BROWSER = "actions in a browser"
     UNCHECKED = "not machine-checked"
+
+
+def _code(name: str, held: str) -> str:
+    """A pattern for a code span that is not blank, whose end is as many backticks as its beginning."""
+    return rf"(?P<_{name}>`+)(?!`|\s+(?P=_{name}))(?P<{name}>{held})(?P=_{name})"
+
+
+_COMMAND = _code("command", rf"(?:(?!`\s*[{_DASH}]+\s*exit).)+")
+_PATTERNS = {
+    Kind.RUN: re.compile(
+        rf"(?is:run\s+{_COMMAND}\s*(?:[{_DASH}:,]+\s*)?"
+        r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>25[0-5]|2[0-4]\d|1?\d?\d))"
+    ),
+    Kind.FILE: re.compile(rf"(?i:file\s+{_code('path', '[^`]+')}\s+(?:exists|contains\s+{_code('holds', '.+')}))"),
+    Kind.HTTP: re.compile(
+        r"`?(?P<method>[A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+`?(?P<url>/[^\s`]*)`?"
+        r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>[1-5]\d\d)"
+    ),
+    Kind.BROWSER: re.compile(r"(?is:agent-browser\s*:\s*(?P<action>.+))"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,38 +57,27 @@ class Criterion:
 
     text: str
     kind: Kind = Kind.UNCHECKED
-    problem: str = ""
-    """Why it can never be met, for the person who wrote it; mostly empty."""
     command: str = ""
-    wanted: int = 0
-    """The exit code that the command shall have, or the status of the answer."""
     path: str = ""
     holds: str = ""
     """The text that the file shall contain; empty when it only has to exist."""
     method: str = ""
     url: str = ""
     """What stands behind the base URL: a path, and a query."""
-    action: Sequence[str] = ()
-    """The words for agent-browser."""
+    wanted: int = 0
+    """The exit code that the command shall have, or the status of the answer."""
+
+    @property
+    def problem(self) -> str:
+        """Why it can never be met, for the person who wrote it; mostly empty."""
+        if self.path.startswith(("/", "~")) or ".." in self.path.split("/"):
+            return f"`{self.path}` may lead out of the project; write it from the project's top folder on"
+        return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What criteria are checked in and with."""
-
-    project: Path
-    run: "Callable[[str], CommandRun | None]"
-    """Runs a shell command; None when a signal ended it."""
-    base_url: str | None = None
-    over: Callable[[], bool] = lambda: False
-    """Whether a signal asked ralph to stop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class Met(NamedTuple):
     """What came of checking a criterion."""
 
-    criterion: Criterion
     met: bool
     why: str
     """What was found, and where it is something else, what should have been: one line."""
@@ -103,167 +93,105 @@ def parse(text: str) -> Criterion:
     that people use in their place. A code span may hold backticks, as in markdown.
     """
     line = re.sub(r"\A[-*+]\s+", "", text.strip()).removesuffix(".").rstrip()
-    for said in (line, line.replace("\\`", "`")):  # escaped where somebody copied it out of a table
-        for read in (_command, _file, _request, _action):
-            if found := read(said):
-                problem = "it holds a NUL character" if "\0" in text else found.problem
-                return replace(found, text=text.strip(), problem=problem)
+    for kind, pattern in _PATTERNS.items():
+        if not (found := pattern.fullmatch(line)) or "\0" in line:
+            continue
+        said = {name: value or "" for name, value in found.groupdict().items() if not name.startswith("_")}
+        if kind is Kind.BROWSER:
+            said["command"] = _browser_command(said.pop("action"))
+            if not said["command"]:
+                continue
+        wanted = int(said.pop("wanted", "0"))
+        for name in {"command", "path"} & said.keys():
+            said[name] = said[name].strip()
+        return Criterion(text=text.strip(), kind=kind, wanted=wanted, **said)
     return Criterion(text=text.strip())
 
 
-def _command(said: str) -> Criterion | None:
-    found = _RUN.fullmatch(said)
-    command = _code(found[1]).strip() if found else ""
-    if not found or not command or _SECOND_EXIT.search(command):
-        return None
-    code = int(found[2])
-    problem = "" if code < 256 else f"no program exits with {code}; the codes are 0 to 255"
-    return Criterion(text=said, kind=Kind.RUN, command=command, wanted=code, problem=problem)
-
-
-def _file(said: str) -> Criterion | None:
-    found = _FILE.fullmatch(said)
-    path, holds = (_code(found[1]).strip(), _code(found[2] or "")) if found else ("", "")
-    if not found or not path or (found[2] and not holds):
-        return None
-    out = path.startswith(("/", "~")) or ".." in path.split("/")
-    problem = f"`{path}` may lead out of the project; write it from the project's top folder on" if out else ""
-    return Criterion(text=said, kind=Kind.FILE, path=path, holds=holds, problem=problem)
-
-
-def _request(said: str) -> Criterion | None:
-    found = _HTTP.fullmatch(said)
-    if not found:
-        return None
-    status = int(found[5])
-    problem = "" if 100 <= status < 600 else f"{status} is no HTTP status; they are 100 to 599"
-    return Criterion(text=said, kind=Kind.HTTP, method=found[2].upper(), url=found[4], wanted=status, problem=problem)
-
-
-def _action(said: str) -> Criterion | None:
-    found = _BROWSER.fullmatch(said)
-    if not found:
-        return None
-    action = cut[1] if (cut := _ACTION.fullmatch(found[1])) else found[1]
+def _browser_command(action: str) -> str:
+    """The words for agent-browser up to the first dash; what stands behind it is for people, and nobody checks it."""
+    lexer = shlex.shlex(action, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words = []
     try:
-        words = shlex.split(_code(action.strip()) or action)
-    except ValueError:
-        return Criterion(text=said, kind=Kind.BROWSER, problem="a quotation mark of its action is never closed")
-    return Criterion(text=said, kind=Kind.BROWSER, action=words) if "".join(words).strip("`") else None
+        for word in lexer:
+            if word and not word.strip(_DASH):
+                break
+            words.append(word.strip("`"))
+    except ValueError:  # a quotation mark that is never closed
+        return ""
+    return shlex.join(["agent-browser", *words]) if any(words) else ""
 
 
-def _code(span: str) -> str:
-    """What a code span holds, whose end is as many backticks as its beginning; "" when the text is none."""
-    length = len(span) - len(span.lstrip("`"))
-    held = span[length:-length] if length and span.endswith("`" * length) else ""
-    padded = held.startswith(" ") and held.endswith(" ") and held.strip()
-    return held[1:-1] if padded else held if held.strip() else ""
+def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
+    """The same with actions that follow one another as one: else no click would find the page that was opened."""
+    found: list[Criterion] = []
+    for one in criteria:
+        last = found[-1] if found else one
+        if found and last.kind is one.kind is Kind.BROWSER:
+            text, command = f"{last.text}; {one.text}", f"{last.command} && {one.command}"
+            found[-1] = replace(last, text=text, command=command)
+        else:
+            found.append(one)
+    return found
 
 
-def check_each(criteria: Iterable[Criterion], around: Around) -> Iterator[Met | None]:
-    """Whether each of them is met, found out when it is asked for; None when a signal ended that, and nothing after it.
+def check(
+    criterion: Criterion, *, project: Path, base_url: str | None, run: "Callable[[str], CommandRun | None]"
+) -> Met | None:
+    """Whether it is met; an UNCHECKED one is, with a note that nobody looked. None when a signal ended the command.
 
-    An UNCHECKED one counts as met, with a note that nobody looked. Browser actions that follow one another share one
-    browser, else no click would find the page that was opened.
+    `run` runs a shell command, `base_url` is where the server is that answers.
     """
-    for browsing, some in groupby(criteria, lambda one: one.kind is Kind.BROWSER and not one.problem):
-        group = list(some)
-        for met in _browsed(group, around) if browsing else (_checked(one, around) for one in group):
-            yield met
-            if met is None:
-                return
-
-
-def _checked(criterion: Criterion, around: Around) -> Met | None:
     if criterion.problem:
-        return _unmet(criterion, f"{_shown(criterion.text)}: {criterion.problem}")
+        return Met(False, f"{_shown(criterion.text)}: {criterion.problem}")
     if criterion.kind is Kind.FILE:
-        return _looked_at(criterion, around.project)
+        return _looked_at(criterion, project)
     if criterion.kind is Kind.HTTP:
-        return _asked(criterion, around)
+        return _asked(criterion, base_url or "")
     if criterion.kind is Kind.UNCHECKED:
-        return Met(criterion=criterion, met=True, why=f"not machine-checked, nobody looked: {_shown(criterion.text)}")
-    run = around.run(criterion.command)
-    if run is None:
+        return Met(True, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
+    ended = run(criterion.command)
+    if ended is None:
         return None
-    what, code = f"Run `{_shown(criterion.command)}` {run.what}", criterion.wanted
-    if run.code == code:
-        return Met(criterion=criterion, met=True, why=what)
-    known = run.code is not None and run.code >= 0
-    return _unmet(criterion, f"{what}, {'not' if known else 'and should have exited with'} {code}", run.output)
+    what = f"Run `{_shown(criterion.command)}` {ended.what}"
+    if ended.code == criterion.wanted:
+        return Met(True, what)
+    known = ended.code is not None and ended.code >= 0
+    return Met(False, f"{what}, {'not' if known else 'and should have exited with'} {criterion.wanted}", ended.output)
 
 
 def _looked_at(criterion: Criterion, project: Path) -> Met:
     """Of the project alone, wherever links lead; a folder exists as well."""
-    path, holds = criterion.path, criterion.holds
+    holds = criterion.holds
     try:
-        top = project.resolve()
-        target = (top / path).resolve()
-        if not target.is_relative_to(top):
+        target = (project.resolve() / criterion.path).resolve()
+        if not target.is_relative_to(project.resolve()):
             odd = "is a link that leads out of the project"
         elif not target.exists():
             odd = "does not exist"
-        elif not target.is_dir() and (path.endswith("/") or not target.is_file()):
-            odd = "is no folder" if path.endswith("/") else "is no file"
+        elif holds and not target.is_file():  # nobody waits for a named pipe
+            odd = "is no file"
+        elif holds and holds.encode(errors="surrogateescape") not in target.read_bytes():
+            odd = f"does not contain `{_shown(holds)}`"
         else:
-            odd = f"does not contain `{_shown(holds)}`" if holds and not _is_in(target, holds) else ""
+            odd = ""
     except (OSError, RuntimeError) as error:  # before Python 3.13 links in a circle are a RuntimeError
         odd = f"cannot be read: {getattr(error, 'strerror', None) or 'its links form a circle'}"
     as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
-    return Met(criterion=criterion, met=not odd, why=f"File `{_shown(path)}` {odd or as_wanted}")
+    return Met(not odd, f"File `{_shown(criterion.path)}` {odd or as_wanted}")
 
 
-def _is_in(file: Path, words: str) -> bool:
-    """Whether they stand in the file, of which two pieces at most are held in memory."""
-    wanted, kept = words.encode(errors="surrogateescape"), b""
-    with file.open("rb") as text:
-        while more := text.read(_CHUNK):
-            if wanted in kept + more:
-                return True
-            kept = (kept + more)[-len(wanted) :]
-    return False
-
-
-def _asked(criterion: Criterion, around: Around) -> Met | None:
+def _asked(criterion: Criterion, base_url: str) -> Met:
     """A redirect is an answer and is not followed; a request has no content and bears no secret."""
-    what, base_url = f"{criterion.method} {_shown(criterion.url)}", around.base_url or ""
+    what, wanted = f"{criterion.method.upper()} {_shown(criterion.url)}", criterion.wanted
     try:
-        status, said = http.ask(criterion.method, base_url.rstrip("/") + criterion.url, timeout_s=_ANSWER_S)
+        status, said = http.ask(criterion.method.upper(), base_url.rstrip("/") + criterion.url, timeout_s=_ANSWER_S)
     except RalphError as error:
-        status, said = 0, error.message
-    if around.over():
-        return None
-    if not status:
-        return _unmet(criterion, f"{what}, which should return {criterion.wanted}: {http.origin(base_url)}: {said}")
-    if status == criterion.wanted:
-        return Met(criterion=criterion, met=True, why=f"{what} returned {status}")
-    return _unmet(criterion, f"{what} returned {status}, not {criterion.wanted}", said)
-
-
-def _browsed(criteria: Sequence[Criterion], around: Around) -> Iterator[Met | None]:
-    """Met where `agent-browser` exits with 0; what stands behind the dash is for people, and nobody checks it."""
-    lines = [shlex.join((_AGENT_BROWSER, *one.action)) for one in criteria]
-    installed = shutil.which(_AGENT_BROWSER) is not None
-    script = "\n".join(f"{line} || exit {number}" for number, line in enumerate(lines, 1))
-    run = around.run(script) if installed else None
-    for number, (one, line) in enumerate(zip(criteria, lines, strict=True), 1):
-        action = f"`{_shown(line)}`"
-        if not installed:
-            yield _unmet(one, f"{_AGENT_BROWSER} is not installed, so {action} was not tried")
-        elif run is None:
-            yield None
-        elif run.code is None or run.code < 0:
-            yield _unmet(one, f"{action}, which should exit with 0: it {run.what}", run.output)
-        elif run.code == 0 or number < run.code:
-            yield Met(criterion=one, met=True, why=f"{action} exited with 0")
-        elif number == run.code:
-            yield _unmet(one, f"{action} failed, and should exit with 0", run.output)
-        else:
-            yield _unmet(one, f"{action} was not tried, since an action before it failed")
-
-
-def _unmet(criterion: Criterion, why: str, output: str = "") -> Met:
-    return Met(criterion=criterion, met=False, why=why, output=output)
+        return Met(False, f"{what}, which should return {wanted}: {http.origin(base_url)}: {error.message}")
+    if status == wanted:
+        return Met(True, f"{what} returned {status}")
+    return Met(False, f"{what} returned {status}, not {wanted}", said)
 
 
 def _shown(text: str) -> str:

@@ -3,19 +3,19 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claim import message
-from ralph.claims import accept, project_command, project_program, verify
+from ralph.claims import accept, project_program
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.process import Finished, Job
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.strict.gates import Finding, Gates
+from ralph.strict.gates import Finding, finding
 from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
 from ralph.tasks import Task
@@ -27,42 +27,18 @@ _TAIL = 200
 """Characters of an output in the journal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """A task that is being tried."""
-
-    task: Task
-    chain: tuple[Task, ...]
-    """The task, and those above it that are done once it is."""
-    text: bytes
-    """The progress file as the agent found it."""
-
-
 class Strict:
     """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
-        self._run, self._guard = run, guard
-        self._settings, self._file, self._state = run.settings, run.file, run.state
-        self._gates = Gates(
-            token=tasklist.token(),
-            project=run.top,
-            base_url=run.settings.base_url,
-            run=lambda command: project_command(run, "check", command),
-            verify=(lambda: verify(run)) if run.settings.verify else None,
-            over=lambda: run.interrupted() is not None,
-            say=lambda line: run.screen.remark(f"ralph: {line}"),
-            rehearsal=run.start.rehearsal,
-        )
-        self._attempt: Attempt | None = None
+        self._run, self._guard, self._file, self._settings = run, guard, run.file, run.settings
+        self._token = tasklist.token()
+        self._chain: Sequence[Task] = ()
+        """The task that is being tried, and those above it that are done once it is."""
+        self._text = b""
+        """The progress file by ralph's own word."""
         self._unfinished = 0
         """Tries in a row that were cut short."""
-
-    @property
-    def attempt(self) -> Attempt:
-        """What is being tried."""
-        assert self._attempt is not None
-        return self._attempt
 
     def tidy(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
@@ -77,55 +53,55 @@ class Strict:
         if (task := tasks.select(listed)) is None:
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
             return tasklist.stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
+        self._chain = tasks.chain(listed, task.id)
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
-        self._attempt = Attempt(task=task, chain=tasks.chain(listed, task.id), text=self._file.text)
+        self._text = self._file.text
         self._run.task = task.id
-        self._state.note("task", task.id)
+        self._run.state.note("task", task.id)
         return None
 
     def values(self) -> dict[str, Value]:
         """What the prompt may say of the task."""
-        return tasklist.values(self.attempt.task, tasks.read(self._file.text), self._gates.token)
+        return tasklist.values(self._chain[0], tasks.read(self._file.text), self._token)
 
     def put_right(self, when: str) -> list[str]:
-        """Puts back what is ralph's; what was done to it, in words."""
-        run = self._run
-        run.read()
-        left = self._file.text
-        undone = self._undo()
-        if undone.proposed:
-            run.complain(f"{counted(undone.proposed, 'new task')} moved under ## Proposed")
-        if self._file.text != left:
-            kept = self._state.keep(self._file.path.name, left)
-            for one in undone.what:
-                run.complain(f"undone, since the tasks are ralph's {when}: {one}")
-            run.complain(f"{self._file.path.name} as it was left is {kept}")
-            if undone.what:
-                run.write_down("tamper", success=False, message="; ".join(undone.what), kept=kept.name)
-        return list(undone.what)
-
-    def _undo(self) -> Mended:
-        """Puts back what is ralph's in the progress file; what was done to it."""
-        mended = Mended(text=self._file.text)
+        """Puts back what is ralph's in the progress file; what was done to it, in words."""
+        run, mended = self._run, Mended(text=b"")
 
         def restored(text: bytes) -> bytes:
             nonlocal mended
-            mended = mend(self.attempt.text, text)
+            mended = mend(self._text, text)
             return mended.text
 
+        run.read()
+        left = self._file.text
         self._file.edit(restored)
-        return mended
+        if mended.proposed:
+            run.complain(f"{counted(mended.proposed, 'new task')} moved under ## Proposed")
+        if self._file.text != left:
+            kept = run.state.keep(self._file.path.name, left)
+            for one in mended.what:
+                run.complain(f"undone, since the tasks are ralph's {when}: {one}")
+            run.complain(f"{self._file.path.name} as it was left is {kept}")
+            if mended.what:
+                run.write_down("tamper", success=False, message="; ".join(mended.what), kept=kept.name)
+        return list(mended.what)
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
-        iteration = self._disposed(iteration)
+        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+            iteration = self._put_down(iteration)
+        else:
+            iteration = self._checked(iteration)
         if iteration.ended is None and (why := self._guard.strayed()):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed &= not self._guard.looks  # which it does anew, and faster
         commits = self._guard.committed
         if iteration.passed and not run.read().open:
-            accept(run, checked=self._is_checked())
+            lines = [criteria.parse(line) for task in self._listed() for line in task.criteria]
+            checks = any(one.kind is not Kind.UNCHECKED for one in lines)
+            accept(run, checked=checks or bool(self._settings.verify))
         commits = commits if commits.count else iteration.commits
         return replace(iteration, after=run.read(), commits=commits)
 
@@ -135,13 +111,96 @@ class Strict:
         self._file.edit(progress.declared_done)
         self._run.changes.look()
 
-    def _is_checked(self) -> bool:
-        """Whether anything but the agent's word says that all is done."""
-        lines = (line for task in tasks.flat(tasks.read(self._file.text)) for line in task.criteria)
-        return bool(self._settings.verify) or any(criteria.parse(line).kind is not Kind.UNCHECKED for line in lines)
+    def close(self) -> None:
+        """No task is in progress any more, also after an error."""
+        with contextlib.suppress(RalphError):
+            self._file.edit(tasks.put_down)
+
+    def _checked(self, iteration: Iteration) -> Iteration:
+        """Checks the try, then ticks and commits the task, or writes down why not."""
+        run, task = self._run, self._chain[0]
+        if iteration.failed:
+            found: Finding | None = Finding(failed=iteration.failed)
+        else:
+            found = finding(run, iteration, self._chain, self._token)
+        self.put_right("while a task is checked")
+        self._guard.settle_checks()
+        if stop := self._stop(found is None, "checked"):
+            return self._put_down(replace(iteration, ended=stop))
+        assert found is not None
+        self._unfinished = self._unfinished + 1 if found.unfinished else 0
+        if found.unfinished and not self._is_too_often():
+            return self._put_down(iteration)
+        if found.blocked:
+            self._let_go()
+            self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
+            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
+        why = found.failed or found.unfinished or self._pass(iteration)
+        if stop := self._stop(bool(why) and run.interrupted() is not None, "committed"):
+            return self._put_down(replace(iteration, ended=stop))
+        return self._fail(iteration, why) if why else replace(iteration, moved=True, passed=True)
+
+    def _stop(self, over: bool, doing: str) -> Stop | None:
+        """Why nothing more may be done: by a program that ran, or since it is `over`."""
+        if strayed := self._guard.strayed():
+            return Stop(Reason.TAMPERED, strayed)
+        return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
+
+    def _is_too_often(self) -> bool:
+        """Whether cut short so many times in a row is a failed try; each starts anew where nothing is kept."""
+        most = self._settings.max_stalls
+        return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
+
+    def _pass(self, iteration: Iteration) -> str:
+        """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
+        task, done = self._chain[0], [one.id for one in self._chain]
+        before = self._file.text
+        self._write(lambda text: tasks.with_done(text, done))
+        ticked = self._text
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
+        self.put_right("while a task is committed")
+        self._guard.settle_hooks()
+        if failed:
+            self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
+        return failed
+
+    def _fail(self, iteration: Iteration, why: str) -> Iteration:
+        task, most = self._chain[0], self._settings.max_tries
+        when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
+        reason, *output = why.split("\n")
+        given_up = most is not None and tries >= most
+        self._let_go()
+
+        def written(text: bytes) -> bytes:
+            text = tasks.with_failure(text, task.id, when, why)
+            return tasks.with_block(text, task.id, f"given up after try {tries}: {reason}") if given_up else text
+
+        self._write(written)
+        said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
+        return replace(iteration, failed=said, tried=True, given_up=given_up)
+
+    def _put_down(self, iteration: Iteration) -> Iteration:
+        if iteration.ended is None:
+            self._let_go()
+        self._write(tasks.put_down)
+        return iteration
+
+    def _let_go(self) -> None:
+        """What the try left in the repository is there for the next one, or thrown away."""
+        if self._settings.on_failure == "restore":
+            self._guard.restore(self._chain[0].id)
+
+    def _write(self, change: Callable[[bytes], bytes]) -> None:
+        """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
+        self._run.state.now_says(change(self._file.text))
+        self._file.edit(change)
+        self._text = self._file.text
+
+    def _listed(self) -> Sequence[Task]:
+        return tasks.flat(tasks.read(self._file.text))
 
     def _commit_left_over(self) -> None:
-        done = {task.id for task in tasks.flat(tasks.read(self._file.text)) if task.done}
+        done = {task.id for task in self._listed() if task.done}
         self._guard.commit_left_over(done.__contains__, self._run_git)
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
@@ -160,93 +219,3 @@ class Strict:
         code = 1 if ended is None or ended.code is None else ended.code
         output = ended.output.encode() if ended else b"it was interrupted"
         return Finished(code=code, stdout=output, stderr=b"", timed_out=ended is not None and ended.code is None)
-
-    def close(self) -> None:
-        """No task is in progress any more, also after an error."""
-        with contextlib.suppress(RalphError):
-            self._file.edit(tasks.put_down)
-
-    def _disposed(self, iteration: Iteration) -> Iteration:
-        """Checks the try, then ticks and commits the task, or writes down why not."""
-        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            return self._put_down(iteration)
-        found = self._gates.finding(iteration, iteration.failed, self.attempt.chain)
-        self.put_right("while a task is checked")
-        self._guard.settle_checks()
-        if stop := self._stop(found is None, "checked"):
-            return self._put_down(replace(iteration, ended=stop))
-        assert found is not None
-        self._unfinished = self._unfinished + 1 if found.unfinished else 0
-        if found.unfinished and not self._is_too_often():
-            return self._put_down(iteration)
-        if found.blocked:
-            return self._block(iteration, found)
-        why = found.why.strip() or found.unfinished or self._pass(iteration)
-        if stop := self._stop(bool(why) and self._gates.over(), "committed"):
-            return self._put_down(replace(iteration, ended=stop))
-        if why:
-            return self._fail(iteration, why)
-        return replace(iteration, moved=True, passed=True)
-
-    def _stop(self, over: bool, doing: str) -> Stop | None:
-        """Why nothing more may be done: by a program that ran, or since it is `over`."""
-        if strayed := self._guard.strayed():
-            return Stop(Reason.TAMPERED, strayed)
-        return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
-
-    def _write(self, change: Callable[[bytes], bytes]) -> None:
-        """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
-        self._state.now_says(change(self._file.text))
-        self._file.edit(change)
-        self._attempt = replace(self.attempt, text=self._file.text)
-
-    def _is_too_often(self) -> bool:
-        """Whether cut short so many times in a row is a failed try; each starts anew where nothing is kept."""
-        most = self._settings.max_stalls
-        return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
-
-    def _put_down(self, iteration: Iteration) -> Iteration:
-        if iteration.ended is None:
-            self._let_go()
-        self._write(tasks.put_down)
-        return iteration
-
-    def _block(self, iteration: Iteration, found: Finding) -> Iteration:
-        task = self.attempt.task
-        self._let_go()
-        self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
-        return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
-
-    def _fail(self, iteration: Iteration, why: str) -> Iteration:
-        task, most = self.attempt.task, self._settings.max_tries
-        self._let_go()
-        when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
-        given_up = most is not None and tries >= most
-        reason, *output = why.split("\n")
-
-        def written(text: bytes) -> bytes:
-            text = tasks.with_failure(text, task.id, when, why)
-            said = f"{counted(tries, 'failed try').replace('trys', 'tries')}, the last: {reason}"
-            return tasks.with_block(text, task.id, said) if given_up else text
-
-        self._write(written)
-        said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
-        return replace(iteration, failed=said, tried=True, given_up=given_up)
-
-    def _let_go(self) -> None:
-        """What the try left in the repository is there for the next one, or thrown away."""
-        if self._settings.on_failure == "restore":
-            self._guard.restore(self.attempt.task.id)
-
-    def _pass(self, iteration: Iteration) -> str:
-        """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
-        task, done = self.attempt.task, [one.id for one in self.attempt.chain]
-        before = self._file.text
-        self._write(lambda text: tasks.with_done(text, done))
-        ticked = self._file.text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
-        self.put_right("while a task is committed")
-        self._guard.settle_hooks()
-        if failed:
-            self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
-        return failed
