@@ -393,7 +393,7 @@ class TestACheat:
         assert "RALPH_DONE" not in project.progress_text
         tampering = [line for line in project.journal() if line["event"] == "tamper"]
         assert "two" in tampering[0]["message"]
-        assert 'became "- [x] two: The second"' in tampering[0]["message"]
+        assert '"- [x] two: The second" added' in tampering[0]["message"]
         kept = project.state_folders[0] / "kept" / tampering[0]["kept"]
         assert "RALPH_DONE" in kept.read_text()
 

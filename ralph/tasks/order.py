@@ -2,23 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
 
-from ralph.tasks.reading import Task, flat
+from ralph.tasks.reading import WHOLE, Task, flat
 from ralph.words import named
 
 _MOST_NAMED = 6
-
-
-class _Leaf(NamedTuple):
-    """A task without subtasks, and what it has from those above it."""
-
-    task: Task
-    waits_for: Sequence[str]
-    """What is not done yet of what it and those above it come after."""
-    priority: int | None
-    held: bool
-    """Whether one above it is blocked."""
 
 
 def find(tasks: Sequence[Task], task_id: str) -> Task | None:
@@ -26,61 +14,63 @@ def find(tasks: Sequence[Task], task_id: str) -> Task | None:
     return next((task for task in flat(tasks) if task.id == task_id), None)
 
 
+def placed(tasks: Sequence[Task], above: tuple[Task, ...] = ()) -> Iterator[tuple[Task, tuple[Task, ...]]]:
+    """All of them, each with the tasks that it is a part of, outermost first."""
+    for task in tasks:
+        yield task, above
+        yield from placed(task.subtasks, (*above, task))
+
+
 def select(tasks: Sequence[Task]) -> Task | None:
     """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order."""
-    ready = [leaf for leaf in _leaves(tasks) if leaf.task.mark == " " and not leaf.waits_for and not leaf.held]
-    return min(ready, key=_urgency).task if ready else None
+    ready: list[tuple[bool, list[int], int, int, Task]] = []
+    for task, above, waits_for in _to_do(tasks):
+        if task.mark != " " or waits_for:
+            continue
+        said = [one.priority for one in (task, *reversed(above)) if one.priority is not None]
+        ready.append((not said, said[:1], task.tries, len(ready), task))
+    return min(ready)[-1] if ready else None
 
 
-def _urgency(leaf: _Leaf) -> tuple[bool, int, int]:
-    return leaf.priority is None, leaf.priority or 0, leaf.task.tries
-
-
-def _leaves(tasks: Sequence[Task]) -> Iterator[_Leaf]:
-    """The tasks that are worked on themselves, in order."""
+def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, tuple[Task, ...], Sequence[str]]]:
+    """What is worked on itself, as its parts are done and nothing above is blocked; with what it still waits for."""
     done = {task.id for task in flat(tasks) if task.done}
-
-    def below(task: Task, outer: Sequence[str], priority: int | None, held: bool) -> Iterator[_Leaf]:
-        waits = [*outer, *(name for name in task.after if name not in done and name not in outer)]
-        priority = priority if task.priority is None else task.priority
-        if task.subtasks and (task.done or not all(part.done for part in task.subtasks)):
-            for part in task.subtasks:
-                yield from below(part, waits, priority, held or task.mark == "!")
-        else:
-            yield _Leaf(task, waits, priority, held)
-
-    for task in tasks:
-        yield from below(task, (), None, held=False)
+    for task, above in placed(tasks):
+        if not task.done and all(part.done for part in task.subtasks) and all(one.mark != "!" for one in above):
+            names = [name for one in (*above, task) for name in one.after if name not in done]
+            yield task, above, list(dict.fromkeys(names))
 
 
 def chain(tasks: Sequence[Task], task_id: str) -> tuple[Task, ...]:
     """The task, then those above it that are done once it is, innermost first."""
-    above = {part.line: task for task in flat(tasks) for part in task.subtasks}
-    found = [task for task in flat(tasks) if task.id == task_id][:1]
-    while found and (task := above.get(found[-1].line)):
-        if not all(part.done or part is found[-1] for part in task.subtasks):
-            break
-        found.append(task)
+    found: list[Task] = []
+    for task, above in placed(tasks):
+        if task.id != task_id:
+            continue
+        found = [task]
+        for one in reversed(above):
+            if not all(part.done or part is found[-1] for part in one.subtasks):
+                break
+            found.append(one)
+        break
     return tuple(found)
 
 
 def stuck(tasks: Sequence[Task]) -> str:
-    """For a person: what waits for what, where nothing can be selected; empty when all is done."""
-    known = {task.id for task in flat(tasks)}
-    waiting, held = [], []
-    for leaf in _leaves(tasks):
-        if leaf.waits_for and leaf.task.mark in " ~" and not leaf.held:
-            others = (one if one in known else f"{one}, which is no task" for one in leaf.waits_for)
-            waiting.append(f"{_name(leaf.task)} waits for {', '.join(others)}")
+    """For a person: what is blocked and what waits for what; empty when all is done."""
+    said = []
     for task in flat(tasks):
-        if not task.done and task.mark in "~!":
-            why = f": {task.blocked}" if task.mark == "!" and task.blocked else ""
-            held.append(f"{_name(task)} is {'in progress' if task.mark == '~' else 'blocked'}{why}")
-    return "; ".join(_cut(waiting) + _cut(held))
-
-
-def _cut(said: list[str]) -> list[str]:
-    return said if len(said) <= _MOST_NAMED else [*said[:_MOST_NAMED], f"and {len(said) - _MOST_NAMED} more"]
+        if task.mark == "!" and not task.done:
+            said.append(f"{_name(task)} is blocked" + (f": {task.blocked}" if task.blocked else ""))
+        if task.mark == "~" and not task.done:
+            said.append(f"{_name(task)} is in progress")
+    known = {task.id for task in flat(tasks)}
+    for task, _, waits_for in _to_do(tasks):
+        if task.mark == " " and waits_for:
+            others = [one if one in known else f"{one}, which is no task" for one in waits_for]
+            said.append(f"{_name(task)} waits for {', '.join(others)}")
+    more = len(said) - _MOST_NAMED
+    return "; ".join(said[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else []))
 
 
 def _name(task: Task) -> str:
@@ -90,40 +80,39 @@ def _name(task: Task) -> str:
 
 def problems(tasks: Sequence[Task]) -> list[str]:
     """Why it cannot be worked on: one message each, with its lines; none when every task can be reached."""
-    listed = flat(tasks)
     same: dict[str, list[Task]] = {}
-    for task in listed:
+    for task in flat(tasks):
         same.setdefault(task.id, []).append(task)
-    wrong = [
-        f"lines {_lines(each)}: {task_id} is the id of {len(each)} tasks; each needs one of its own"
-        for task_id, each in same.items()
-        if task_id and len(each) > 1
-    ]
-    for task in listed:
-        unknown = [other for other in task.after if not same.get(other)]
-        wrong += [f"line {task.line}: {_name(task)} comes after {other}, which is no task" for other in unknown]
-    return [*wrong, *(odd for task in listed for odd in task.odd), *_ring(listed)]
+    wrong = []
+    for task_id, each in same.items():
+        if task_id and len(each) > 1:
+            wrong.append(f"{_lines(each)}: {task_id} is the id of {len(each)} tasks; each needs one of its own")
+    for task in flat(tasks):
+        unknown = [name for name in task.after if name not in same]
+        wrong += [f"line {task.line}: {_name(task)} comes after {name}, which is no task" for name in unknown]
+        odd = [note for note in task.notes if note.name == "priority" and not WHOLE.fullmatch(note.value)]
+        wrong += [f'line {note.line}: priority: "{note.value}" is no whole number' for note in odd]
+    return wrong + _ring(tasks)
 
 
 def _lines(tasks: Sequence[Task]) -> str:
-    return named(list(dict.fromkeys(str(task.line) for task in tasks)), _MOST_NAMED)
+    numbers = list(dict.fromkeys(str(task.line) for task in tasks))
+    return f"{'line' if len(numbers) == 1 else 'lines'} {named(numbers, _MOST_NAMED)}"
 
 
-def _ring(listed: Sequence[Task]) -> Iterator[str]:
-    """The first that wait for each other: to be done a task must have begun, which all it comes after must let it."""
-    begins = {id(task): (place, "begin") for place, task in enumerate(listed)}
-    ends = {id(task): (place, "end") for place, task in enumerate(listed)}
-    first = {task.id: task for task in reversed(listed) if task.id}
-    order = TopologicalSorter[tuple[int, str]]()
-    for task in listed:
-        order.add(begins[id(task)], *(ends[id(first[other])] for other in task.after if other in first))
-        order.add(ends[id(task)], begins[id(task)], *(ends[id(part)] for part in task.subtasks))
-        for part in task.subtasks:
-            order.add(begins[id(part)], begins[id(task)])
+def _ring(tasks: Sequence[Task]) -> list[str]:
+    """The first that wait for each other: for its parts a task, and for what a task comes after all its parts."""
+    listed = list(placed(tasks))
+    places = {id(task): place for place, (task, _) in enumerate(listed)}
+    by_id = {task.id: places[id(task)] for task, _ in reversed(listed) if task.id}
+    order = TopologicalSorter[int]()
+    for task, above in listed:
+        after = [by_id[name] for one in (*above, task) for name in one.after if name in by_id]
+        order.add(places[id(task)], *after, *(places[id(part)] for part in task.subtasks))
     try:
         order.prepare()
     except CycleError as error:
-        around = [listed[place] for place in sorted({place for place, _ in error.args[1]})]
+        around = [listed[place][0] for place in sorted(set(error.args[1]))]
         names = named([_name(task) for task in around], _MOST_NAMED)
-        where = f"{'line' if len({task.line for task in around}) == 1 else 'lines'} {_lines(around)}"
-        yield f"{where}: {names} {'waits for itself' if len(around) == 1 else 'wait for each other'}"
+        return [f"{_lines(around)}: {names} {'waits for itself' if len(around) == 1 else 'wait for each other'}"]
+    return []

@@ -12,7 +12,8 @@ _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
 _NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked):(.*)", re.IGNORECASE)
 _WORD = r"[^\W_][\w.-]{0,63}"
 _ID = re.compile(rf"(?:({_WORD}):|\*\*({_WORD}):\*\*|\*\*({_WORD})\*\*:|`({_WORD})`:)\s+(?=\S)")
-_WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
+"""What a priority is."""
 _TRY = re.compile(r".*?\btry (\d{1,9}):", re.ASCII)
 _MOST_COLUMNS = 60
 """What is indented further is read as if it were not: such a text must not be deep for those who walk the tree."""
@@ -60,7 +61,7 @@ class Task:
     def priority(self) -> int | None:
         """The lower, the sooner."""
         said = self._values("priority")
-        return int(said[0]) if said and _WHOLE.fullmatch(said[0]) else None
+        return int(said[0]) if said and WHOLE.fullmatch(said[0]) else None
 
     @property
     def criteria(self) -> Sequence[str]:
@@ -82,14 +83,6 @@ class Task:
     def blocked(self) -> str:
         """Why it is, if anything says so."""
         return "".join(self._values("blocked")[-1:])
-
-    @property
-    def odd(self) -> Sequence[str]:
-        """What cannot be right in its metadata, each with its line."""
-        priorities = [note for note in self.notes if note.name == "priority"]
-        none = [note for note in priorities if not _WHOLE.fullmatch(note.value)]
-        odd = [f'line {note.line}: priority: "{note.value}" is no whole number' for note in none]
-        return odd + [f"line {note.line}: a second priority: of the same task" for note in priorities[1:]]
 
     def _values(self, name: str) -> Sequence[str]:
         return tuple(note.value for note in self.notes if note.name == name and note.value)
