@@ -15,7 +15,7 @@ from ralph.judge import Iteration
 from ralph.process import Finished, Job
 from ralph.prompt import Value
 from ralph.run import Run
-from ralph.strict.gates import Finding, finding
+from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
 from ralph.tasks import Task
@@ -119,10 +119,7 @@ class Strict:
     def _checked(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, or writes down why not."""
         run, task = self._run, self._chain[0]
-        if iteration.failed:
-            found: Finding | None = Finding(failed=iteration.failed)
-        else:
-            found = finding(run, iteration, self._chain, self._token)
+        found = finding(run, iteration, self._chain, self._token)
         self.put_right("while a task is checked")
         self._guard.settle_checks()
         if stop := self._stop(found is None, "checked"):

@@ -32,6 +32,8 @@ class Finding:
 def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str) -> Finding | None:
     """What came of the try of the first of these tasks; the others are done with it. None when a signal came."""
     turn = iteration.turn
+    if iteration.failed:
+        return Finding(failed=iteration.failed)
     if iteration.outside:
         return Finding(failed=f"{named(iteration.outside)} changed, which --only does not allow: put back")
     if turn.outcome is Outcome.CONTEXT_FULL:
