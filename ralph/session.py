@@ -80,7 +80,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
         run_id,
         pace.patience,
         state.keepers_error(run_id),
-        holds=[held.fd],
+        lock=held.fd,
         at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
     )
     screen.open()  # the first thread

@@ -115,7 +115,7 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
         def start(self, job: Job) -> None:
             job.files.output.write_text("checked\n")
 
-        def has_left(self) -> bool:
+        def has_left(self, _within_s: float) -> bool:
             return True
 
         def end(self) -> Ended:

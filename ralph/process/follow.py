@@ -29,30 +29,27 @@ def follow(job: Job, keeper: Keeper, hear: Hear, over: Over) -> Ended:
     """
     with closing(_Tail(job.files.output)) as output, closing(_Tail(job.files.errors)) as errors:
         keeper.start(job)
+        began = heard_at = time.monotonic()
+        pause_s = 0.0
         try:
-            _watch(keeper, output, errors, hear, over)
+            while not keeper.has_left(pause_s):
+                data = output.read()
+                complaints = b"" if data else errors.read()
+                now = time.monotonic()
+                heard_at = now if data or complaints else heard_at
+                hear(data, complaints)
+                if over(now - heard_at, now - began, output.size() + errors.size()):
+                    break
+                silent_s = now - heard_at
+                pause_s = 0.0 if not silent_s else _GLANCE_S if silent_s < _ATTENTIVE_S else _LAZY_GLANCE_S
             interrupted = signals.interrupted() is not None
         finally:  # whatever went wrong here, nothing outlives it
             ended = keeper.end()
         for data in output.rest():
             hear(data, b"")
-        for data in errors.rest():
-            hear(b"", data)
+        for complaints in errors.rest():
+            hear(b"", complaints)
         return ended._replace(interrupted=interrupted, shrunk=output.shrunk)
-
-
-def _watch(keeper: Keeper, output: "_Tail", errors: "_Tail", hear: Hear, over: Over) -> None:
-    began = heard_at = time.monotonic()
-    while not keeper.has_left():
-        data = output.read()
-        complaints = b"" if data else errors.read()
-        now = time.monotonic()
-        heard_at = now if data or complaints else heard_at
-        hear(data, complaints)
-        if over(now - heard_at, now - began, output.size() + errors.size()):
-            return
-        if not (data or complaints):
-            signals.wait(_GLANCE_S if now - heard_at < _ATTENTIVE_S else _LAZY_GLANCE_S, keeper.fileno())
 
 
 class _Tail:

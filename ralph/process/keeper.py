@@ -9,19 +9,18 @@ import contextlib
 import io
 import os
 import pickle
-import select
 import signal
 import subprocess
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.process.tree import LINUX, Patience, Tree, below, end_strays, send_to
+from ralph.process.tree import LINUX, Patience, Tree, end_strays, send_to
 
 _LOOK_S = 3600.0 if LINUX else 2.0
 """Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
@@ -67,7 +66,7 @@ class Keeper:
     """Ralph's end of the link. The keeper starts when this is made, which has to be before the first thread.
 
     `mark` is the RALPH_RUN_ID of what it will run, and `errors` the file for a traceback of its own. It shares the
-    descriptors `holds`, and does `at_last` when all is ended and ralph is gone.
+    descriptor `lock`, and does `at_last` when all is ended and ralph is gone.
     """
 
     def __init__(
@@ -76,19 +75,18 @@ class Keeper:
         patience: Patience,
         errors: Path,
         *,
-        holds: Collection[int] = (),
+        lock: int | None = None,
         at_last: Callable[[], None] = lambda: None,
     ) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self.patience = patience
-        self._mark, self._errors = mark, errors
+        self._mark, self._patience, self._errors = mark, patience, errors
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
-            _become_keeper(_Link(its_reads, its_writes), patience, errors, {*holds, its_reads, its_writes}, at_last)
+            _become_keeper(_link(its_reads, its_writes), patience, errors, {its_reads, its_writes, lock}, at_last)
         os.close(its_reads)
         os.close(its_writes)
-        self._link = _Link(reads, writes)
+        self._link = _link(reads, writes)
 
     def start(self, job: Job) -> None:
         """Starts it in a session of its own. Raises RalphError without a keeper."""
@@ -97,24 +95,19 @@ class Keeper:
         except EOFError:
             self._lost()
 
-    def fileno(self) -> int:
-        """Readable once the job's own process has left."""
-        return self._link.fileno()
-
-    def has_left(self) -> bool:
-        """Whether the job's own process is gone; what it started may still run."""
-        return self._link.has_news()
+    def has_left(self, within_s: float = 0.0) -> bool:
+        """Whether the job and all that it started are gone; waits for it, or for a signal."""
+        return signals.wait(within_s, self._link.reads)
 
     def end(self) -> Ended:
         """What became of the job, when it and all that it started are gone. Raises RalphError without a keeper."""
-        ended = None
         try:
-            self._link.send(_END)
-            while not isinstance(ended, Ended):
+            if not self.has_left():
+                self._link.send(_END)
+            while not self.has_left(1.0):
                 if signals.impatient():
                     os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
-                signals.wait(1.0, self._link.fileno())
-                ended = self._link.receive() if self._link.has_news() else None
+            ended: Ended = self._link.receive()
         except EOFError:
             self._lost()
         return ended
@@ -128,45 +121,41 @@ class Keeper:
     def _lost(self) -> NoReturn:
         """Nobody knows any more who descends from whom; what carries the mark can still be found."""
         self.dismiss()
-        end_strays(self._mark, self.patience)
+        end_strays(self._mark, self._patience)
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
         raise RalphError(f"the keeper {how}: the process of ralph's below which all runs", 1, fix="start ralph again")
 
 
-class _Link:
+class _Link(NamedTuple):
     """One end of a line between two processes: whole objects, and EOFError when nobody is at the other end."""
 
-    def __init__(self, reads: int, writes: int) -> None:
-        self._reads = io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead
-        self._writes = io.FileIO(writes, "w")
-
-    def fileno(self) -> int:
-        return self._reads.fileno()
+    reads: io.BufferedReader
+    writes: io.FileIO
 
     def send(self, said: object) -> None:
-        data = pickle.dumps(said)
         try:
-            while data:
-                data = data[self._writes.write(data) :]
+            with open(self.writes.fileno(), "wb", closefd=False) as whole:
+                pickle.dump(said, whole)
         except (OSError, ValueError):  # gone, or let go
             raise EOFError from None
 
     def receive(self) -> Any:
         try:
-            return pickle.load(self._reads)  # noqa: S301 - its own other half
+            return pickle.load(self.reads)  # noqa: S301 - its own other half
         except pickle.UnpicklingError:  # it died in the middle of a word
             raise EOFError from None
 
-    def has_news(self) -> bool:
-        return bool(select.select([self._reads], [], [], 0)[0])
-
     def close(self) -> None:
-        self._reads.close()
-        self._writes.close()
+        self.reads.close()
+        self.writes.close()
+
+
+def _link(reads: int, writes: int) -> _Link:
+    return _Link(io.BufferedReader(io.FileIO(reads), 1), io.FileIO(writes, "w"))  # with room for more it reads ahead
 
 
 def _become_keeper(
-    link: _Link, patience: Patience, errors: Path, kept: set[int], at_last: Callable[[], None]
+    link: _Link, patience: Patience, errors: Path, kept: set[int | None], at_last: Callable[[], None]
 ) -> NoReturn:
     """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only `kept` stay."""
     try:
@@ -199,25 +188,19 @@ class _Keeping:
     def __init__(self, link: _Link, patience: Patience) -> None:
         self._link, self._patience = link, patience
         self._child: subprocess.Popen[bytes] | None = None
-        self._unstarted: OSError | None = None
-        me = {os.getpid()}
-        self._tree = Tree(lambda processes: below(me, processes), self._is_childless if LINUX else None)
+        self._tree = Tree(lambda _, one: one.parent == os.getpid(), self._is_childless if LINUX else None)
 
     def keep(self) -> None:
-        """Does what ralph says until it is gone, and ends everything."""
-        try:
+        """Runs what ralph says until it is gone."""
+        with contextlib.suppress(EOFError):
             while True:
                 said = self._link.receive()
-                if isinstance(said, Job):
-                    self._start(said)
-                else:
-                    self._link.send(self._end())
-        except EOFError:
-            self._end()
+                if said != _END:  # which came when that job had just left
+                    self._link.send(self._run(said))
 
-    def _start(self, job: Job) -> None:
-        """Returns when its own process has left, which is told, or ralph says something."""
-        self._child, self._unstarted, files = None, None, job.files
+    def _run(self, job: Job) -> Ended:
+        """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
+        self._child, files = None, job.files
         try:
             with files.prompt.open("rb") as given, files.output.open("ab") as out, files.errors.open("ab") as err:
                 self._child = subprocess.Popen(
@@ -230,32 +213,18 @@ class _Keeping:
                     start_new_session=True,
                 )
         except OSError as error:
-            self._unstarted = error
-        while self._runs():
-            signals.wait(_LOOK_S, self._link.fileno())
-            if self._link.has_news():
-                return
+            return Ended(code=-signal.SIGKILL, unstarted=error)
+        while self._runs() and not signals.wait(_LOOK_S, self._link.reads):
             if not LINUX:
                 self._tree.look()
-        self._link.send(None)
-
-    def _end(self) -> Ended:
-        """Asks the job itself to stop, then its group; then ends all that is left.
-
-        Only SIGINT makes the real agent end its tools and still report its cost (measured). A shell script waits for
-        the program that it runs, which must hear of it too.
-        """
-        pid = self._child.pid if self._child else 0
-        for kill, part in ((os.kill, 0.4), (os.killpg, 0.6)):
-            deadline = time.monotonic() + part * self._patience.interrupt_s
-            if self._runs() and not signals.impatient():
-                send_to(kill, pid, signal.SIGINT)
-            while self._runs() and time.monotonic() < deadline and not signals.impatient():
-                signals.wait(0.02)
-        left_over, survivors = self._tree.end(self._patience, but=pid)
-        code = None if self._runs() or not self._child else self._child.returncode
-        code = -signal.SIGKILL if code is None else code
-        return Ended(code=code, unstarted=self._unstarted, left_over=left_over, survivors=survivors)
+        deadline = time.monotonic() + self._patience.interrupt_s
+        if self._runs() and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
+            send_to(os.killpg, self._child.pid, signal.SIGINT)
+        while self._runs() and time.monotonic() < deadline and not signals.impatient():
+            signals.wait(0.02)
+        left_over, survivors = self._tree.end(self._patience, but=self._child.pid)
+        code = -signal.SIGKILL if self._runs() else self._child.returncode
+        return Ended(code=code, left_over=left_over, survivors=survivors)
 
     def _runs(self) -> bool:
         """Whether the job's own process does."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ralph.process import signals
+from ralph.process.tree import send_to
 
 _GLANCE_S = 0.1
 _running: set[int] = set()
@@ -52,16 +53,21 @@ def call(
                 argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True
             )
             _running.add(child.pid)
-        try:
-            _wait(child, timeout_s)
+        deadline, watched = time.monotonic() + timeout_s, list[int]()
+        with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, filters of containers
+            watched.append(os.pidfd_open(child.pid))
+        try:  # `Popen.wait` with a timeout polls, which would cost git more time than git itself takes
+            while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
+                select.select(watched, [], [], _GLANCE_S if watched else 0.002)
         finally:
             timed_out = child.returncode is None
             if timed_out:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                send_to(os.killpg, child.pid, signal.SIGKILL)
                 with contextlib.suppress(subprocess.TimeoutExpired):  # a dead network disk holds it
                     child.wait(5)
             _running.discard(child.pid)
+            for fd in watched:
+                os.close(fd)
         out.seek(0)
         err.seek(0)
         code = -signal.SIGKILL if child.returncode is None else child.returncode
@@ -75,26 +81,11 @@ def _scratch() -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
-def _wait(child: "subprocess.Popen[bytes]", timeout_s: float) -> None:
-    """Until it ends, the time is over, or somebody loses patience.
-
-    `Popen.wait` with a timeout polls, which would cost git more time than git itself takes.
-    """
-    deadline, watched = time.monotonic() + timeout_s, list[int]()
-    with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, filters of containers
-        watched.append(os.pidfd_open(child.pid))
-    while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
-        select.select(watched, [], [], _GLANCE_S if watched else 0.002)
-    for fd in watched:
-        os.close(fd)
-
-
 def end_own() -> None:
     """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
     _starting.acquire()  # for good
     for pid in tuple(_running):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+        send_to(os.killpg, pid, signal.SIGKILL)
 
 
 def foreground(

@@ -6,7 +6,9 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from typing import IO
 
+Readable = int | IO[bytes]
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
 """Seconds from which on a second signal is a second wish: a closing terminal sends SIGHUP twice at once."""
@@ -53,15 +55,16 @@ def impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float, *descriptors: int) -> None:
-    """Sleeps up to that long, or until any signal, also one just before, a child's end, or something can be read."""
-    ready, _, _ = select.select([*_bell[:1], *descriptors], [], [], max(0.0, seconds))
+def wait(seconds: float, *others: Readable) -> bool:
+    """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end."""
+    ready, _, _ = select.select([*_bell[:1], *others], [], [], max(0.0, seconds))
     if _bell and _bell[0] in ready:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)
     if _suspensions:
         _suspensions.clear()
         _on_suspend[0]()
+    return any(one in ready for one in others)
 
 
 def pause(seconds: float) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,44 +40,43 @@ class Process(NamedTuple):
 
 
 class Tree:
-    """The processes that `roots` finds among all, all below them, and those seen there before whose parents are gone.
+    """The processes that are roots, all below them, and those seen there before whose parents are gone.
 
     `is_over` is for who knows better than two looks can tell: what is born in one shows in the next.
     """
 
-    def __init__(
-        self, roots: Callable[[dict[int, Process]], Collection[int]], is_over: Callable[[], bool] | None = None
-    ) -> None:
-        self._roots = roots
+    def __init__(self, is_root: Callable[[int, Process], bool], is_over: Callable[[], bool] | None = None) -> None:
+        self._is_root = is_root
         self._is_over = is_over or (lambda: not (self.look() or self.look()))
-        self._seen: dict[int, Process] = {}
+        self._seen: dict[int, str] = {}
 
-    def look(self) -> dict[int, Process]:
+    def look(self) -> set[int]:
         """All that run now, but this process; who is asked before its children has no time to mourn them."""
-        processes = _alive()
-        known = [pid for pid, one in self._seen.items() if pid in processes and processes[pid].started == one.started]
-        roots = dict.fromkeys(pid for pid in (*self._roots(processes), *known) if pid != os.getpid())
-        self._seen = {pid: processes[pid] for pid in roots} | below(roots, processes)
-        return self._seen
+        processes, found = _alive(), set[int]()
+        processes.pop(os.getpid(), None)
+        known = {pid for pid, one in processes.items() if self._seen.get(pid) == one.started}
+        new = known | {pid for pid, one in processes.items() if self._is_root(pid, one)}
+        while new:
+            found |= new
+            new = {pid for pid, one in processes.items() if one.parent in new} - found
+        self._seen = {pid: processes[pid].started for pid in found}
+        return found
 
     def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
         names = {} if self._is_over() else {pid: _command(pid) for pid in self.look() if pid != but}
         for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
-            self._signal(number, within_s)
-        left = {} if self._is_over() else self.look()
+            deadline, due = time.monotonic() + within_s, dict[int, float]()
+            while not self._is_over() and time.monotonic() < deadline:
+                if number == signal.SIGTERM and signals.impatient():
+                    break
+                for pid in self.look():
+                    if time.monotonic() >= due.get(pid, 0.0):
+                        due[pid] = time.monotonic() + _ASK_AGAIN_S
+                        send_to(os.kill, pid, number)
+                signals.wait(0.02)
+        left = set() if self._is_over() else self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
-
-    def _signal(self, number: int, within_s: float) -> None:
-        """Sends it to all, what is born meanwhile included, until none is left, or the time or patience is over."""
-        deadline, due = time.monotonic() + within_s, dict[int, float]()
-        hurried = signals.impatient if number == signal.SIGTERM else lambda: False
-        while not (self._is_over() or hurried() or time.monotonic() > deadline):
-            for pid in self.look():
-                if time.monotonic() >= due.get(pid, 0.0):
-                    due[pid] = time.monotonic() + _ASK_AGAIN_S
-                    send_to(os.kill, pid, number)
-            signals.wait(0.02)
 
 
 def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
@@ -85,7 +84,7 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
 
     Nothing where environments are hidden.
     """
-    return Tree(lambda processes: {pid for pid in processes if _carries(pid, mark)}).end(patience)[0]
+    return Tree(lambda pid, _: _carries(pid, mark)).end(patience)[0]
 
 
 def _carries(pid: int, mark: str) -> bool:
@@ -100,16 +99,6 @@ def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         kill(pid, number)
         kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
-
-
-def below(roots: Collection[int], processes: dict[int, Process]) -> dict[int, Process]:
-    """All that descends from these."""
-    found: dict[int, Process] = {}
-    while roots:
-        born = {pid: one for pid, one in processes.items() if one.parent in roots and pid not in found}
-        found |= born
-        roots = born.keys()
-    return found
 
 
 def somebody_runs(program: str, inside: Path) -> bool:
