@@ -1,12 +1,11 @@
 """What changed in the repository: commits, lines, files; and what git says of it."""
 
 import contextlib
-import itertools
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,11 +102,13 @@ def tree(top: Path) -> Tree | None:
 
     None when there is a repository and git fails to tell.
     """
+    if not (top / ".git").exists():
+        return _everything(top)
     status = _ask(*_STATUS.split(), cwd=top)
-    if status is None:
+    if status is None:  # be it because of somebody else's repository, which git does not touch
         return _everything(top) if _ask("rev-parse", "--git-dir", cwd=top) is None else None
     head, files = "", {}
-    for entry in status.decode(errors="surrogateescape").split("\0"):
+    for entry in os.fsdecode(status).split("\0"):
         kind, _, rest = entry.partition(" ")
         if kind == "#" and rest.startswith("branch.oid "):
             head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
@@ -117,25 +118,26 @@ def tree(top: Path) -> Tree | None:
     return Tree(head=head, files=files)
 
 
-_STATUS = "status --porcelain=v2 --branch -z --untracked-files=all --no-renames"
+_STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames"
 _FIELDS = {"1": 7, "u": 9, "?": 0}
 """How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
 
 
 def _everything(top: Path) -> Tree:
-    names = itertools.islice(_walked(top), _FILES_AT_MOST)
-    return Tree(head="", files={name: _version(top, name) for name in names})
-
-
-def _walked(top: Path) -> Iterator[str]:
-    for folder, inside, found in os.walk(top):
+    files: dict[str, tuple[object, ...]] = {}
+    for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
-        yield from (os.path.relpath(os.path.join(folder, name), top) for name in found)  # noqa: PTH118 - strings
+        for name in names:
+            path = os.path.relpath(f"{folder}/{name}", top)
+            files[path] = _version(top, path)
+        if len(files) > _FILES_AT_MOST:
+            break
+    return Tree(head="", files=files)
 
 
 def _version(top: Path, name: str) -> tuple[object, ...]:
     try:
-        found = (top / name).lstat()
+        found = os.lstat(f"{top}/{name}")
     except OSError:
         return ()
     if stat.S_ISDIR(found.st_mode) and (top / name / ".git").exists():  # a repository within, such as a submodule
@@ -149,26 +151,24 @@ def changed(before: Tree, after: Tree, top: Path) -> list[str]:
     names = {name for name in before.files | after.files if before.files.get(name) != after.files.get(name)}
     if before.head != after.head:
         listed = _ask("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
-        names |= {name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name}
+        names.update(names_in(listed))
     return sorted(names)
 
 
-def index_lock() -> Path | None:
-    """Where git locks the index of this working tree; None without a repository."""
-    path = _ask("rev-parse", "--git-path", "index.lock")
-    return Path(os.fsdecode(path.rstrip(b"\n"))).absolute() if path else None
+def git_folder(tree: Path) -> Path:
+    """Where git keeps what it knows of this working tree."""
+    folder = tree / ".git"
+    return tree / _text(folder).removeprefix("gitdir: ") if folder.is_file() else folder
 
 
-def locks(index: Path | None) -> list[Path]:
-    """Every lock that a commit or `git config` takes, beside the one of the index; none without a repository."""
-    if index is None:
-        return []
-    folder = index.parent
-    common = folder / _text(folder / "commondir")
+def locks(tree: Path) -> list[Path]:
+    """Every lock there that a commit or `git config` takes; none without a repository."""
+    folder = git_folder(tree)
     branch = _text(folder / "HEAD").removeprefix("ref: ")
+    own = [f"{folder}/index.lock", f"{folder}/HEAD.lock"]
+    shared = [f"{folder / _text(folder / 'commondir')}/{name}.lock" for name in (branch, "packed-refs", "config")]
     falsely = folder.glob("next-index-*.lock")  # of `git commit --only`, which a kill leaves there for good
-    shared = [common / f"{branch}.lock", common / "packed-refs.lock", common / "config.lock"]
-    return [index, folder / "HEAD.lock", *shared, *falsely]
+    return [*map(Path, filter(os.path.lexists, [*own, *shared])), *falsely]
 
 
 def _text(path: Path) -> str:
@@ -203,7 +203,6 @@ class Changes:
         real = os.path.realpath(self._tree)
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
-        self._index_lock = index_lock()
         self._began = time.time()
         self._seen = tree(self._tree)
         self.disturbed = False
@@ -228,7 +227,7 @@ class Changes:
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
-        return remove_orphaned_locks(locks(self._index_lock), self._tree, self._began)
+        return remove_orphaned_locks(locks(self._tree), self._tree, self._began)
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""

@@ -31,7 +31,7 @@ def after_death(held: Lock, state: State, complain: Complain, patience: Patience
             complain(f"the keeper of the run before failed: {errors}")
         for command in end_strays(run, patience):
             complain(f"ended what the run before left running: {command}")
-        for lock in changes.remove_orphaned_locks(changes.locks(changes.index_lock()), held.tree, held.dead_since()):
+        for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):
             complain(f"removed {lock}, left behind by the run before")
     held.forget()
     if death := state.died():

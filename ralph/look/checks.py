@@ -348,12 +348,10 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
 
 def _unfinished(tree: Path) -> Iterator[Check]:
     """What somebody began there and did not end."""
-    if (index := changes.index_lock()) is None:
-        return
-    if any((index.parent / name).exists() for name in _UNFINISHED):
+    if any((changes.git_folder(tree) / name).exists() for name in _UNFINISHED):
         said = "a merge, rebase, cherry-pick or revert is not finished, and commits would become part of it"
         yield bad(said, "git status says how to end it")
-    for left in filter(os.path.lexists, changes.locks(index)):
+    for left in changes.locks(tree):
         yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
     if changes.git("symbolic-ref", "-q", "HEAD", cwd=tree).code:
         yield warning("HEAD is on no branch, and so would the commits be", "git switch -c a-branch")
