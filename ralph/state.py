@@ -2,7 +2,6 @@
 
 import binascii
 import contextlib
-import functools
 import itertools
 import os
 import re
@@ -37,19 +36,16 @@ class State:
     """The folder `<plan>-<hash of the progress file's path>` under the state home, 0700, made when first needed."""
 
     def __init__(self, name: str, progress_path: Path) -> None:
-        self._name = name
         self._progress_path = progress_path
+        here = Path(os.path.realpath(progress_path.parent)) / progress_path.name  # not where a link of an agent's leads
+        plain = re.sub(r"[^\w.-]+", "_", name.encode("ascii", "replace").decode())[:40]
+        self.folder = files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
+        self.journal = self.folder / "journal.jsonl"
+        """The record of what happened."""
         self._spare_bytes = 0
         """So much can be added to the transcripts before they are looked through again: that takes long for many."""
         self._added: list[Path] = []
         """Their files since then."""
-
-    @functools.cached_property
-    def folder(self) -> Path:
-        """Its path, by where the progress file is: a link that an agent makes of it leads to no other state."""
-        here = Path(os.path.realpath(self._progress_path.parent)) / self._progress_path.name
-        plain = re.sub(r"[^\w.-]+", "_", self._name.encode("ascii", "replace").decode())[:40]
-        return files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
 
     def _sub(self, name: str) -> Path:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
@@ -69,7 +65,7 @@ class State:
 
     def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
         """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
-        made = self._files(run, iteration, ".jsonl")
+        made = self.verification(run, iteration, ".jsonl")
         made = made._replace(prompt=made.output.with_suffix(".prompt.md"))
         self._added.append(made.prompt)
         try:
@@ -78,20 +74,16 @@ class State:
             raise RalphError(f"{made.prompt}: cannot be written: {error.strerror}", 1) from error
         return made
 
-    def verification(self, run: str, iteration: int) -> "Files":
-        """The same for a verify command, which gets no prompt and whose output is one file."""
-        return self._files(run, iteration, ".verify.log")
+    def verification(self, run: str, iteration: int, suffix: str = ".verify.log") -> "Files":
+        """The same for a command of the project, which gets no prompt and whose output is one file.
 
-    def _files(self, run: str, iteration: int, suffix: str) -> "Files":
-        """Names of their own also for an iteration that is repeated, or verified twice.
-
-        By `with_suffix`, since `/` enters each name into a table of Python's, which grows by a megabyte in 2000
-        iterations.
+        Names of their own also for an iteration that is repeated, or verified twice. By `with_suffix`, since `/`
+        enters each name into a table of Python's, which grows by a megabyte in 2000 iterations.
         """
         from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
 
-        first, base = f".{iteration:04d}", self._sub("transcripts") / run
-        suffixes = (first + (f"-{again}" if again > 1 else "") + suffix for again in itertools.count(1))
+        base, first = self._sub("transcripts") / run, f".{iteration:04d}"
+        suffixes = itertools.chain([first + suffix], (f"{first}-{again}{suffix}" for again in itertools.count(2)))
         output = next(path for one in suffixes if not os.path.lexists(path := base.with_suffix(one)))
         made = Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
         self._added += made.output, made.errors
@@ -103,10 +95,25 @@ class State:
         Raises RalphError before money is spent when the disk is too full to record what the agent says.
         """
         folder = self._sub("transcripts")
-        self._rotate(folder)
+        for path in self._added:
+            with contextlib.suppress(OSError):  # an agent may have removed it
+                self._spare_bytes -= path.stat().st_size
+        self._added.clear()
+        if self._spare_bytes <= 0:
+            self._rotate(folder)
         disk = os.statvfs(folder)
         if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
             raise RalphError(f"{folder}: the disk is full", 1, fix="free some space, or set XDG_STATE_HOME elsewhere")
+
+    def _rotate(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
+            self._spare_bytes = TRANSCRIPTS_BYTES - sum(size for _, size, _ in found)
+            for _, size, path in sorted(found):
+                if self._spare_bytes >= 0:
+                    break
+                Path(path).unlink()
+                self._spare_bytes += size
 
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""
@@ -125,11 +132,6 @@ class State:
         """Where the keeper of that run leaves a traceback."""
         return self.folder / f"keeper-{run}.txt"
 
-    @property
-    def journal(self) -> Path:
-        """The record of what happened."""
-        return self.folder / "journal.jsonl"
-
     def begin(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`.
 
@@ -140,10 +142,10 @@ class State:
 
     def now_says(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
-        folder = self._sub("running")
+        new = self._sub("running") / "progress.new"
         with contextlib.suppress(OSError):
-            files.overwrite(folder / "progress.new", text)
-            (folder / "progress.new").replace(folder / "progress")
+            files.overwrite(new, text)
+            new.replace(new.with_suffix(""))
 
     def before_death(self) -> bytes:
         """What the progress file said before the iteration in which ralph died; empty after a good end."""
@@ -182,19 +184,3 @@ class State:
     def iterations(self) -> int:
         """How many iterations of the plan counted, in all its runs."""
         return int(noted) if re.fullmatch("[0-9]{1,9}", noted := self.noted("iterations")) else 0
-
-    def _rotate(self, folder: Path) -> None:
-        for path in self._added:
-            with contextlib.suppress(OSError):  # an agent may have removed it
-                self._spare_bytes -= path.stat().st_size
-        self._added.clear()
-        if self._spare_bytes > 0:
-            return
-        with contextlib.suppress(OSError):
-            spare = TRANSCRIPTS_BYTES - sum(entry.stat().st_size for entry in os.scandir(folder))
-            for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if spare < 0 else ():
-                if spare >= 0:
-                    break
-                spare += path.stat().st_size
-                path.unlink()
-            self._spare_bytes = spare
