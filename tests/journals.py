@@ -6,9 +6,7 @@ from typing import Any
 
 from ralph import journal, progress
 from ralph.look import report
-from ralph.look.plans import Plan
-from ralph.look.standing import Standing
-from ralph.look.status import Seen
+from ralph.look.plans import Plan, Seen, Standing
 
 BEGAN = 1_795_215_600
 HOSTILE = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x00\x9b\u202eevil\ud800"
@@ -42,15 +40,10 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
 
 def made(lines: list[dict[str, Any]], text: str | None = None, *, name: str = "feature", why: str = "") -> str:
     """The report of such a journal and of such a progress file."""
-    found = journal.records(lines)
     seen = Seen(
         plan=Plan(name=name, path=Path("feature.md"), progress_path=Path("feature_PROGRESS.md")),
+        standing=Standing("stopped", why),
         progress=None if text is None else progress.parse(text.encode(errors="surrogatepass")),
-        standing=Standing(state="stopped", why=why),
-        holder=None,
-        other=None,
-        sums=journal.sums(found),
-        last=found,
-        moved=None,
+        records=journal.records(lines),
     )
     return report.page(seen, BEGAN + 9999.0).decode()

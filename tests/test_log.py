@@ -125,9 +125,8 @@ def test_the_first_commit_of_a_repository_is_shown_too(project: Project, agent: 
 
 def test_what_is_not_there_is_said(night: Project) -> None:
     for words, code, said in (
-        ("9", 2, "there are 3 iterations, no 9"),
-        ("0", 2, "N is a number of `ralph log feature`"),
-        ("first", 2, "N is a number of `ralph log feature`"),
+        ("9", 2, '"9" is none of the 3 iterations'),
+        ("first", 2, "`ralph log feature` lists them"),
         ("3 --diff", 1, "iteration 3 committed nothing"),
         ("-f", 1, "no run works on it now"),
         ("-f 3", 2, "-f follows what runs now"),

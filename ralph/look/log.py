@@ -1,21 +1,20 @@
 """What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
 
+import contextlib
+import itertools
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from ralph import changes, journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
-from ralph.look.plans import Plan
-from ralph.look.standing import ending
+from ralph.look.plans import Plan, ending
 from ralph.process import foreground
 from ralph.screen import Detail
 from ralph.screen.text import is_terminal, terminal_size
@@ -33,25 +32,45 @@ def log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
 ) -> int:
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
-    plan, number = plans.meant(word, number, progress_file)
+    plan, number = _meant(word, number, progress_file)
     if follow and (number or what):
         raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt and --diff")
     if follow:
         return _follow(plan, verbose=verbose)
+    seen = plans.look(plan)
+    records = [*seen.records]
+    if seen.begun and not journal.tells_of(records, seen.begun):
+        records += journal.records([journal.unfinished(seen.begun, "runs now" if seen.holder else "ralph was killed")])
     if number is None and what is None:
-        return _list(plan)
-    row = _row(plan, number or "last")
-    if what == "diff":
-        return _diff(plan, row)
-    path = _transcript(plan, row)
-    if what:
-        return _copy(path if what == "raw" else path.with_suffix(".prompt.md"))
-    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
-    _Replay(path, _view(verbose=verbose, pays=row.agent == "claude")).rest()
-    if row.refused:
-        _say(f"RALPH_DONE refused: {row.message}")
-    _say(row.summary)
-    return 0
+        for record in records:
+            _say(_line(record))
+    rows = journal.rows(records)
+    if not rows:
+        raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
+    if number is None and what is None:
+        return 0
+    found = [row for row in rows if number in (None, "last", str(row.iteration))]
+    if not found:
+        what = f'"{number}" is none of the {rows[-1].iteration} iterations'
+        raise RalphError(f"{plan.name}: {what}", fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
+    return _show(plan, found[-1], what, verbose=verbose)
+
+
+def _meant(word: str | None, number: str | None, progress_file: str | None) -> tuple[Plan, str | None]:
+    """The plan and the iteration that are meant, where the only plan of the folder need not be named."""
+    try:
+        if word is not None or progress_file is not None:
+            return plans.find(word or "", progress_file), number
+    except RalphError:
+        if number is not None or not re.fullmatch(r"last|\d+", word or ""):
+            raise
+    found = plans.here()
+    if len(found) == 1:
+        return found[0], word
+    if not found:
+        raise RalphError(f"no progress file in {Path.cwd()}", fix="name the plan, or look elsewhere with -C DIR")
+    names = ", ".join(plan.progress_path.name.removesuffix("_PROGRESS.md") for plan in found)
+    raise RalphError(f"name one of the plans that are here: {names}")
 
 
 def _say(line: str) -> None:
@@ -60,35 +79,8 @@ def _say(line: str) -> None:
         print(plain(line))
 
 
-# The list.
-
-
-def _list(plan: Plan) -> int:
-    """Each iteration with the number by which it can be asked for, and how each run ended."""
-    records = _records(plan)
-    for record in records:
-        _say(_line(record))
-    _rows(plan, records)
-    return 0
-
-
-def _rows(plan: Plan, records: Iterable[Record]) -> list[Record]:
-    if rows := journal.rows(records):
-        return rows
-    raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
-
-
-def _records(plan: Plan) -> list[Record]:
-    """The journal, with the iteration that runs now, or in which ralph was killed just now."""
-    records, begun = plan.records(), plan.state.died()
-    if begun and not journal.tells_of(records, begun):
-        what = "runs now" if plan.holders()[0] else "ralph was killed"
-        records += journal.records([journal.unfinished(begun, what)])
-    return records
-
-
 def _line(record: Record) -> str:
-    """A record in a line. Waits have none, verifications only at a start: the iteration after them tells of them."""
+    """A record in a line of the list. Waits have none, verifications only at a start: an iteration tells of them."""
     when, mode = _when(record.at), record.mode
     if record.event == "run":
         return f"  {when}  {mode} ended: {ending(record)}"
@@ -105,36 +97,25 @@ def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-# One iteration.
-
-
-def _row(plan: Plan, number: str) -> Record:
-    """That iteration, as it came out in the end. Raises RalphError when there is none of that number."""
-    if not re.fullmatch(r"last|[1-9][0-9]{0,8}", number):
-        raise RalphError(f'"{number}": N is a number of `ralph log {plan.name}`, or `last`')
-    rows = _rows(plan, _records(plan))
-    found = [row for row in rows if number in ("last", str(row.iteration))]
-    if not found:
-        raise RalphError(f"{plan.name}: there are {rows[-1].iteration} iterations, no {number}")
-    return found[-1]
-
-
-def _transcript(plan: Plan, row: Record) -> Path:
+def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
+    """One iteration as it was seen, or what it committed, printed or was told."""
+    if what == "diff":
+        return _diff(plan, row)
     path = plan.state.folder / "transcripts" / row.transcript
-    if row.transcript and path.is_file():
-        return path
-    why = "it is removed by now, as the newest 200 MB are kept" if row.transcript else "none was written"
-    raise RalphError(f"{plan.name}: no transcript of iteration {row.iteration}: {why}", 1)
-
-
-def _copy(path: Path) -> int:
-    """The file as it is, to the standard output."""
-    sys.stdout.flush()
-    try:
+    path = path.with_suffix(".prompt.md") if what == "prompt" else path
+    if not row.transcript or not path.is_file():
+        why = "it is removed by now, as the newest 200 MB are kept" if row.transcript else "none was written"
+        raise RalphError(f"{plan.name}: no transcript of iteration {row.iteration}: {why}", 1)
+    if what:
+        sys.stdout.flush()
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
-    except FileNotFoundError as error:
-        raise RalphError(f"{path}: is not there any more", 1) from error
+        return 0
+    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
+    _Replay(path, _view(verbose=verbose, pays=row.agent == "claude")).rest()
+    if row.refused:
+        _say(f"RALPH_DONE refused: {row.message}")
+    _say(row.summary)
     return 0
 
 
@@ -161,81 +142,63 @@ class _Replay:
 
     def __init__(self, path: Path, view: View) -> None:
         self.path = path
-        self._files: dict[Path, BinaryIO] = {}
-        self._stream = Stream(view.show, view.tell)
-        self._is_over = False
-        view.begin(self._stream)
+        self._stream = stream = Stream(view.show, view.tell)
+        self._sees = {path: stream.sees, path.with_suffix(".err"): stream.complains}
+        self._at = dict.fromkeys(self._sees, 0)
+        view.begin(stream)
 
     def more(self) -> None:
         """Shows what is new."""
-        if not self._is_over:
-            self._feed(self.path, self._stream.sees)
-            self._feed(self.path.with_suffix(".err"), self._stream.complains)
+        for path, sees in self._sees.items():
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                file.seek(self._at[path])
+                while block := file.read(_BLOCK_BYTES):
+                    sees(block)
+                self._at[path] = file.tell()
 
     def rest(self) -> None:
         """Shows all that is left, a last line without an end too; nothing more comes after that."""
         self.more()
-        if not self._is_over:
-            self._stream.finish()
-        self._is_over = True
-
-    def _feed(self, path: Path, sees: Callable[[bytes], None]) -> None:
-        """The file stays open: another may take its name, shorter than what has been read of this one."""
-        if path not in self._files and path.is_file():
-            self._files[path] = path.open("rb")
-        if file := self._files.get(path):
-            while block := file.read(_BLOCK_BYTES):
-                sees(block)
-
-
-# A run that goes on in another terminal.
+        self._stream.finish()
 
 
 def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holders()[0]:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    follower = _Follower(plan, _view(verbose=verbose, pays=False))  # who pays was said where it runs
-    while plan.holders()[0]:
-        for _ in range(_LOOKS_FOR_RUN):
-            follower.look()
-            time.sleep(_LOOK_S)
-    follower.look()
-    if unjudged := plan.state.died():
-        _say(f"ended: ralph was killed in iteration {unjudged.iteration}")
-    return 0
-
-
-class _Follower:
-    """Shows what is new since the last look, of the transcript that grows and of the journal."""
-
-    def __init__(self, plan: Plan, view: View) -> None:
-        self._name, self._state, self._view = plan.name, plan.state, view
-        earlier, self._at = journal.since(self._state.journal, 0)
-        self._replay: _Replay | None = None
-        self._verifying = False
-        if not self._state.died():
-            _say("".join(map(_news, earlier[-1:])))
-
-    def look(self) -> None:
-        """What the journal says of an iteration was written after its last word, and is told after it."""
-        records, self._at = journal.since(self._state.journal, self._at)
-        running = self._state.died()
-        if self._replay:
-            self._replay.more()
-            self._view.quiet()
-            if records or not running:
-                self._replay.rest()
-        for record in records:
+    view, state = _view(verbose=verbose, pays=False), plan.state  # who pays was said where it runs
+    news, at = journal.since(state.journal, 0)
+    news = [] if state.died() else news[-1:]
+    shown, replay, verified = Path(), None, Path()
+    for look in itertools.count():
+        is_over = look % _LOOKS_FOR_RUN == 0 and not plan.holders()[0]
+        more, at = journal.since(state.journal, at)
+        news += more
+        running = state.died()
+        if replay:
+            replay.more()
+            view.quiet()
+        if replay and (news or not running):  # what the journal says was written after its last word
+            replay.rest()
+            replay = None
+        for record in news:
             _say(_news(record))
-        if running and running.record.is_file() and (not self._replay or self._replay.path != running.record):
-            _say(f"{running.mode} {self._name} · iteration {running.iteration}")
-            self._replay, self._verifying = _Replay(running.record, self._view), False
-            self._replay.more()
-        if running and not self._verifying and running.record.with_suffix(".verify.log").exists():
-            self._verifying = True
+        news = []
+        if running and running.record.is_file() and running.record != shown:
+            shown = running.record
+            _say(f"{running.mode} {plan.name} · iteration {running.iteration}")
+            replay = _Replay(shown, view)
+            replay.more()
+        if running and shown != verified and shown.with_suffix(".verify.log").exists():
+            verified = shown
             _say("verifying")
         sys.stdout.flush()
+        if is_over:
+            break
+        time.sleep(_LOOK_S)
+    if running:
+        _say(f"ended: ralph was killed in iteration {running.iteration}")
+    return 0
 
 
 def _news(record: Record) -> str:

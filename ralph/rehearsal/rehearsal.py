@@ -17,7 +17,7 @@ from ralph import changes, files, journal, lock, options, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.look.checks import Check, bad, checks, hider, warning
-from ralph.look.standing import ending
+from ralph.look.plans import ending
 from ralph.options import Asked
 from ralph.process import MARK, call, signals
 from ralph.rehearsal import sample
