@@ -2,23 +2,17 @@
 
 import contextlib
 import os
-import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.process import signals
 from ralph.screen import Detail
 from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, is_terminal, terminal_size
 from ralph.words import plain
 
-_BYTES_KEPT = 4_000_000
-_BATCH_BYTES = 65_536
-_OVERHEAD_BYTES = 200
-"""What an empty line takes in memory."""
-_PATIENCE_S = 2.0
-"""Seconds that lines wait in all for a reader that is behind, before they are dropped."""
+_BYTES_KEPT = 16_000_000
+"""So far a reader may be behind before lines are dropped; whoever reads at all never is."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
 """Seconds between two drawings."""
@@ -45,11 +39,10 @@ class Screen:
         self._drawn = ""
         self._errors = 1 if self.is_live and is_terminal(2) else 2  # nothing is to be drawn into the status line
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting: deque[tuple[int, bytearray]] = deque()
+        """What is to be printed where, in this order."""
         self._bytes = self._lost = 0
         self._is_printing = self._is_closing = False
-        self._patience_s = _PATIENCE_S
-        self._is_file = stat.S_ISREG(os.fstat(1).st_mode)  # a disk is slow at times, but it does not stop reading
 
     @property
     def width(self) -> int | None:
@@ -83,20 +76,16 @@ class Screen:
         return plain(line) if whole else clipped(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:
-        """Waits for a slow reader, but not for long, and not when ralph shall end."""
         data = line.encode(errors="replace") + b"\n"
         with self._changed:
-            if not self._waiting:
-                self._patience_s = _PATIENCE_S
-            patience_s = 0.0 if signals.interrupted() else self._patience_s
-            began = time.monotonic()
-            if self._changed.wait_for(lambda: self._bytes < _BYTES_KEPT, max(0.0, patience_s)):
-                self._waiting.append((fd, data))
-                self._bytes += len(data) + _OVERHEAD_BYTES
-                self._changed.notify_all()
-            else:
+            if self._bytes > _BYTES_KEPT:
                 self._lost += 1
-            self._patience_s -= 0.0 if self._is_file else time.monotonic() - began
+                return
+            if not self._waiting or self._waiting[-1][0] != fd:
+                self._waiting.append((fd, bytearray()))
+            self._waiting[-1][1].extend(data)
+            self._bytes += len(data)
+            self._changed.notify_all()
 
     def _print(self) -> None:
         while True:
@@ -113,19 +102,16 @@ class Screen:
                 time.sleep(_FRAME_S)
 
     def _next(self) -> tuple[int, bytes]:
-        """Lines for one file descriptor, as many as make a good batch; none when only the status may have changed."""
+        """Lines for one file descriptor; none when only the status may have changed."""
         with self._changed:
             self._is_printing = False
             self._changed.notify_all()
             tick_s = _TICK_S if self.is_live else None
             self._changed.wait_for(lambda: self._waiting or (self._is_closing and self._drawn), tick_s)
             self._is_printing = True
-            fd, batch = self._waiting[0][0] if self._waiting else 1, bytearray()
-            while self._waiting and self._waiting[0][0] == fd and len(batch) < _BATCH_BYTES:
-                _, data = self._waiting.popleft()
-                batch += data
-                self._bytes -= len(data) + _OVERHEAD_BYTES
-            return fd, bytes(batch)
+            fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
+            self._bytes -= len(lines)
+            return fd, bytes(lines)
 
     def _status(self) -> str:
         """What is drawn of it: one row for certain, also where the terminal counts columns in another way."""

@@ -1,5 +1,6 @@
 """Text for terminals: how much fits, where it is cut, and that it cannot drive one; and whether there is a terminal."""
 
+import contextlib
 import os
 import unicodedata
 from collections.abc import Iterator
@@ -63,10 +64,7 @@ def wrapped(text: str, width: int | None, limit: int | None = None) -> Iterator[
 
 def is_terminal(fd: int) -> bool:
     """Whether this file descriptor is one; no if it is closed."""
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
+    return os.isatty(fd)
 
 
 def draws() -> bool:
@@ -81,15 +79,10 @@ def attended() -> bool:
 
 def terminal_size() -> os.terminal_size:
     """Columns and lines of the terminal that is stdout, as they are now."""
-    try:
-        now = os.get_terminal_size(1)
-    except OSError:
-        now = os.terminal_size((0, 0))
-    if now.columns and now.lines:
-        return now
-    import shutil  # noqa: PLC0415 - nearly every terminal says it itself
-
-    return shutil.get_terminal_size()
+    with contextlib.suppress(OSError):
+        if (now := os.get_terminal_size(1)).columns:
+            return now
+    return os.terminal_size((80, 24))
 
 
 def in_front() -> bool:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ralph.agent.stream import Event, Stream, blocks
 from ralph.progress import Progress
@@ -28,7 +28,6 @@ _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "
 """Of a tool's arguments the one that says most, the first that is there."""
 _EXPECTED = ("Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
 """Tools whose success says nothing new."""
-_AGENTS = ("Task", "Agent")
 _RULES = "=-*#_~"
 """What lines are drawn with."""
 
@@ -72,17 +71,14 @@ class View:
 
     def show(self, event: Event) -> None:
         """The lines of one event, which the stream has noted; unknown ones have none."""
-        self.heard_at = self._spoke = time.monotonic()
-        lines = self._lines(event)
-        if lines is None:
-            lines = [f"· {json.dumps(event, ensure_ascii=False)}"] if self._whole else []
-        for line in lines:
+        self._hears()
+        for line in self._lines(event):
             self._say(_MARGIN + line)
 
     def told(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
-        for line in prompt.rstrip("\n").split("\n") if self._whole else ():
-            self._say(f"{_MARGIN}» {line}")
+        for line in _all_of("»", prompt) if self._whole else ():
+            self._say(_MARGIN + line)
 
     def ending(self) -> None:
         """It is being ended, which may take some seconds."""
@@ -91,7 +87,7 @@ class View:
 
     def tell(self, line: str) -> None:
         """A line of text."""
-        self.heard_at = self._spoke = time.monotonic()
+        self._hears()
         if self.doing == "starting":
             self.doing = "working"  # all that can be known of an agent that prints text
         self._say(_MARGIN + line)
@@ -103,134 +99,128 @@ class View:
             self._spoke = now
             self._say(f"{_MARGIN}… {self.doing}, silent for {duration(now - self.heard_at)}")
 
-    def _lines(self, event: Event) -> Iterable[str] | None:
-        kind, indent = event["type"], _INDENT if event.get("parent_tool_use_id") else ""
+    def _hears(self) -> None:
+        self.heard_at = self._spoke = time.monotonic()
+
+    def _lines(self, event: Event) -> Iterator[str]:
+        kind = event["type"]
         if kind in ("assistant", "user"):
             running = next(reversed(self._stream.running.values()), None)
             self.doing = self._call(running) if running else "thinking"
-            return (indent + line for block in blocks(event) for line in self._block(kind, block, indent))
-        if kind == "result":
-            return self._result(event)
-        if kind == "system":
-            return self._system(event)
-        return [] if kind == "stream_event" else None
+            indent = _INDENT if event.get("parent_tool_use_id") else ""
+            width = self._width()
+            room = None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
+            for block in blocks(event):
+                lines = self._all_of(kind, block) if self._whole else self._brief(kind, block, room)
+                yield from (indent + line for line in lines)
+        elif kind == "system":
+            yield from self._system(event)
+        elif kind == "result":
+            self.doing = "leaving"
+            errors = event.get("errors")
+            for error in errors if isinstance(errors, list) else ():
+                if not str(error).startswith(_INTERNAL):
+                    yield f"✗ {error}"
+            if self._stream.context is not None:
+                yield f"context {self._stream.context:.0%}"
 
-    def _block(self, speaker: str, block: Event, indent: str) -> Iterator[str]:
-        kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
+    def _brief(self, speaker: str, block: Event, room: int | None) -> Iterator[str]:
+        """What an agent says, and a row for a call and for what came of it."""
+        kind = block.get("type")
         if kind == "text" and speaker == "assistant":
-            yield from wrapped(text, self._room(indent), None if self._whole else LINE_LIMIT)
-        elif kind == "text" and self._whole:
-            yield from (f"» {line}" for line in text.split("\n"))
+            yield from wrapped(_text(block), room, LINE_LIMIT)
         elif kind == "tool_use":
-            yield from _whole_call(block) if self._whole else [self._row("▸ " + self._call(block), indent)]
+            yield clipped("▸ " + self._call(block), room or _PIPED)
         elif kind == "tool_result":
             call = self._stream.ended.get(str(block.get("tool_use_id")), {})
-            outcome = _outcome(str(call.get("name")), block)
-            lines = _whole_outcome(block) if self._whole else [self._row(outcome, indent)]
-            yield from (line for line in lines if line)
-        elif kind == "thinking" and self._whole:
-            yield from (f"✻ {line}" for line in str(block.get("thinking", "")).split("\n"))
+            if outcome := _outcome(str(call.get("name")), block):
+                yield clipped(outcome, room or _PIPED)
 
-    def _room(self, indent: str) -> int | None:
-        """Columns between margin and edge; None where there is no edge."""
-        width = self._width()
-        return None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
-
-    def _row(self, line: str, indent: str) -> str:
-        return clipped(line, self._room(indent) or _PIPED)
+    def _all_of(self, speaker: str, block: Event) -> Iterable[str]:
+        kind = block.get("type")
+        if kind == "text":
+            return _text(block).split("\n") if speaker == "assistant" else _all_of("»", _text(block))
+        if kind == "thinking":
+            return _all_of("✻", str(block.get("thinking", "")))
+        if kind == "tool_result":
+            return _all_of("✗" if block.get("is_error") else "⎿", _flat(block.get("content")))
+        if kind != "tool_use":
+            return ()
+        lines = [str(block.get("name"))]
+        for name, value in _arguments(block).items():
+            lines.append(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        return _all_of("▸", "\n".join(lines))
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
-        given = block.get("input")
-        arguments = given if isinstance(given, dict) else {}
+        arguments = _arguments(block)
         texts = [arguments.get(name) for name in _TELLING] + list(arguments.values())
         telling = next((text for text in texts if isinstance(text, str)), "").removeprefix(self._here)
         first, _, more = telling.strip().partition("\n")
         return f"{block.get('name')} {first}".rstrip() + " …" * bool(more)
 
-    def _system(self, event: Event) -> list[str] | None:
+    def _system(self, event: Event) -> Iterator[str]:
         kind = event.get("subtype")
         if kind == "init":
-            return self._init(event)
-        if kind == "api_retry":
+            self.doing = "thinking"
+            account = str(event.get("model"))
+            if self._pays:  # a forgotten key in the environment has cost people hundreds
+                source = str(event.get("apiKeySource") or "none")
+                account += " · your login pays" if source == "none" else f" · the API key in {source} pays"
+            if account != self._account:
+                self._account = account
+                yield account
+        elif kind == "api_retry":
             error = f"{event.get('error_status') or 'no answer'} {event.get('error') or ''}".strip()
             delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
             self.doing = f"retrying ({error})"
-            return [f"… {error}: try {event.get('attempt')} of {event.get('max_retries')} in {delay}"]
-        if kind == "status":
-            return []  # that it asks the model, before each answer
-        if kind == "compact_boundary":
-            return ["… context compacted"]
-        if kind == "model_fallback":
-            return [f"… {event.get('content') or 'fell back to another model'}"]
-        return None
-
-    def _init(self, event: Event) -> list[str]:
-        """Which model, and once who pays: a forgotten key in the environment has cost people hundreds."""
-        source = str(event.get("apiKeySource") or "none")
-        payer = "your login pays" if source == "none" else f"the API key in {source} pays"
-        account, before = f"{event.get('model')}" + (f" · {payer}" if self._pays else ""), self._account
-        self._account, self.doing = account, "thinking"
-        return [] if account == before else [account]
-
-    def _result(self, event: Event) -> Iterator[str]:
-        self.doing = "leaving"
-        if isinstance(errors := event.get("errors"), list):
-            yield from (f"✗ {error}" for error in errors if not str(error).startswith(_INTERNAL))
-        if self._stream.context is not None:
-            yield f"context {self._stream.context:.0%}"
+            yield f"… {error}: try {event.get('attempt')} of {event.get('max_retries')} in {delay}"
+        elif kind == "compact_boundary":
+            yield "… context compacted"
+        elif kind == "model_fallback":
+            yield f"… {event.get('content') or 'fell back to another model'}"
 
 
-def _whole_call(block: Event) -> list[str]:
-    """The tool and all its arguments."""
+def _arguments(block: Event) -> Mapping[str, object]:
     given = block.get("input")
-    arguments = given if isinstance(given, dict) else {"": given}
-    lines = [f"▸ {block.get('name')}"]
-    for name, value in arguments.items():
-        first, *more = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split("\n")
-        lines += [f"  {name}: {first}", *(f"    {line}" for line in more)]
-    return lines
+    return given if isinstance(given, dict) else {}
 
 
-def _outcome(tool: str, block: Event) -> str:
-    """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
-    lines = _flat(block.get("content")).strip().splitlines()
-    if block.get("is_error"):
-        return f"✗ {_error(lines)}"
-    if not lines or tool in _EXPECTED:
-        return ""
-    if tool == "Read":
-        return f"⎿ {counted(len(lines), 'line')}"
-    telling = _last(lines) if tool == "Bash" else lines[0]
-    rest = len(lines) - 1 if tool not in _AGENTS else 0
-    return f"⎿ {telling}" + (f" … +{counted(rest, 'line')}" if rest else "")
-
-
-def _whole_outcome(block: Event) -> list[str]:
-    """All that came of a call."""
-    sign = "✗" if block.get("is_error") else "⎿"
-    first, *more = _flat(block.get("content")).split("\n")
-    return [f"{sign} {first}", *(f"  {line}" for line in more)]
-
-
-def _error(lines: list[str]) -> str:
-    """`Exit code 1` alone says little: with it goes the last line."""
-    first = re.sub("</?tool_use_error>", "", lines[0]).strip() if lines else ""
-    if len(lines) > 1 and first.startswith("Exit code"):
-        return f"{first}: {_last(lines)}"
-    return first + " …" * (len(lines) > 1)
-
-
-def _last(lines: list[str]) -> str:
-    """The last line with words, without what is drawn around them, as in `==== 12 passed in 0.3s ====`."""
-    line = next((line for line in reversed(lines) if any(map(str.isalnum, line))), lines[-1]).strip()
-    return line.strip(f"{_RULES} ") if line[:3] in [3 * rule for rule in _RULES] else line
+def _text(block: Event) -> str:
+    return str(block.get("text", "")).rstrip("\n")
 
 
 def _flat(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else "" if content is None else str(content)
+    return content if isinstance(content, str) else ""
+
+
+def _all_of(sign: str, text: str) -> Iterator[str]:
+    """All lines of a text, the sign before the first."""
+    for line in text.rstrip("\n").split("\n"):
+        yield f"{sign} {line}"
+        sign = " "
+
+
+def _outcome(tool: str, block: Event) -> str:
+    """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
+    lines = _flat(block.get("content")).strip().splitlines() or [""]
+    telling = [line.strip() for line in lines if any(map(str.isalnum, line))] or lines
+    first, last = telling[0], telling[-1]
+    if last[:3] in [3 * rule for rule in _RULES]:  # as in `==== 12 passed in 0.3s ====`
+        last = last.strip(f"{_RULES} ")
+    if block.get("is_error"):
+        first = re.sub("</?tool_use_error>", "", first)
+        if first.startswith("Exit code") and len(lines) > 1:  # which alone says little
+            return f"✗ {first}: {last}"
+        return f"✗ {first}" + " …" * (len(lines) > 1)
+    if not first or tool in _EXPECTED:
+        return ""
+    if tool == "Read":
+        return f"⎿ {counted(len(lines), 'line')}"
+    rest = len(lines) - 1
+    return f"⎿ {last if tool == 'Bash' else first}" + (f" … +{counted(rest, 'line')}" if rest else "")
 
 
 class Status:
