@@ -8,12 +8,10 @@ from ralph import progress
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.judge import Iteration, open_tasks
-from ralph.process import Job
 from ralph.progress import Task
 from ralph.run import Run
-from ralph.screen.view import ending
 from ralph.verdict import Reason, Stop
-from ralph.verify import CommandRun, run_command, shell
+from ralph.verify import CommandRun, run_shell
 from ralph.words import counted, duration
 
 
@@ -64,7 +62,7 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
 def verify(run: Run) -> CommandRun | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
-    ended = project_command(run, "verify", command)
+    ended = run_shell(run, "verifying", "the verify command", command)
     if ended is None:
         return None
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
@@ -79,33 +77,6 @@ def verify(run: Run) -> CommandRun | None:
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
     return verified
-
-
-def project_command(run: Run, kind: str, command: str) -> CommandRun | None:
-    """What came of a shell command that says whether something is done, a `verify` or a `check`."""
-    run.changes.begin()
-    doing, what = {"verify": ("verifying", "the verify command"), "check": ("checking", "the check")}[kind]
-    run.screen.remark(f"ralph: {doing}: {command}")
-    run.status.does(f"{doing}: {command}")
-    job = Job(argv=shell(command), env=run.env, files=run.state.verification(run.id, run.number))
-    return project_program(run, what, job, run.settings.verify_timeout)
-
-
-def project_program(run: Run, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
-    """What came of a program of the project; None when a signal ended it. What it left is ended, removed and said."""
-
-    def tell() -> None:
-        run.status.does(f"ending {what}")
-        run.screen.say(ending(what))
-
-    run.changes.disturbed = True
-    try:
-        ended = run_command(what, job, run.keeper, timeout_s, ending=tell)
-    finally:
-        run.remove_orphaned_locks(what)
-    for line in ended.remarks:
-        run.complain(line)
-    return None if ended.interrupted else ended
 
 
 def end_planning(run: Run, iteration: Iteration) -> Iteration:

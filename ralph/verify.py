@@ -2,12 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph.errors import RalphError
-from ralph.process import Job, Keeper, follow, signals
+from ralph.process import Job, follow, signals
+from ralph.run import Run
+from ralph.screen.view import ending
 from ralph.words import duration
 
 _TAIL_BYTES = 20_000
@@ -26,10 +27,6 @@ class CommandRun(NamedTuple):
     took_s: float = 0.0
     record: str = ""
     """The name of the file that has all of it."""
-    interrupted: bool = False
-    """A signal ended it, so that nothing is known."""
-    remarks: tuple[str, ...] = ()
-    """A line for each program that it left running."""
 
     @property
     def failed(self) -> str:
@@ -37,54 +34,60 @@ class CommandRun(NamedTuple):
         return "" if self.code == 0 else self.what
 
 
-def shell(command: str) -> list[str]:
-    """What runs it with all that it prints in one file."""
-    return ["sh", "-c", f"exec 2>&1\n{command}"]
+def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:
+    """What came of a shell command that says whether something is done, as `run_program` does."""
+    run.changes.begin()
+    run.screen.remark(f"ralph: {doing}: {command}")
+    run.status.does(f"{doing}: {command}")
+    argv = ["sh", "-c", f"exec 2>&1\n{command}"]
+    job = Job(argv=argv, env=run.env, files=run.state.verification(run.id, run.number))
+    return run_program(run, what, job, run.settings.verify_timeout)
 
 
-def run_command(
-    what: str, job: Job, keeper: Keeper, timeout_s: float | None, ending: Callable[[], None] = lambda: None
-) -> CommandRun:
+def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> CommandRun | None:
     """How a program of the project ended, and all that it started with it; `what` people call it.
 
-    `ending` is called when a signal ends it. Its output goes behind what is in the file. Raises RalphError when it
-    cannot be started.
+    None when a signal ended it. What it left is ended, removed and said. Raises RalphError when it cannot be started.
     """
-    output, cut = job.files.output, ""
-    before, began = output.stat().st_size if output.exists() else 0, time.monotonic()
+    cut, began = "", time.monotonic()
 
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
         if signals.interrupted():
-            ending()
             cut = "was interrupted"
+            run.status.does(f"ending {what}")
+            run.screen.say(ending(what))
         elif timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"
         elif printed > _OUTPUT_BYTES:
             cut = "printed more than ralph records"
         return bool(cut)
 
-    ended = follow(job, keeper, lambda _output, _complaints: None, over)
+    run.changes.disturbed = True
+    try:
+        ended = follow(job, run.keeper, lambda _output, _complaints: None, over)
+    finally:
+        run.remove_orphaned_locks(what)
     if ended.unstarted:
         raise RalphError(f"{what} cannot be run: {ended.unstarted.strerror}", 1) from ended.unstarted
+    for command in ended.left_over:
+        run.complain(f"ended what {what} left running: {command}")
+    for command in ended.survivors:
+        run.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
+    if ended.interrupted:
+        return None
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
     return CommandRun(
-        code=None if cut or ended.interrupted else ended.code,
+        code=None if cut else ended.code,
         what=cut or how,
-        output=_tail(output, before),
+        output=_tail(job.files.output),
         took_s=time.monotonic() - began,
-        record=output.name,
-        interrupted=ended.interrupted,
-        remarks=(
-            *(f"ended what {what} left running: {command}" for command in ended.left_over),
-            *(f"{what} left running what cannot be ended, end it by hand: {command}" for command in ended.survivors),
-        ),
+        record=job.files.output.name,
     )
 
 
-def _tail(path: Path, begin: int) -> str:
+def _tail(path: Path) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
-        size = path.stat().st_size
-        file.seek(max(begin if begin <= size else 0, size - _TAIL_BYTES))
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         return file.read().decode(errors="replace")
     return ""

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from offspring import Offspring, keeper_of, stat
@@ -15,8 +16,8 @@ from ralph_driver import UNHURRIED, Project, alive, eventually, marked, paced
 from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, waits_for
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 
-from ralph.process import Ended, Files, Job, Keeper, call
-from ralph.verify import run_command
+from ralph.process import Ended, Files, Job, call
+from ralph.verify import run_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
 
@@ -112,6 +113,8 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
     """Only a disk that is dead makes such a process, so this keeper is a stand-in."""
 
     class OnADeadDisk:
+        changes, said = SimpleNamespace(), list[str]()
+
         def start(self, job: Job) -> None:
             job.files.output.write_text("checked\n")
 
@@ -121,10 +124,19 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
         def end(self) -> Ended:
             return Ended(code=0, survivors=("cat /mnt/dead",))
 
-    files = Files(prompt=Path(os.devnull), output=tmp_path / "output", errors=tmp_path / "errors")
-    run = run_command("the check", Job(argv=["check"], env={}, files=files), cast("Keeper", OnADeadDisk()), None)
-    assert (run.code, run.output) == (0, "checked\n")
-    assert run.remarks == ("the check left running what cannot be ended, end it by hand: cat /mnt/dead",)
+        def remove_orphaned_locks(self, of: str) -> None:
+            assert of == "the check"
+
+        def complain(self, line: str) -> None:
+            self.said.append(line)
+
+    run: Any = OnADeadDisk()
+    run.keeper = run
+    job = Job(argv=["check"], env={}, files=Files(Path(os.devnull), tmp_path / "output", tmp_path / "errors"))
+    ended = run_program(run, "the check", job, None)
+    assert ended
+    assert (ended.code, ended.output) == (0, "checked\n")
+    assert run.said == ["the check left running what cannot be ended, end it by hand: cat /mnt/dead"]
 
 
 # What is not the agent's.

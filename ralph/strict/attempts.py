@@ -8,7 +8,7 @@ from dataclasses import replace
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claim import message
-from ralph.claims import accept, project_program
+from ralph.claims import accept
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
@@ -21,6 +21,7 @@ from ralph.strict.repository import HOOKS_S
 from ralph.tasks import Task
 from ralph.tasks.mending import Mended, mend
 from ralph.verdict import Reason, Stop
+from ralph.verify import run_program
 from ralph.words import counted
 
 _TAIL = 200
@@ -210,7 +211,7 @@ class Strict:
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         run.status.does("committing")
-        ended = project_program(run, "the commit", Job(argv=both, env=env, files=files), HOOKS_S)
+        ended = run_program(run, "the commit", Job(argv=both, env=env, files=files), HOOKS_S)
         for path in (given, files.output, files.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         code = 1 if ended is None or ended.code is None else ended.code

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from ralph import criteria, progress
 from ralph.agent.turn import Outcome
 from ralph.claim import heard
-from ralph.claims import project_command, verify
+from ralph.claims import verify
 from ralph.criteria import Kind
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.tasks import Task
+from ralph.verify import run_shell
 from ralph.words import named
 
 _LAST_LINES = 20
@@ -60,7 +61,7 @@ def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding |
             one,
             project=run.top,
             base_url=run.settings.base_url,
-            run=lambda command: project_command(run, "check", command),
+            run=lambda command: run_shell(run, "checking", "the check", command),
         )
         if met is None or run.interrupted():
             return None
