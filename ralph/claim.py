@@ -5,7 +5,7 @@ import textwrap
 from dataclasses import dataclass
 
 from ralph.agent.turn import said_of_work
-from ralph.progress.reading import outside_fences
+from ralph.progress.reading import blocks
 
 _SIGNAL = re.compile(
     r"""<task-(?P<kind>done|blocked)(?P<attributes>(?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*>"""
@@ -62,7 +62,7 @@ _FOREIGN = "the signal bears the session of another run; the one that counts sta
 def _standing(said: str) -> list[str]:
     """What stands where a signal counts, well formed or not."""
     found = []
-    lines = [line.body.decode().strip() for line in outside_fences(said.strip().encode(errors="replace"))[0]]
+    lines = [line.body.decode().strip() for line in blocks(said.strip().encode(errors="replace")).lines]
     for place, line in enumerate(lines, 1):
         tag, whole = _TAG.search(line), _SIGNAL.search(line)
         if tag and tag.start() == 0 and not (whole and whole.end() < len(line)):

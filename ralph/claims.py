@@ -53,7 +53,7 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
         run.complain(f"RALPH_DONE refused: {reason}")
 
     def taken_back(text: bytes) -> bytes:
-        text = progress.with_tasks(progress.without_done(text), [task.raw for task in missing])
+        text = progress.with_tasks(progress.without_done(text), [task.line.body for task in missing])
         return progress.with_refusal(text, reasons, output)
 
     run.file.edit(taken_back)

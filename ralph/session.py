@@ -214,8 +214,6 @@ def _loop(run: Run) -> int:
         code = stop.reason.code
         if stop.reason is Reason.INTERRUPTED:
             code += signals.interrupted() or 0
-        elif stop.reason is Reason.HOPELESS:
-            run.file.uncreate()
     except RalphError as error:
         stop, code = Stop(Reason.HOPELESS, error.message), error.exit_code
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ralph import files, prompt
 from ralph.errors import RalphError
-from ralph.progress.reading import outside_fences
+from ralph.progress.reading import blocks
 from ralph.settings import ALIASES, BY_VARIABLE, DROPPED, Given, Settings, Source, resolve
 
 HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
@@ -65,8 +65,7 @@ def in_files() -> tuple[list[Given], list[RalphError]]:
 def of_plan(text: bytes, name: str) -> list[Given]:
     """The directives of a plan: lines of their own, outside of code fences."""
     given = []
-    lines, _ = outside_fences(text, rb"[ ]{0,3}RALPH_|[ \t\f\v]*DO_NOT_COMMIT")
-    for line in lines:
+    for line in blocks(text).lines:
         where = f"{name}:{text.count(bytes([10]), 0, line.start) + 1}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
         if found and found[1] not in _CONTROL:

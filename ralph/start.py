@@ -4,11 +4,11 @@ import os
 import re
 import shlex
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, lock, sources
+from ralph import files, lock, progress, sources
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.progress import Progress
@@ -169,7 +169,7 @@ def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
     if not start.strict:
         return {}
-    from ralph import progress, tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
 
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
@@ -193,9 +193,9 @@ def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock)
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop | None:
     """Why a start that finds this progress file has nothing to do; None when it has. `text` are the file's bytes."""
     if now.blocked_by_ralph and attended():
-        now = replace(now, blocked=None)
+        now = progress.parse(progress.without_own_block(text))
     if now.done and state.died() is not None:
-        now = replace(now, done=False)  # what a run wrote that died was never checked
+        now = progress.parse(progress.without_done(text))  # what a run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
     if stop is None and start.strict and not ready and state.died() is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralph import tasks
 from ralph.errors import RalphError
-from ralph.progress.reading import code_blocks
+from ralph.progress.reading import blocks
 from ralph.tasks import Note, Task
 from ralph.words import counted, named
 
@@ -115,9 +115,9 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
 
 def _blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
     """Where what each block of JSON holds begins and ends, and whether the block says that it is a plan's."""
-    for start, end in code_blocks(data):
-        if opening := _JSON.match(data, start):
-            yield opening.end(), data.rfind(b"\n", 0, end - 1) + 1, opening[1].split()[:1] == [b"ralph"]
+    for first, last in blocks(data).fences:
+        if opening := _JSON.match(data, first.start):
+            yield opening.end(), last.start, opening[1].split()[:1] == [b"ralph"]
 
 
 def _tells(data: bytes) -> bool:

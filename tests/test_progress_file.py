@@ -306,21 +306,6 @@ def test_a_link_to_another_file_is_not_written_through(watched: Watched, tmp_pat
     assert [path.readlink() for path in watched.kept] == [tmp_path / "mine.md"]
 
 
-def test_a_first_version_that_nobody_touched_can_be_taken_away(watched: Watched) -> None:
-    watched.path.unlink()
-    watched.file.create(TEXT)
-    watched.file.uncreate()
-    assert not watched.path.exists()
-
-
-def test_a_first_version_that_somebody_wrote_to_stays(watched: Watched) -> None:
-    watched.path.unlink()
-    watched.file.create(TEXT)
-    watched.path.write_bytes(TEXT + b"mine\n")
-    watched.file.uncreate()
-    assert watched.path.read_bytes() == TEXT + b"mine\n"
-
-
 @contextlib.contextmanager
 def largest_file(size: int) -> Iterator[None]:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -327,7 +327,7 @@ def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: byte
     counted = progress.parse(text).tasks
     assert [(task.mark, task.mark == "x") for task in read] == [(task.mark.lower(), task.done) for task in counted]
     assert all(task.text.endswith(one.text) for one, task in zip(read, counted, strict=True))
-    assert all(task.raw in lines[one.line - 1] for one, task in zip(read, counted, strict=True))
+    assert all(task.line.body in lines[one.line - 1] for one, task in zip(read, counted, strict=True))
     tasks.problems(tasks.read(text))
     tasks.select(tasks.read(text))
     tasks.stuck(tasks.read(text))

@@ -1,16 +1,16 @@
 """The progress file on disk: read, edited, brought back when lost; never at the cost of what somebody wrote."""
 
+import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, progress
+from ralph import files
 from ralph.errors import RalphError
-from ralph.progress import Progress
+from ralph.progress.reading import Progress, parse
 
 if TYPE_CHECKING:
     from ralph.state import State
@@ -28,116 +28,91 @@ class ProgressFile:
         self.say: Callable[[str], None] = print
         self.text = state.before_death()
         """The bytes that `read` saw last."""
-        self.last = progress.parse(self.text)
+        self.last = parse(self.text)
         """What they say."""
-        self._mode: int | None = None
-        self._created: bytes | None = None
         death = state.died()
-        self._home = death.home or None if death else None
+        self._home = death.home if death else ""
         """Where it really is, once that is known."""
 
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
-        if what := self._in_its_place():
-            raise RalphError(f"{self.path}: {what}, not a file", 1, fix="move it away")
+        if self._is_usurped():
+            raise RalphError(f"{self.path}: is no file", 1, fix="move it away")
         return self.path.exists()
 
     def read(self) -> Progress:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
-        text, was_blank = b"", _is_blank(self.text)
-        if was_blank or not self._in_its_place():
-            deadline = time.monotonic() + (0 if was_blank else _SETTLE_S)
-            while _is_blank(text := self._peek()) and time.monotonic() < deadline:
-                time.sleep(0.02)
-        if _is_blank(text) and not was_blank:
+        is_known = not _is_blank(self.text)
+        deadline = time.monotonic() + _SETTLE_S
+        while _is_blank(text := self._peek()) and is_known and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if _is_blank(text) and is_known:
             text = self._restore()
-        if self._home is None and text:
+        if text and not self._home:
             self._home = os.path.realpath(self.path)
         if text != self.text:
-            self.text, self.last = text, progress.parse(text)
+            self.text, self.last = text, parse(text)
         return self.last
 
-    def _in_its_place(self) -> str:
-        """What has taken its place, in a word; empty while it is a file that can be read without waiting, or gone."""
-        if self._home is not None and self.path.is_symlink() and os.path.realpath(self.path) != self._home:
-            return "a link"  # a write would go into another file
-        try:
-            mode = self.path.stat().st_mode
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
-        if stat.S_ISREG(mode):
-            self._mode = stat.S_IMODE(mode)
-            return ""
-        return "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
-
     def _peek(self) -> bytes:
-        """Its bytes, none when it is missing."""
-        if what := self._in_its_place():
-            raise RalphError(f"{self.path}: {what}, not a file", 1, fix="move it away")
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
+        """Its bytes; none when it is missing, or something has taken its place."""
+        if not _is_blank(self.text) and self._is_usurped():
             return b""
-        except OSError as error:
-            raise RalphError(f"{self.path}: cannot be read: {error.strerror}", 1) from error
+        with self._told("read"), contextlib.suppress(FileNotFoundError):
+            return self.path.read_bytes() if self.exists() else b""
+        return b""
+
+    def _is_usurped(self) -> bool:
+        """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
+        if self._home and self.path.is_symlink() and os.path.realpath(self.path) != self._home:
+            return True
+        with self._told("read"), contextlib.suppress(FileNotFoundError):
+            return not stat.S_ISREG(self.path.stat().st_mode)
+        return False
 
     def _restore(self) -> bytes:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
-        usurper = self._in_its_place()
-
-        def put_back() -> None:
-            if usurper:
+        with self._told("put back; the next start does it"):
+            if self._is_usurped():
                 import shutil  # noqa: PLC0415 - nearly never needed
 
                 shutil.move(self.path, self._state.aside(self.path.name))
-            files.replace(self.path, self.text, mode=self._mode)
-
-        try:
-            self._write(put_back)
-        except RalphError as error:
-            try:
-                where = f"is in {self._state.keep(self.path.name, self.text)}"
-            except OSError:
-                where = "comes back with the next start that can write"
-            raise RalphError(f"{error.message}; what it said before {where}", 1) from error
-        what = f"had become {usurper}" if usurper else "was gone or empty"
-        self.say(f"{self.path.name} {what}: put back as it was before the iteration")
+            files.replace(self.path, self.text)
+        self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
         return self.text
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
-        self._write(lambda: files.replace(self.path, text))
-        self._created = text
-
-    def uncreate(self) -> None:
-        """Takes the first version away again if nobody has written to it."""
-        if self._created is not None and self._peek() == self._created:
-            self.path.unlink()
+        with self._told("written"):
+            files.replace(self.path, text)
 
     def edit(self, change: Callable[[bytes], bytes]) -> Progress:
         """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""
         for _ in range(_EDIT_TRIES):
             self.read()
             new = change(self.text)
-            if new == self.text or self._write(partial(files.replace_unchanged, self.path, self.text, new)):
-                return self.read()
+            if new == self.text:
+                return self.last
+            with self._told("written"):
+                if files.replace_unchanged(self.path, self.text, new):
+                    return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
 
     def check_writable(self) -> None:
         """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
-        folder = Path(os.path.realpath(self.path)).parent
-        self._write(lambda: files.probe(folder, len(self.text) + 4096))
+        with self._told("written"):
+            files.probe(Path(os.path.realpath(self.path)).parent, len(self.text) + 4096)
 
-    def _write(self, write: Callable[[], bool | None]) -> bool:
+    @contextlib.contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """In here an error of the system is told with the name of the file."""
         try:
-            return write() is not False
+            yield
         except OSError as error:
-            raise RalphError(f"{self.path}: cannot be written: {error.strerror}", 1) from error
+            raise RalphError(f"{self.path}: {error.strerror}: it cannot be {done}", 1) from error
 
 
 def _is_blank(text: bytes) -> bool:
-    return len(text) < 1024 and not text.strip(b"\r\n\t \0\xef\xbb\xbf")
+    return not text.strip(b"\r\n\t \0\xef\xbb\xbf")

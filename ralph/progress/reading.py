@@ -1,25 +1,21 @@
 """Reading a progress file: what it says, and where."""
 
 import functools
-import itertools
-import json
 import re
-from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
-_FENCE = re.compile(rb"((?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}|~{3,})(.*)", re.DOTALL)
-_WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED(?::(.*))?|IN_PROGRESS)\s*")
+_FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
+_FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
+_WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)(?:(?<=BLOCKED):(.*))?\s*")
+_VERIFIED = re.compile(rb"[ ]{0,3}Verified:[ \t]*\S.*")
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
+_HEAD = re.compile(rb"(Plan|Started|Spent):[ \t]*(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
-_PLAN = re.compile(rb"Plan:[ \t]*(\S.*)")
-_DOLLARS = rb"(?:\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.\d+)?(?![.,]?\d|[eE][+-]?\d)"
-SPENT = re.compile(rb"([ ]{0,3}Spent:)(?:[ \t]*\$?[ \t]*(%b))?(.*)" % _DOLLARS)
-"""The name, the dollars where they can be read, and the rest of the line."""
-_VERIFIED = re.compile(rb"\s*^([ ]{0,3}Verified:[ \t]*\S[^\n]*(?:\n|\Z))", re.MULTILINE)
+_DOLLARS = re.compile(rb"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _NO_TASKS = ("notes", "acceptance", "success criteria", "proposed")
 """Sections whose checkboxes describe work and are none; people write criteria as checkboxes too, agents proposals."""
 
@@ -31,222 +27,187 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One line of a text: `text[start:end]`, its line end included."""
+    """One line of a text: `text[start:end]`, its line end included, a byte order mark left out."""
 
     start: int
     end: int
     body: bytes
-    """The line without its line end and without a byte order mark."""
+    """The line without its line end."""
 
 
-class _Fence(NamedTuple):
-    line: Line
-    column: int
-    marks: bytes
-    opens: bool
-    closes: bool
+class Blocks(NamedTuple):
+    """A text in Markdown, taken apart."""
+
+    lines: list[Line]
+    """What stands outside of code fences."""
+    fences: list[tuple[Line, Line]]
+    """The first and the last line of each."""
+    unclosed: Line | None
+    """The first line that begins a fence and finds no end."""
 
 
-def outside_fences(text: bytes, pattern: bytes = b"") -> tuple[list[Line], int | None]:
-    """The lines that begin with `pattern` (a regular expression) and stand in no code fence; and an unclosed fence.
+def blocks(text: bytes) -> Blocks:
+    """The lines of a text and its code fences.
 
-    A fence is three or more backticks or tildes, closed by at least as many of the same (CommonMark 4.5), at any
-    indentation, since lists may hold it. One never closed is no fence; the offset of the first such is returned.
+    A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
+    lists may hold it. One that is never closed is no fence: a slip must not hide the rest.
     """
-    begins = re.compile(pattern)
-    lines, fences = [], []
-    for line in _lines(text):
-        if fence := _fence(line):
-            fences.append(fence)
-        elif begins.match(line.body):
-            lines.append(line)
-    spans, unclosed = _closed(fences)
-    starts = [start for start, _ in spans]
-    before = (bisect(starts, line.start) for line in lines) if spans else itertools.repeat(0)
-    return [line for line, at in zip(lines, before, strict=False) if not at or spans[at - 1][1] <= line.start], unclosed
-
-
-def code_blocks(text: bytes) -> list[tuple[int, int]]:
-    """Where each code fence that is closed begins, and where its end ends."""
-    return _closed([fence for line in _lines(text) if (fence := _fence(line))])[0]
-
-
-def _lines(text: bytes) -> Iterator[Line]:
-    for found in _LINE.finditer(text):
-        yield Line(found.start(), found.end(), found[0].rstrip(b"\r\n").removeprefix(BOM))
-
-
-def _fence(line: Line) -> _Fence | None:
-    found = _FENCE.fullmatch(line.body) if b"```" in line.body or b"~~~" in line.body else None
-    if found is None:
-        return None
-    before, marks, info = found.groups()
-    opens = not (marks[:1] == b"`" and b"`" in info)
-    return _Fence(line, len(before.expandtabs(4)), marks, opens, closes=not info.strip() and not before.strip())
-
-
-def _closed(fences: Sequence[_Fence]) -> tuple[list[tuple[int, int]], int | None]:
-    """Where closed fences begin and end, and where the first begins that is never closed."""
-    spans: list[tuple[int, int]] = []
-    hopeless: set[tuple[bytes, int]] = set()  # what found no end once finds none further down
-    unclosed, at = None, 0
-    while at < len(fences):
-        line, column, marks, opens, _ = fences[at]
-        later = range(at + 1, len(fences)) if opens and (marks, column) not in hopeless else ()
-        ends = (n for n in later if fences[n].closes and fences[n].marks.startswith(marks))
-        end = next((n for n in ends if fences[n].column <= column + 3), None)
-        if end is not None:
-            spans.append((line.start, fences[end].line.end))
+    whole = list(map(_line, _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0)))
+    found = Blocks([], [], None)
+    endless: tuple[bytes, ...] = ()  # what found no end once finds none further down
+    at = 0
+    while at < len(whole):
+        fence = _FENCE.fullmatch(whole[at].body)
+        end = None
+        if fence and not fence[1].startswith(endless):
+            end = next((n for n in range(at + 1, len(whole)) if _closes(whole[n].body, fence[1])), None)
+            if end is None:
+                endless = (*endless, fence[1])
+        if end is None:
+            found.lines.append(whole[at])
+            found = found._replace(unclosed=whole[at]) if fence and not found.unclosed else found
+        else:
+            found.fences.append((whole[at], whole[end]))
             at = end
-        elif opens:
-            hopeless.add((marks, column))
-            unclosed = line.start if unclosed is None else unclosed
         at += 1
-    return spans, unclosed
+    return found
 
 
-class Task(NamedTuple):
-    """One item of the task list."""
+def _line(found: re.Match[bytes]) -> Line:
+    return Line(found.start(), found.end(), found[0].rstrip(b"\r\n"))
+
+
+def _closes(body: bytes, marks: bytes) -> bool:
+    end = _FENCE_END.fullmatch(body)
+    return end is not None and end[1].startswith(marks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One item of the task list; two are equal wherever they stand."""
 
     text: str
-    done: bool
-    raw: bytes
-    """The line as it stands in the file, without its line end."""
+    mark: str
+    """What stands between the brackets."""
+    line: Line = field(compare=False)
 
     @property
-    def mark(self) -> str:
-        """What stands between the brackets."""
-        return chr(self.raw[self.raw.index(b"[") + 1])
+    def done(self) -> bool:
+        """Whether it is ticked."""
+        return self.mark in "xX"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a progress file says."""
+    """What a progress file says, and on which of its lines."""
 
-    done: bool
-    verified: bool
-    """Whether ralph's note that the check passed stands below RALPH_DONE."""
-    stop: bool
-    blocked: str | None
-    """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+    size: int
+    words: Sequence[tuple[Line, str, str]]
+    """The control words that count, with what RALPH_BLOCKED says."""
+    verified_by: Sequence[Line]
+    """The notes of a check that passed: what stands as Verified below RALPH_DONE."""
+    headings: Sequence[tuple[Line, int, str]]
+    """With level and title."""
+    head: dict[str, tuple[Line, bytes]]
+    """Plan, Started and Spent, where they stand above the first heading below the top level."""
     tasks: tuple[Task, ...]
     elsewhere: tuple[Task, ...]
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
-    plan: str | None
-    """The plan it was made for, if it says so."""
-    spent_usd: float | None
-    """What the plan cost so far, if it says so."""
     unclosed_fence: int | None
     """The line number of a code fence that is never closed and therefore counts as text."""
-    size: int
 
     @property
-    def ticked(self) -> int:
-        """How many tasks are done."""
-        return sum(task.done for task in self.tasks)
+    def done(self) -> bool:
+        """Whether RALPH_DONE stands there."""
+        return bool(self.on("RALPH_DONE"))
 
     @property
-    def open(self) -> tuple[Task, ...]:
-        """The tasks that are not."""
-        return tuple(task for task in self.tasks if not task.done)
+    def verified(self) -> bool:
+        """Whether ralph's note that the check passed stands below it."""
+        return bool(self.verified_by)
+
+    @property
+    def stop(self) -> bool:
+        """Whether RALPH_STOP stands there."""
+        return bool(self.on("RALPH_STOP"))
+
+    @property
+    def blocked(self) -> str | None:
+        """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+        return next((why for _, word, why in self.words if word == "RALPH_BLOCKED"), None)
 
     @property
     def blocked_by_ralph(self) -> bool:
         """Whether it was ralph that gave up, not the agent or a person."""
         return (self.blocked or "").startswith(BY_RALPH)
 
-
-class Scan(NamedTuple):
-    """The telling lines of a text, sorted by what they are."""
-
-    words: list[tuple[Line, bytes, str]]
-    headings: list[tuple[Line, int, str]]
-    tasks: list[tuple[Line, Task]]
-    elsewhere: list[Task]
-    head: list[Line]
-    """What stands before the first heading below the top level: Plan, Started, Spent, and any other line."""
-    unclosed: int | None
+    @property
+    def plan(self) -> str | None:
+        """The plan it was made for, if it says so."""
+        return self.head["Plan"][1].decode(errors="surrogateescape").rstrip() or None if "Plan" in self.head else None
 
     @property
-    def done(self) -> list[Line]:
-        """Every RALPH_DONE."""
-        return [line for line, word, _ in self.words if word == b"RALPH_DONE"]
+    def spent_usd(self) -> float | None:
+        """What the plan cost so far, if it says so."""
+        dollars = _DOLLARS.match(self.head["Spent"][1]) if "Spent" in self.head else None
+        return float(dollars[1].replace(b",", b"")) if dollars else None
 
+    @property
+    def ticked(self) -> int:
+        """How many tasks are done."""
+        return len(self.tasks) - len(self.open)
 
-def parse(text: bytes) -> Progress:
-    """What `text` says; any bytes are a progress file."""
-    now = scan(text)
-    return Progress(
-        done=bool(now.done),
-        verified=any(verified_below(text, done) for done in now.done[:1]),
-        stop=any(word == b"RALPH_STOP" for _, word, _ in now.words),
-        blocked=next((why for _, word, why in now.words if word == b"RALPH_BLOCKED"), None),
-        tasks=tuple(task for _, task in now.tasks),
-        elsewhere=tuple(now.elsewhere),
-        plan=_plan(now.head),
-        spent_usd=_spent_usd(now.head),
-        unclosed_fence=None if now.unclosed is None else text.count(b"\n", 0, now.unclosed) + 1,
-        size=len(text),
-    )
+    @property
+    def open(self) -> tuple[Task, ...]:
+        """The tasks that are not."""
+        return tuple(task for task in self.tasks if not task.done)
+
+    def on(self, word: str) -> list[Line]:
+        """The lines of this word."""
+        return [line for line, one, _ in self.words if one == word]
 
 
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
-def scan(text: bytes) -> Scan:
-    """The lines of `text` that say something."""
-    lines, unclosed = outside_fences(text)
-    found = Scan([], [], [], [], [], unclosed)
+def parse(text: bytes) -> Progress:
+    """What `text` says; any bytes are a progress file."""
+    lines, _, unclosed = blocks(text)
+    words: list[tuple[Line, str, str]] = []
+    verified_by: list[Line] = []
+    headings: list[tuple[Line, int, str]] = []
+    head: dict[str, tuple[Line, bytes]] = {}
+    items: list[tuple[Task, bool | None]] = []
     under: list[tuple[int, str]] = []
-    here: bool | None = None
-    items: list[tuple[Line, Task, bool | None]] = []
-    top = True
+    is_head, is_below_done = True, False
     for line in lines:
+        if is_below_done and _VERIFIED.fullmatch(line.body):
+            verified_by.append(line)
+            continue
+        is_below_done = is_below_done and not line.body.strip()
         if item := _TASK.fullmatch(line.body):
-            text_of = item[2].decode(errors="surrogateescape").strip()
-            items.append((line, Task(text=text_of, done=item[1] in b"xX", raw=line.body), here))
+            said = item[2].decode(errors="surrogateescape").strip()
+            items.append((Task(text=said, mark=item[1].decode(), line=line), _is_for_tasks(under)))
         elif word := _WORD.fullmatch(line.body):
-            why = (word[2] or b"").decode(errors="replace").strip()
-            found.words.append((line, word[1].split(b":")[0], why))
+            words.append((line, word[1].decode(), (word[2] or b"").decode(errors="replace").strip()))
+            is_below_done = word[1] == b"RALPH_DONE"
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
-            here = _is_for_tasks(under)
-            top = top and level == 1
-            found.headings.append((line, level, title))
-        elif top:
-            found.head.append(line)
-    listed = any(title.casefold().startswith("task") for _, _, title in found.headings)
-    for line, task, of_list in items:
-        if of_list or (of_list is None and not listed):
-            found.tasks.append((line, task))
-        else:
-            found.elsewhere.append(task)
-    return found
-
-
-def verified_below(text: bytes, done: Line) -> list[tuple[int, int]]:
-    """Where the Verified lines stand that follow a RALPH_DONE, with nothing but blank lines between."""
-    found: list[tuple[int, int]] = []
-    while line := _VERIFIED.match(text, found[-1][1] if found else done.end):
-        found.append(line.span(1))
-    return found
-
-
-def _plan(head: Sequence[Line]) -> str | None:
-    found = next(filter(None, (_PLAN.fullmatch(line.body) for line in head)), None)
-    if found is None:
-        return None
-    name = found[1].decode(errors="surrogateescape").rstrip()
-    try:  # one with control characters or outer blanks stands there as JSON
-        return str(json.loads(name)) if name.startswith('"') else name
-    except ValueError:
-        return name
-
-
-def _spent_usd(head: Sequence[Line]) -> float | None:
-    for line in head:
-        if (found := SPENT.fullmatch(line.body)) and found[2]:
-            return float(found[2].replace(b",", b""))
-    return None
+            is_head = is_head and level == 1
+            headings.append((line, level, title))
+        elif is_head and (note := _HEAD.fullmatch(line.body)):
+            head.setdefault(note[1].decode(), (line, note[2]))
+    has_list = any(title.casefold().startswith("task") for _, _, title in headings)
+    listed = [is_listed or (is_listed is None and not has_list) for _, is_listed in items]
+    return Progress(
+        size=len(text),
+        words=words,
+        verified_by=verified_by,
+        headings=headings,
+        head=head,
+        tasks=tuple(task for (task, _), counts in zip(items, listed, strict=True) if counts),
+        elsewhere=tuple(task for (task, _), counts in zip(items, listed, strict=True) if not counts),
+        unclosed_fence=text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None,
+    )
 
 
 def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
@@ -264,24 +225,20 @@ def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
 
     A longer text or other markup is the same task. Who still has a namesake is settled first, then the longest names.
     """
-    if not before.open or Counter(task.text for task in before.tasks) <= Counter(task.text for task in after.tasks):
-        return ()
-    left = Counter(_gist(task.text) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
-    renamed = [task for task in before.tasks if not _take(left, _gist(task.text)) and not task.done]
-    missing = set()
-    for place, task in sorted(enumerate(renamed), key=lambda item: -len(_gist(item[1].text))):
-        gist = _gist(task.text) + " "
-        if not _take(left, next((longer for longer in +left if longer.startswith(gist)), "")):
-            missing.add(place)
-    return tuple(task for place, task in enumerate(renamed) if place in missing)
+    left = Counter(_gist(task) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
+    renamed = [task for task in before.tasks if not _take(left, _gist(task)) and not task.done]
+    missing = []
+    for task in sorted(renamed, key=lambda task: -len(_gist(task))):
+        longer = (name for name in +left if name.startswith(_gist(task) + " "))
+        if not _take(left, next(longer, "")):
+            missing.append(task)
+    return tuple(sorted(missing, key=lambda task: task.line.start))
 
 
 def _take(left: Counter[str], gist: str) -> bool:
-    if not left[gist]:
-        return False
     left[gist] -= 1
-    return True
+    return left[gist] >= 0
 
 
-def _gist(text: str) -> str:
-    return re.sub(r"[\W_]+", " ", text).casefold().strip() or text
+def _gist(task: Task) -> str:
+    return re.sub(r"[\W_]+", " ", task.text).casefold().strip() or task.text

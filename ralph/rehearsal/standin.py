@@ -14,7 +14,7 @@ from pathlib import Path
 from ralph import files, progress, tasks
 from ralph.errors import RalphError
 from ralph.process import call, signals
-from ralph.progress.reading import outside_fences
+from ralph.progress.reading import blocks
 from ralph.rehearsal.sample import WORK, Work
 from ralph.words import counted
 
@@ -43,7 +43,7 @@ def main() -> int:
 
 def _plans(plan: Path, file: Path) -> str:
     """Makes every point of the plan a task: of its list, else its headings, else all of it; the closing words."""
-    lines = [line.body for line in outside_fences(plan.read_bytes())[0]]
+    lines = [line.body for line in blocks(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     listed = listed or [found[1] for line in lines if (found := _HEADING.fullmatch(line))]
     listed = listed or [f"Build what {plan.name} says".encode(errors="replace")]
@@ -67,7 +67,7 @@ def _works(file: Path) -> str:
         work = _does(task.text, f"{now.tasks.index(task) + 1}")
         if sys.argv[5] == "commit":  # a hook that mends what it finds fails only the first time
             _runs(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}", tries=2)
-        text = text.replace(task.raw, re.sub(rb"\[[ ~!]\]", b"[x]", task.raw, count=1), 1)
+        text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
     _writes(file, text if now.open else progress.declared_done(text))
     return f"{now.ticked} of {counted(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from ralph.progress.edits import encoded, harmless_output, insert
+from ralph.progress.edits import Change, encoded, harmless_output, insert, spliced
 from ralph.tasks.order import find
 from ralph.tasks.reading import Task, flat, read
 
@@ -91,15 +91,6 @@ def with_block(text: bytes, task_id: str, why: str) -> bytes:
     return _marked(text, [task_id], b"!", {"blocked": 1})
 
 
-def spliced(text: bytes, changes: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """The text with `new` in place of `text[start:end]` for each of the changes, of which no two overlap."""
-    parts, at = [], 0
-    for start, end, new in sorted(changes):
-        parts += [text[at:start], new]
-        at = end
-    return b"".join([*parts, text[at:]])
-
-
 def _marked(text: bytes, ids: Iterable[str], mark: bytes, kept: Mapping[str, int]) -> bytes:
     """The same with this mark for the first task of each id; of metadata of a name so many of the newest are kept."""
     left = set(ids) - {""}
@@ -115,7 +106,7 @@ def _marked(text: bytes, ids: Iterable[str], mark: bytes, kept: Mapping[str, int
     return spliced(text, changes)
 
 
-def _mark(text: bytes, task: Task, mark: bytes) -> tuple[int, int, bytes]:
+def _mark(text: bytes, task: Task, mark: bytes) -> Change:
     at = text.index(b"[", task.place.start) + 1
     return at, at + 1, mark
 

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from ralph import progress
 from ralph.progress.edits import insert
-from ralph.progress.reading import scan
 from ralph.tasks.edits import lines
 from ralph.tasks.reading import Task, flat, read
 
@@ -49,17 +48,16 @@ def mend(before: bytes, after: bytes) -> Mended:
 def _meaning(text: bytes) -> object:
     """What it says to ralph, and what ralph says in it, but for what stops a run."""
     now = progress.parse(text)
-    under_way = any(word == b"IN_PROGRESS" for _, word, _ in scan(text).words)
     refusal = [section.split() for title, _, section in _sections(text) if title.startswith("verification")]
-    return now.done, now.verified, now.plan, now.spent_usd, under_way, refusal, read(text)
+    return now.done, now.verified, now.plan, now.spent_usd, bool(now.on("IN_PROGRESS")), refusal, read(text)
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
-    now = scan(text)
+    now = progress.parse(text)
     headings = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2]
     places = [(0, ""), *((start, title) for start, title in headings if start), (len(text), "")]
-    listed = [line.start for line, _ in now.tasks]
+    listed = [task.line.start for task in now.tasks]
     for (start, title), (end, _) in pairwise(places):
         has_tasks = bisect_left(listed, start) < bisect_left(listed, end)
         yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
@@ -120,7 +118,8 @@ def _with_proposed(text: bytes, new: Sequence[Task]) -> bytes:
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
-    there = {line.body for line, _, _ in scan(text).words}
-    stops = [line.body for line, word, _ in scan(after).words if word in _STOPS and line.body not in there]
-    at = next((line.end for line, word, _ in scan(text).words if word == b"IN_PROGRESS"), len(text))
-    return insert(text, at, stops) if stops else text
+    there = {line.body for line, _, _ in progress.parse(text).words}
+    words = ((line.body, word) for line, word, _ in progress.parse(after).words)
+    stops = [body for body, word in words if word.encode() in _STOPS and body not in there]
+    under_way = progress.parse(text).on("IN_PROGRESS")
+    return insert(text, under_way[0].end if under_way else len(text), stops)

@@ -6,9 +6,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ralph.progress.reading import Line, outside_fences, scan
+from ralph.progress.reading import Line, blocks, parse
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
+_ITEM = re.compile(_BULLET)
 _NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked):(.*)", re.IGNORECASE)
 _WORD = r"[^\W_][\w.-]{0,63}"
 _ID = re.compile(rf"(?:({_WORD}):|\*\*({_WORD}):\*\*|\*\*({_WORD})\*\*:|`({_WORD})`:)\s+(?=\S)")
@@ -91,13 +92,15 @@ class Task:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def read(text: bytes) -> tuple[Task, ...]:
     """The tasks of the task list in order, subtasks in their tasks; the very checkboxes `progress.parse` counts."""
-    now = scan(text)
-    listed = {line.start: task for line, task in now.tasks}
+    now = parse(text)
+    listed = {task.line.start: task for task in now.tasks}
     headings = [line.start for line, _, _ in now.headings]
     found: list[Task] = []
     around: list[tuple[int, Task | None]] = []  # the open list items: column, and the innermost task they belong to
     section, at, number = -1, 0, 1
-    for line in outside_fences(text, _BULLET)[0]:
+    for line in blocks(text).lines:
+        if not _ITEM.match(line.body):
+            continue
         number, at = number + text.count(b"\n", at, line.start), line.start
         if (here := bisect_left(headings, line.start)) != section:
             section, around = here, []
