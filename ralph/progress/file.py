@@ -72,12 +72,18 @@ class ProgressFile:
 
     def _restore(self) -> bytes:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
-        with self._told("put back; the next start does it"):
+        try:
             if self._is_usurped():
                 import shutil  # noqa: PLC0415 - nearly never needed
 
                 shutil.move(self.path, self._state.aside(self.path.name))
             files.replace(self.path, self.text)
+        except OSError as error:
+            where = self._state.folder
+            with contextlib.suppress(OSError):
+                where = self._state.keep(self.path.name, self.text)
+            what = f"{self.path}: cannot be put back: {error.strerror}; what it said is in {where}"
+            raise RalphError(what, 1) from error
         self.say(f"{self.path.name} was gone, empty or no file: put back as it was before the iteration")
         return self.text
 
@@ -111,7 +117,7 @@ class ProgressFile:
         try:
             yield
         except OSError as error:
-            raise RalphError(f"{self.path}: {error.strerror}: it cannot be {done}", 1) from error
+            raise RalphError(f"{self.path}: cannot be {done}: {error.strerror}", 1) from error
 
 
 def _is_blank(text: bytes) -> bool:
