@@ -223,7 +223,6 @@ class TestARepositoryWithin:
             (NESTED, "sub"),
             ("git init -q sub", "sub"),
             (f"mkdir new; cd new; {NESTED}", "new/sub"),
-            ("git init src", "src"),
         ],
     )
     def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:

@@ -97,7 +97,7 @@ class Strict:
             iteration = self._checked(iteration)
         if iteration.ended is None and (why := self._guard.strayed()):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
-        run.changes.disturbed &= not self._guard.looks  # which it does anew, and faster
+        run.changes.disturbed = False  # the guard looks anew, and faster
         commits = self._guard.committed
         if iteration.passed and not run.read().open:
             lines = [criteria.parse(line) for task in self._listed() for line in task.criteria]
@@ -122,7 +122,7 @@ class Strict:
         run, task = self._run, self._chain[0]
         found = finding(run, iteration, self._chain, self._token)
         self.put_right("while a task is checked")
-        self._guard.settle_checks()
+        self._guard.settle_programs()
         if stop := self._stop(found is None, "checked"):
             return self._put_down(replace(iteration, ended=stop))
         assert found is not None
@@ -157,7 +157,7 @@ class Strict:
         ticked = self._text
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
         self.put_right("while a task is committed")
-        self._guard.settle_hooks()
+        self._guard.settle_programs()
         if failed:
             self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
         return failed

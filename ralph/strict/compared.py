@@ -6,8 +6,7 @@ difference that matters ends the run; a person decides.
 
 import contextlib
 import os
-import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ralph import sources
@@ -15,12 +14,11 @@ from ralph.changes import git
 from ralph.strict.repository import Repository
 
 Seen = Mapping[str, str]
-"""By path, where something leads or what it holds; told apart by the first character."""
-_LEADS, HOLDS = ">", "="
-_NOWHERE = "nowhere"
-_TREES = ("refs", "logs")
-"""Folders of git's that have folders, in all of which it writes."""
-_STEERING = ("config", "config.worktree", "info/exclude", "info/attributes")
+"""By path, what a file holds, or an arrow and where a link or a folder leads."""
+_LEADS = "-> "
+_DEEP = ("refs", "logs", "hooks", "info")
+_CONFIGS = ("config", "config.worktree")
+_STEERING = (*_CONFIGS, "commondir", "info/exclude", "info/attributes")
 _MATTERS = ("core", "extensions", "filter", "gc", "gpg", "include", "includeif", "maintenance", "commit")
 """Sections of git's settings that run programs or move the tree."""
 _PINNED = "core.hookspath"
@@ -29,83 +27,61 @@ _PINNED = "core.hookspath"
 
 def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
     """How all of it is now; `outside` are files and folders beyond the tree that govern ralph."""
-    found = {str(path): HOLDS + text for place in outside for path, text in _texts(place, plan)}
-    if repository is None:
-        return found
-    root, bases = repository.root, dict.fromkeys((repository.git_dir, repository.common))
-    for place in (root, *bases):
-        found[str(place)] = _LEADS + (os.path.realpath(place) if place.is_dir() else _NOWHERE)
-    if (root / ".git").is_file():
-        found |= _held(root / ".git", leads=True)
+    found = {}
+    for place in outside:
+        with contextlib.suppress(OSError):
+            for path in place.iterdir() if place.is_dir() else [place]:
+                if path.is_file():  # a pipe would be waited for
+                    found[str(path)] = governs_by(path.read_bytes(), path) if path == plan else _text(path)
+    return found | (_steering(repository) if repository else {})
+
+
+def _steering(repository: Repository) -> dict[str, str]:
+    """Where git's folders lead, and what in them is compared."""
+    found, bases = {}, dict.fromkeys((repository.git_dir, repository.common))
+    for place in (repository.root, *bases):
+        if place.is_dir():
+            found[str(place)] = _LEADS + os.path.realpath(place)
+    if (repository.root / ".git").is_file():
+        found[str(repository.root / ".git")] = _text(repository.root / ".git")
     for base in bases:
-        found |= _held(base / "commondir", leads=True)
-        found |= {link.path: _LEADS + os.readlink(link.path) for link in _links(base)}  # noqa: PTH115 - a string
-        for name in _STEERING:
-            found |= _held(base / name)
-        for entry in _entries(base / "hooks"):
-            if not entry.name.endswith(".sample"):
-                found |= _held(Path(entry.path))
+        for name, entry in _below(base):
+            is_hook = name.startswith("hooks/") and not name.endswith(".sample")
+            if entry.is_symlink():
+                found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
+            elif entry.is_file() and (is_hook or name in _STEERING):
+                found[entry.path] = _text(Path(entry.path))
     return found
 
 
-def strayed(root: Path, before: Seen, now: Seen) -> str:
-    """What leads git out of the repository and did not before; empty when nothing does."""
-    for name, leads in now.items():
-        if leads.startswith(_LEADS) and before.get(name) != leads:
-            is_gone = leads[1:] == _NOWHERE
-            return f"{_shown(name, root)} " + ("is gone" if is_gone else f"leads to {leads[1:].strip()} now")
-    gone = [name for name in before if name not in now and name.endswith("/commondir")]
-    return f"{_shown(gone[0], root)} is gone" if gone else ""
-
-
-def changed(root: Path, before: Seen, now: Seen) -> tuple[str, str]:
-    """What was changed that matters, and what was that is only said: new hooks, where commits are pushed, and so on."""
-    said = ""
+def changed(root: Path, before: Seen, now: Seen, keep: Callable[[str, bytes], Path]) -> tuple[str, str]:
+    """What is not as it was that matters, both versions kept; and what is only said: new hooks, remotes and so on."""
+    serious, said, texts = list[str](), "", list[tuple[str, str]]()
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name, ""), now.get(name, "")
-        if was == is_now or was.startswith(_LEADS) or is_now.startswith(_LEADS):
+        if was == is_now:
             continue
         path, shown = Path(name), _shown(name, root)
-        if path.name in ("config", "config.worktree"):
-            keys = sorted({key for key, _ in _settings(was[1:]) ^ _settings(is_now[1:])})
-            if serious := [key for key in keys if key.split(".")[0] in _MATTERS and key != _PINNED]:
-                return f"{shown} was changed: {', '.join(serious)}", ""
+        texts += [(path.name, text) for text in (was, is_now) if text and not text.startswith(_LEADS)]
+        if is_now.startswith(_LEADS):
+            serious.append(f"{shown} leads to {is_now.removeprefix(_LEADS)} now")
+        elif path.name in _CONFIGS:
+            keys = sorted({key for key, _ in _settings(was) ^ _settings(is_now)})
             said = f"{shown} was changed: {', '.join(keys)}" if keys else said
+            if any(key.split(".")[0] in _MATTERS and key != _PINNED for key in keys):
+                serious.append(said)
         elif path.parent.name == "hooks" and not was:
             said = f"{shown} is new, and git runs it at each commit"
         else:
-            return f"{shown} was changed", ""
-    return "", said
-
-
-def _settings(text: str) -> set[tuple[str, str]]:
-    """The settings in a file of git's; what cannot be read as such is one that matters."""
-    argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
-    env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    done = git(*argv, cwd=Path("/"), env=env, stdin=text.encode(errors="surrogateescape"))
-    if done.code:
-        return {("core", text)}
-    pairs = (one.partition("\n") for one in os.fsdecode(done.stdout).split("\0") if one)
-    return {(key, value) for key, _, value in pairs}
-
-
-def _held(path: Path, *, leads: bool = False) -> dict[str, str]:
-    with contextlib.suppress(OSError):
-        mode = path.lstat().st_mode
-        if stat.S_ISREG(mode):
-            return {str(path): (_LEADS if leads else HOLDS) + path.read_bytes().decode(errors="surrogateescape")}
-        if stat.S_ISLNK(mode):
-            return {str(path): f"{HOLDS}-> {path.readlink()}"}
-    return {}
-
-
-def _texts(place: Path, plan: Path) -> Iterator[tuple[Path, str]]:
-    """The files there, each with what of it governs ralph: of a plan in words only its settings."""
-    paths = [Path(entry.path) for entry in _entries(place)] if place.is_dir() else [place]
-    for path in paths:
-        for name, text in _held(Path(os.path.realpath(path))).items():
-            held = text[1:].encode(errors="surrogateescape")
-            yield path, governs_by(held, Path(name)) if path == plan else text[1:]
+            serious.append(f"{shown} was changed" if is_now else f"{shown} is gone")
+    if not serious:
+        return "", said
+    kept = [str(keep(name, text.encode(errors="surrogateescape"))) for name, text in texts]
+    where = f"before and after are {', '.join(kept)}; " if kept else ""
+    return (
+        f"{serious[0]}; {where}no git ran since, so HEAD and the index are as they were left: make it what it was",
+        "",
+    )
 
 
 def governs_by(held: bytes, plan: Path) -> str:
@@ -115,29 +91,31 @@ def governs_by(held: bytes, plan: Path) -> str:
     return repr([(one.variable, one.text) for one in sources.of_plan(held, plan.name)])
 
 
-def _links(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """Those in a folder of git's, in its folders of objects, and wherever refs and their logs are."""
-    for entry in _entries(folder):
-        if entry.is_symlink():
-            yield entry
-        elif entry.name == "objects":
-            yield from (one for one in _entries(entry.path) if one.is_symlink())
-        elif entry.name in _TREES:
-            yield from _links_below(entry.path)
+def _settings(text: str) -> set[tuple[str, str]]:
+    """The settings in a file of git's; what cannot be read as such is one that matters."""
+    argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
+    done = git(*argv, cwd=Path("/"), stdin=text.encode(errors="surrogateescape"))
+    if done.code:
+        return {("core", text)}
+    pairs = (one.partition("\n") for one in os.fsdecode(done.stdout).split("\0") if one)
+    return {(key, value) for key, _, value in pairs}
 
 
-def _links_below(folder: str) -> Iterator["os.DirEntry[str]"]:
-    for entry in _entries(folder):
-        if entry.is_symlink():
-            yield entry
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _links_below(entry.path)
-
-
-def _entries(folder: str | Path) -> list["os.DirEntry[str]"]:
+def _below(folder: str | Path, above: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """What lies in a folder of git's, as deep as it writes or is steered there; each with its name from the top."""
     with contextlib.suppress(OSError), os.scandir(folder) as found:
-        return list(found)
-    return []
+        for entry in found:
+            name = above + entry.name
+            yield name, entry
+            is_deep = name == "objects" or name.startswith(_DEEP)
+            if is_deep and entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path, f"{name}/")
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_bytes().decode(errors="surrogateescape")
+    return ""
 
 
 def _shown(name: str, root: Path) -> str:

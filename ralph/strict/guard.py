@@ -2,12 +2,12 @@
 
 import binascii
 import contextlib
+import functools
 import json
 import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ from ralph.judge import Watched
 from ralph.state import State
 from ralph.strict import compared, jj
 from ralph.strict.only import allowed
-from ralph.strict.repository import Moved, Place, Repository, Runner
-from ralph.strict.shadow import Change, Shadow
+from ralph.strict.repository import Change, Place, Repository, Runner, seen
+from ralph.strict.shadow import Shadow
 from ralph.tries import Tries
 from ralph.words import counted, named
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ralph.start import Start
 
 _NOTE, _UNCOMMITTED = "guard", "uncommitted"
-_CHANGED = " was changed"
 _MOST = 1000
 """New files that are moved away at once; more may be somebody's, and a person decides."""
 
@@ -50,23 +49,15 @@ class Guard:
     def __init__(
         self, start: "Start", state: State, run_id: str, say: Callable[[str], None], tries: Tries | None = None
     ) -> None:
-        settings, top = start.settings, Path.cwd()
-        self._state, self._run_id, self._say, self._tries = state, run_id, say, tries
-        self._strict, self._only, self._commits = start.strict, settings.only, settings.auto_commit
+        top = Path.cwd()
+        self._start, self._state, self._run_id, self._say, self._tries = start, state, run_id, say, tries
         self._repository, self._jj = Repository.around(top), jj.root_around(top)
         self._root = self._repository.root if self._repository else self._jj or top
-        real = os.path.realpath(self._root)
-        self._here = os.path.relpath(os.path.realpath(top), real)
-        self._shadow: Shadow | None = None
-        if self._repository or self._jj or self._only or settings.on_failure == "restore" or state.noted(_NOTE):
-            folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(real)):08x}"
-            kind = self._repository.object_format if self._repository else "sha1"
-            self._shadow = Shadow(self._root, folder, [*start.own, files.state_home()], kind)
-        self._plan, self._protected, self._outside = start.plan, list[str](), list[Path]()
-        for path in (start.plan, Path(".ralph.env"), Path(".ralph"), settings.prompts) if self._strict else ():
-            self._shall_stay(path, real)
-        self._is_open = False
-        self._own = {os.path.relpath(os.path.realpath(path), real) for path in start.own}
+        self._real = os.path.realpath(self._root)
+        self._here = os.path.relpath(os.path.realpath(top), self._real)
+        self._protected, self._outside = list[str](), list[Path]()
+        for path in (start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts) if start.strict else ():
+            self._shall_stay(path)
         self._tree = self._name = self._blocked = ""
         self._seen: Mapping[str, str] = {}
         """What is compared, as it was."""
@@ -79,25 +70,45 @@ class Guard:
         """What the tries before this one changed of those; putting back ends where they left it."""
         self.committed = Commits()
         """What ralph committed last."""
-        self._of_death: tuple[float, float] | None = None
-        """When an iteration began that died, and when it was over."""
+        self._died_at: float | None = None
+        """When the iteration was over that died; what was changed later is a person's."""
 
-    def _shall_stay(self, path: Path | None, real: str) -> None:
+    def _shall_stay(self, path: Path | None) -> None:
         """Notes a file or folder that governs ralph, by each way that leads there: put back or compared."""
         if path is None:
             return
         by_name = os.path.join(os.path.realpath(path.absolute().parent), path.name)  # noqa: PTH118 - a string
         for way in {by_name, os.path.realpath(path)}:
-            name = os.path.relpath(way, real)
-            if self._shadow and not name.startswith("..") and name != ".":
-                self._protected.append(name)
-            elif name != ".":
+            name = os.path.relpath(way, self._real)
+            if name.startswith(".."):
                 self._outside.append(Path(way))
+            elif name != ".":
+                self._protected.append(name)
+
+    @functools.cached_property
+    def _shadow(self) -> Shadow:
+        """Opened when it is needed first: a look at all files takes its time."""
+        repository = self._repository
+        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real)):08x}"
+        kind = repository.object_format if repository else "sha1"
+        shadow = Shadow(self._root, folder, [*self._start.own, files.state_home()], kind)
+        if repository is None:
+            shadow.open(b"/.jj/\n", (), None)
+        else:
+            rules = repository.rules() + b"/.jj/\n" * bool(self._jj)
+            shadow.open(rules, repository.tracked_though_ignored(), repository.common / "objects")
+        return shadow
+
+    @functools.cached_property
+    def _own(self) -> set[str]:
+        """Ralph's own files, as far as they belong into a commit."""
+        own = {os.path.relpath(os.path.realpath(path), self._real) for path in self._start.own}
+        return self._repository.tracked(own) if self._repository else own
 
     @property
-    def looks(self) -> bool:
-        """Whether it knows itself what an iteration has changed."""
-        return self._shadow is not None
+    def _copy(self) -> Path:
+        """Of the project's index."""
+        return self._shadow.folder / "index-of-project"
 
     @contextlib.contextmanager
     def watching(self, run: "Run") -> Iterator[Watched]:
@@ -117,174 +128,115 @@ class Guard:
         """An iteration begins: how everything is now is how it can be put back."""
         self._blocked, self.committed = "", Commits()
         with _told():
-            if self._shadow:
-                self._open(self._shadow)
-                guarded = self._governing_now()
-                self._tree = self._shadow.begin(guarded if guarded != self._guarded else ())
-                self._guarded = guarded
-                if self._repository:
-                    self._place = self._repository.place(int(time.time()), self._copy)
-            self._seen = compared.look(self._repository, self._outside, self._plan)
-        self._note()
+            self._tree = self._shadow.begin(self._unforced())
+            self._guarded = self._governing_now()
+            self._place = self._placed()
+            self._seen = compared.look(self._repository, self._outside, self._start.plan)
+        # what an agent makes of it may be believed, but is never run
+        noted = (self._iteration(), self._tree, self._seen, self._place, self._protected)
+        self._state.note(_NOTE, json.dumps([*noted, self._shadow.modes, sorted(self._shadow.known)]))
 
-    def _open(self, shadow: Shadow) -> None:
-        if self._is_open:
-            return
-        repository, self._is_open = self._repository, True
-        rules = repository.rules() if repository else b""
-        known = repository.tracked_though_ignored() if repository else []
-        shadow.open(rules + b"/.jj/\n" * bool(self._jj), known, repository.common / "objects" if repository else None)
-        self._own = repository.tracked(self._own) if repository else set()
-
-    @property
-    def _copy(self) -> Path:
-        """Of the project's index."""
-        assert self._shadow is not None
-        return self._shadow.folder / "index-of-project"
+    def _placed(self) -> Place | None:
+        return self._repository.place(int(time.time()), self._copy) if self._repository else None
 
     def strayed(self) -> str:
         """Why nothing more may be done here; to be asked before any git is run, empty when nothing is wrong."""
         if not self._blocked and self._seen:
-            self._blocked = self._compared()
-        if not self._blocked and self._tries and (rewritten := self._tries.rewritten(self._state.keep)):
-            self._blocked = rewritten
+            now = compared.look(self._repository, self._outside, self._start.plan)
+            self._blocked, said = compared.changed(self._root, self._seen, now, self._state.keep)
+            if said:
+                self._say(f"{said}; it stays")
+            self._seen = self._seen if self._blocked else now
+        if not self._blocked and self._tries:
+            self._blocked = self._tries.rewritten(self._state.keep)
         return self._blocked
-
-    def _compared(self) -> str:
-        before, now = self._seen, compared.look(self._repository, self._outside, self._plan)
-        if now == before:
-            return ""
-        if leads := compared.strayed(self._root, before, now):
-            return f"{leads}, and git would write there; none was run: make it what it was"
-        serious, said = compared.changed(self._root, before, now)
-        if serious:
-            differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            held = [(name, one[name]) for name in differing for one in (before, now) if name in one]
-            kept = [self._kept(name, text[1:]) for name, text in held if text[0] == compared.HOLDS]
-            where = f"before and after are {', '.join(map(str, kept))}"
-            return f"{serious}; {where}; HEAD and the index are as they were left: take back what is not meant"
-        if said:
-            self._say(f"{said}; it stays")
-        self._seen = now
-        return ""
-
-    def _kept(self, name: str, held: str) -> Path:
-        return self._state.keep(Path(name).name, held.encode(errors="surrogateescape"))
 
     def settle(self, name: str, task: str = "") -> Watched:
         """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay."""
         self._name = name
-        found = self._put_right(always=True)
-        if not self._strict or found.changed is None:
+        found = self._put_right()
+        if not self._start.strict or found.changed is None:
             return Watched(tampered=found.tampered, outside=found.outside)
-        if within := [one for one in self._within(found.changed) if one]:
-            self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
         self._earlier = set(self._uncommitted.get(task, ()))
         self._note_uncommitted(task, {*self._earlier, *found.changed})
         return found
 
-    def _within(self, changed: Collection[str]) -> list[str]:
-        """The folders that have a repository of their own, of those in which something changed."""
-        folders = {str(folder) for name in changed for folder in (Path(name), *Path(name).parents)} - {"."}
-        return sorted(one for one in folders if os.path.lexists(self._root / one / ".git"))
-
-    def settle_checks(self) -> None:
-        """The same once its checks have run, which are programs that the agent may have written."""
+    def settle_programs(self) -> None:
+        """The same once programs have run that the agent may have written: its checks, git's hooks."""
         if not self.strayed():
-            self._put_right(always=bool(self._only))
-
-    def settle_hooks(self) -> None:
-        """The same once ralph has committed, which moved HEAD; hooks are programs, too."""
-        if self._shadow and not self.strayed() and (self._only or self._governing_now() != self._guarded):
             with _told():
-                self._files_back(self._shadow)
+                self._head_back()
+                if self._start.settings.only or self._governing_now() != self._guarded:
+                    self._files_back()
 
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        if not self._shadow or self.strayed():
+        if self.strayed():
             return
         with _told():
             changes = self._shadow.changes(self._tree)
             if self._are_too_many(changes):
                 return
             if changes:
-                kept = self._thrown_away(self._shadow, changes)
+                kept = self._thrown_away(changes)
                 self._shadow.put_back(self._tree, changes, lambda *_: True, self._state.aside)
                 self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
         self._note_uncommitted(task, self._earlier)
 
-    def _thrown_away(self, shadow: Shadow, changes: Mapping[str, Change]) -> str:
-        """The ref of a commit that holds everything as it is now, ignored files not."""
-        private = set(self._guarded) - (self._repository.tracked(self._guarded) if self._repository else set())
-        tree = shadow.tree_of(self._tree, {n: one for n, one in changes.items() if not one.is_repository}, private)
-        message = f"ralph: thrown away by --on-failure restore, {self._name}"
-        if self._repository:
-            pack = shadow.packed(self._repository.lacks(shadow.objects(tree)))
-            return self._repository.take(pack, tree, self._name, message)
-        ref = f"refs/ralph/kept/{self._name}"
-        shadow.keep(tree, ref, message)
-        return f"{ref} in {shadow.folder}"
+    def _thrown_away(self, changes: Mapping[str, Change]) -> str:
+        """The ref of a commit that holds these files as they are now."""
+        shadow, repository = self._shadow, self._repository
+        if repository:
+            pack, head = shadow.packed(changes), repository.head()[1]
+            return repository.keep_changes(changes, head, pack, self._name, shadow.scratch)
+        before = shadow.new_commit(self._tree, "", "ralph: before")
+        return f"{shadow.keep_changes(changes, before, b'', self._name, shadow.scratch)} in {shadow.folder}"
 
     def commit(self, task: str, message: str, run: Runner | None = None) -> str:
         """Commits what the tries of this task changed; why it could not, or nothing. `run` runs git.
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
-        repository, names = self._repository, set(self._uncommitted.get(task, ()))
-        if not self._commits or not (repository or self._jj):
+        if not self._start.settings.auto_commit or not (self._repository or self._jj):
             return ""
-        states = {name for name in names if name.endswith("_PROGRESS.md")}  # of other plans, no task is about them
-        names -= states - (repository.tracked(states) if repository else set())
+        # no task is about another plan's progress file
+        names = self._own | {one for one in self._uncommitted.get(task, ()) if not one.endswith("_PROGRESS.md")}
         if self._jj:
-            head, failed = jj.commit(self._jj, sorted(names | self._own), message)
+            head, failed = jj.commit(self._jj, sorted(names), message)
             self.committed = Commits(count=int(bool(head)), head=head)
         else:
-            assert repository is not None
-            failed = self._commit(repository, task, names | self._own, message, run)
+            failed = self._commit(task, names, message, run)
         if not failed:
             self._note_uncommitted(task, ())
         return failed
 
-    def _commit(self, repository: Repository, task: str, names: set[str], message: str, run: Runner | None) -> str:
+    def _commit(self, task: str, names: set[str], message: str, run: Runner | None) -> str:
+        repository, place = self._repository, self._place
+        assert repository is not None
+        assert place is not None
         commit, failed = repository.commit(names, message, run)
         if not commit:
             return failed
         parent, _, commits, changed = repository.told(commit)
-        assert self._place is not None
-        if parent != self._place.commit:
+        if parent != place.commit:
             failed = "a hook moved HEAD"
         elif more := changed - names:
             failed = f"a hook put more into the commit than the task changed: {named(sorted(more))}"
         if failed:
-            repository.head_back(self._place, f"{self._run_id}-{task}", self._state.aside)
-            repository.index_back(self._place, self._copy)
+            repository.head_back(place, f"{self._run_id}-{task}", self._state.aside)
+            repository.index_back(place, self._copy)
         else:
-            self.committed = commits
+            self.committed, self._place = commits, self._placed()
         return failed
 
     def commit_left_over(self, done: Callable[[str], bool], run: Runner) -> None:
         """What a run that was killed had ticked and not committed yet; `done` says whether a task is."""
-        for task in [task for task, names in self._uncommitted.items() if names and done(task)]:
-            if self._shadow:
-                self._open(self._shadow)
-                self._place = self._repository.place(int(time.time()), self._copy) if self._repository else None
-            if self._agrees_with_commit(task):
-                continue
+        for task in [task for task in self._uncommitted if done(task)]:
+            if self._repository and self._start.settings.auto_commit:
+                self._place = self._placed()
+                self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n", run):
                 self._say(f"what {task} changed is not committed: {failed}")
-
-    def _agrees_with_commit(self, task: str) -> bool:
-        """Whether the last commit is this task's; git may have died before its index said so."""
-        repository = self._repository
-        if repository is None or not (head := repository.head()[1]):
-            return False
-        _, said, _, changed = repository.told(head)
-        names = set(self._uncommitted.get(task, ()))
-        if f"Ralph-Task: {task}" not in said.splitlines() or not names & changed:
-            return False
-        repository.unstage(repository.tracked(names) | (names & changed))
-        self._note_uncommitted(task, ())
-        return True
 
     def recover(self, task: str, since: float, until: float, *, ticked: bool) -> str:
         """What an iteration left that died between these times is put right, and the rest of it is its task's.
@@ -292,170 +244,122 @@ class Guard:
         What was changed later is a person's and stays. Where ralph itself had `ticked` the task, all was right, and it
         died while it committed. In words what was put back of that which governs ralph.
         """
-        if not self._remembers(since) or self.strayed():
+        if not self._remembers(since) or self.strayed() or ticked:
             return ""
-        self._of_death, self._name, tampered = (since, until), self._run_id, list[str]()
-        if not ticked:
-            found = self._put_right(always=True)
-            tampered = [one for one in found.tampered if one.endswith(_CHANGED)]
-            if self._strict and found.changed:
-                self._note_uncommitted(task, {*self._uncommitted.get(task, ()), *found.changed})
-        elif self._repository and self._place and self._repository.head()[1] == self._place.commit:
-            self._repository.index_back(self._place, self._copy)
-        else:
-            self._agrees_with_commit(task)
-        self._of_death = None
-        return "; ".join(tampered)
+        self._died_at = until
+        found = self.settle(self._run_id, task)
+        self._died_at = None
+        return "; ".join(one for one in found.tampered if one.endswith("changed"))
 
     def close(self) -> None:
         """The run is over: nothing has to be put back any more."""
-        self._write_uncommitted()
         self._state.note(_NOTE, "")
 
-    def _put_right(self, *, always: bool) -> Watched:
-        """HEAD and files, in this order; `always`, or only where HEAD or what governs ralph is not as it was."""
-        shadow, repository = self._shadow, self._repository
-        if shadow is None or not self._tree or not shadow.is_there:
-            return Watched()
+    def _put_right(self) -> Watched:
+        """HEAD and files, in this order, since what was committed differs from HEAD only then."""
         with _told():
             strayed = self.strayed()
-            moved = self._head_back() if self._strict and not strayed else None
-            if not always and self._governing_now() == self._guarded:
-                return Watched()
-            governing, outside, changed = self._files_back(shadow)
-            if outside and not self._strict and not strayed:
-                moved = self._head_back()
-            if moved and moved.kept_ref and repository and not self._strict:
-                self._commit_again(repository, moved)
-        rewritten = ("history was rewritten",) if moved and moved.rewritten else ()
+            rewritten = () if strayed or not self._start.strict else self._head_back()
+            governing, outside, changed = self._files_back()
+            if outside and not self._start.strict and not strayed:
+                self._head_back()
         return Watched(
-            tampered=(*(f"{name}{_CHANGED}" for name in governing), *rewritten), outside=outside, changed=changed
+            tampered=(*(f"{name} was changed" for name in governing), *rewritten), outside=outside, changed=changed
         )
 
-    def _head_back(self) -> Moved | None:
+    def _head_back(self) -> tuple[str, ...]:
+        """Puts HEAD and the index back; in words what of that is worth writing down."""
         repository, place = self._repository, self._place
-        if (
-            repository is None
-            or place is None
-            or not self._is_older_than_the_dead(repository.git_dir / "logs" / "HEAD")
-        ):
-            return None
+        if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
+            return ()
         moved = repository.head_back(place, self._name, self._state.aside)
-        if moved or self._commits:  # else a person's file that it only staged would be committed
+        if moved or self._start.settings.auto_commit:  # else a person's file that it only staged would be committed
             repository.index_back(place, self._copy)
-        if moved:
-            commits = [f"{counted(moved.commits, 'commit')} by the agent"] if moved.commits else []
-            rewritten = ["history was rewritten"] if moved.rewritten else []
-            what = ", ".join([*rewritten, *commits, *(f"{one} begun" for one in moved.ended)]) or "HEAD was moved"
-            self._say(f"{what}: HEAD put back" + (f"; {moved.kept_ref} has what was there" if moved.kept_ref else ""))
-        return moved
+        if moved is None:
+            return ()
+        self._say(f"{moved.what}: HEAD put back" + f"; {moved.kept_ref} has what was there" * bool(moved.kept_ref))
+        if moved.kept_ref and not self._start.strict:  # where the agent commits: what of it may stay, as one
+            names = [name for name in repository.differing(moved.kept_ref) if self._allows(name)]
+            _, failed = repository.commit(names, repository.told(moved.kept_ref)[1])
+            if failed:
+                self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
+        return ("history was rewritten",) if moved.rewritten else ()
 
-    def _commit_again(self, repository: Repository, moved: Moved) -> None:
-        """Where the agent commits: what of its commits may stay, as one."""
-        names = [name for name in repository.differing(moved.kept_ref) if self._allows(name)]
-        _, failed = repository.commit(names, repository.told(moved.kept_ref)[1])
-        if failed:
-            self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
-
-    def _files_back(self, shadow: Shadow) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    def _files_back(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Puts back what governs ralph, and what --only does not allow; these, and what else has changed."""
-        guarded = self._governing_now()
-        changes = shadow.changes(self._tree, guarded if guarded != self._guarded else ())
-        wrong = {name: one for name, one in changes.items() if self._is_wrong(name, one)}
-        if wrong and self._are_too_many(wrong):
+        changes = self._shadow.changes(self._tree, self._unforced())
+        wrong = [name for name, one in changes.items() if self._is_wrong(name, one)]
+        if self._are_too_many({name: changes[name] for name in wrong}):
             return (), (), tuple(changes)
+        governing = tuple(name for name in wrong if self._governs(name, changes[name]))
+        outside = tuple(name for name in wrong if name not in governing)
+        within = [name for name, one in changes.items() if one.is_repository and name not in wrong]
         kept: dict[str, Path] = {}
 
         def aside(name: str) -> Path:
             kept[name] = self._state.aside(name)
             return kept[name]
 
-        governing = tuple(name for name, one in wrong.items() if self._governs(name, one))
-        shadow.put_back(self._tree, wrong, self._is_wrong, aside)
-        outside = tuple(name for name in wrong if name not in governing)
+        changes = self._shadow.put_back(self._tree, changes, self._is_wrong, aside)
         for name in governing:
-            self._say(
-                f"{name} was changed: put back" + (f"; as it was left it is {kept[name]}" if name in kept else "")
-            )
+            left = f"; as it was left it is {kept[name]}" if name in kept else ""
+            self._say(f"{name} was changed: put back{left}")
         if outside:
             where = f"; what was there is in {next(iter(kept.values())).parent}" if kept else ""
             self._say(f"{named(outside)} changed, which --only does not allow: put back{where}")
-        if any(name.endswith(".gitignore") for name in wrong):
-            changes = shadow.changes(self._tree)
-        of_dead = (name for name in changes if name not in wrong and self._is_of_the_dead(name))
-        return governing, outside, tuple(sorted(of_dead))
+        if within:
+            self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
+        return governing, outside, tuple(sorted(name for name in changes if not self._is_later(self._root / name)))
 
     def _are_too_many(self, wrong: Mapping[str, Change]) -> bool:
-        new = [name for name, one in wrong.items() if one.is_new]
+        new = sorted(name for name, one in wrong.items() if one.is_new)
         if len(new) > _MOST:
-            what = f"{len(new)} new files, such as {named(sorted(new)[:3])}, would be moved away"
+            what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
             self._blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
         return len(new) > _MOST
 
     def _is_wrong(self, name: str, change: Change) -> bool:
-        if not self._is_of_the_dead(name):
+        if self._is_later(self._root / name):
             return False
         if self._governs(name, change):
             return True
-        return bool(self._only) and not self._allows(f"{name}/.git" if change.is_repository else name)
+        return bool(self._start.settings.only) and not self._allows(f"{name}/.git" if change.is_repository else name)
 
     def _governs(self, name: str, change: Change) -> bool:
         """Whether what changed governs ralph: of a plan in words only its settings do."""
-        path = self._root / name
         if not any(name == one or name.startswith(f"{one}/") for one in self._protected):
             return False
-        if os.path.realpath(path) != str(self._plan) or not (
-            change.was.startswith("100") and change.mode.startswith("100")
-        ):
+        path, plan = self._root / name, self._start.plan
+        if os.path.realpath(path) != str(plan) or not (change.was[:3] == change.mode[:3] == "100"):
             return True
-        assert self._shadow is not None
         before = compared.governs_by(self._shadow.held(self._tree, name), path)
         return before != compared.governs_by(path.read_bytes(), path)
 
     def _allows(self, name: str) -> bool:
         """Patterns are relative to the working directory, names to the top of the repository."""
-        if self._here == ".":
-            return allowed(name, self._only)
-        return name.startswith(f"{self._here}/") and allowed(name.removeprefix(f"{self._here}/"), self._only)
+        here = "" if self._here == "." else f"{self._here}/"
+        return name.startswith(here) and allowed(name.removeprefix(here), self._start.settings.only)
 
     def _governing_now(self) -> dict[str, tuple[int, ...]]:
         """The files of the tree that govern ralph, with what tells one version of each from the next."""
         found: dict[str, tuple[int, ...]] = {}
-        real = os.path.realpath(self._root)
         for name in self._protected:
-            path = os.path.join(real, name)  # noqa: PTH118 - a string
-            if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):  # noqa: PTH120 - same
-                continue
-            within = [path] if os.path.islink(path) or not os.path.isdir(path) else _files_in(path)  # noqa: PTH112, PTH114
-            for one in within:
-                with contextlib.suppress(OSError):
-                    seen = os.lstat(one)
-                    if stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode):
-                        found[os.path.relpath(one, real)] = (seen.st_mode, seen.st_ino, seen.st_size, seen.st_ctime_ns)
+            below = [name]
+            if (at := seen(self._root, name)) and stat.S_ISDIR(at.st_mode):
+                below = [str(path.relative_to(self._root)) for path in (self._root / name).rglob("*")]
+            for one in below:
+                if (at := seen(self._root, one)) and not stat.S_ISDIR(at.st_mode):
+                    found[one] = (at.st_mode, at.st_ino, at.st_size, at.st_ctime_ns)
         return found
 
-    def _is_older_than_the_dead(self, path: Path) -> bool:
-        """Whether nobody has changed it since the iteration was over."""
-        at = touched_at(path)
-        return self._of_death is None or at is None or at <= self._of_death[1]
+    def _unforced(self) -> Collection[str]:
+        """Of these files the new ones, which git may ignore; the shadow goes on looking at those it knows."""
+        return self._governing_now().keys() - self._guarded.keys()
 
-    def _is_of_the_dead(self, name: str) -> bool:
-        """Whether it was changed while the iteration ran; of one that is gone nobody knows."""
-        at = None if self._of_death is None else touched_at(self._root / name)
-        return self._of_death is None or at is None or self._of_death[0] <= at <= self._of_death[1]
-
-    def _note(self) -> None:
-        """What has to be known after a death. What an agent makes of it may be believed, but is never run."""
-        noted = {
-            "iteration": self._iteration(),
-            "tree": self._tree,
-            "seen": self._seen,
-            "place": asdict(self._place) if self._place else None,
-            "protected": self._protected,
-            "modes": self._shadow.modes if self._shadow else {},
-            "within": sorted(self._shadow.within) if self._shadow else [],
-        }
-        self._state.note(_NOTE, json.dumps(noted))
+    def _is_later(self, path: Path) -> bool:
+        """Whether somebody changed it since ralph died; of what is gone nobody knows."""
+        at = None if self._died_at is None else touched_at(path)
+        return at is not None and self._died_at is not None and at > self._died_at
 
     def _iteration(self) -> str:
         """What tells the note of this iteration from one of an earlier one, or of another ralph's."""
@@ -463,21 +367,13 @@ class Guard:
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted of the iteration that died."""
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            noted = json.loads(self._state.noted(_NOTE))
-            shadow, repository = self._shadow, self._repository
-            if noted["iteration"] != self._iteration() or (
-                noted["tree"] and not (shadow and shadow.knows(noted["tree"]))
-            ):
-                return False
-            if (place := noted["place"]) and repository:
-                self._place = Place(**{**place, "begun": tuple(place["begun"]), "index": tuple(place["index"])})
-            if shadow:
-                rules = repository.rules() if repository else b""
-                shadow.resume(rules, noted["modes"], noted["within"], since)
-            self._protected = [str(name) for name in noted["protected"]]
-            self._tree, self._seen = str(noted["tree"]), dict(noted["seen"])
-            return True
+        with contextlib.suppress(ValueError, TypeError):
+            iteration, tree, held, place, protected, modes, known = json.loads(self._state.noted(_NOTE))
+            if iteration == self._iteration() and self._shadow.knows(tree):
+                self._tree, self._seen, self._protected = tree, held, protected
+                self._place = Place(*place) if place and self._repository else None
+                self._shadow.resume(since, modes, known)
+                return True
         return False
 
     def _noted_uncommitted(self) -> dict[str, list[str]]:
@@ -487,26 +383,16 @@ class Guard:
         return {}
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
-        """These are what its tries changed and no commit has; noted for the next run, too."""
+        """These are what its tries changed and no commit has; noted for the next run, too.
+
+        In one step: a death between two would lose the files of all tasks.
+        """
         before = self._uncommitted.pop(task, [])
         self._uncommitted |= {task: sorted(names)} if names else {}
         if sorted(names) != before:
-            self._write_uncommitted()
-
-    def _write_uncommitted(self) -> None:
-        """In one step: a death between two would lose the files of all tasks."""
-        text, new = json.dumps(self._uncommitted), f"{_UNCOMMITTED}.new"
-        self._state.note(new, text)
-        if self._state.noted(new) == text:  # on a full disk it may be half there
-            with contextlib.suppress(OSError):
-                folder = self._state.folder / "running"
-                (folder / new).replace(folder / _UNCOMMITTED)
-
-
-def _files_in(folder: str) -> Iterator[str]:
-    """All in it, and links to folders; through none."""
-    for top, inside, names in os.walk(folder):
-        for name in (*names, *inside):
-            path = os.path.join(top, name)  # noqa: PTH118 - a string
-            if name in names or os.path.islink(path):  # noqa: PTH114 - same
-                yield path
+            text, new = json.dumps(self._uncommitted), f"{_UNCOMMITTED}.new"
+            self._state.note(new, text)
+            if self._state.noted(new) == text:  # on a full disk it may be half there
+                with contextlib.suppress(OSError):
+                    folder = self._state.folder / "running"
+                    (folder / new).replace(folder / _UNCOMMITTED)

@@ -1,12 +1,10 @@
 """Which files an iteration may change: `--only`."""
 
-import functools
+import fnmatch
 import re
 from collections.abc import Sequence
 
-_WILD = re.compile(r"[*?\[{]")
-_PARTS = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[[!^]?\]?[^]/]*\]|\{[^{}]*\}|\\.|.", re.DOTALL)
-_ONE = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_EITHER = re.compile(r"\{([^{}]*)\}")
 
 
 def allowed(name: str, patterns: Sequence[str]) -> bool:
@@ -15,43 +13,29 @@ def allowed(name: str, patterns: Sequence[str]) -> bool:
     `*` and `?` stay within a folder, `**` goes through folders, `[abc]` and `{a,b}` are one of them; what ends in a
     plain name covers the folder of that name with all in it.
     """
-    return any(_expression(pattern).fullmatch(name) for pattern in patterns)
+    for pattern in patterns:
+        if found := _EITHER.search(pattern):
+            either = [pattern[: found.start()] + one + pattern[found.end() :] for one in found[1].split(",")]
+            if allowed(name, either):
+                return True
+            continue
+        *above, last = pattern.removeprefix("./").strip("/").split("/")
+        wanted = [*above, last]
+        if pattern in (".", "./"):
+            wanted = ["**"]
+        elif pattern.endswith("/"):
+            wanted.append("**")
+        if _covers(wanted, name.split("/")) or (
+            not set(last) & set("*?[") and _covers([*wanted, "**"], name.split("/"))
+        ):
+            return True
+    return False
 
 
-@functools.cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    if pattern in (".", "./"):
-        return re.compile(".*", re.DOTALL)
-    bare = pattern.removeprefix("./").lstrip("/").rstrip("/")
-    last = bare.rpartition("/")[2]
-    below = "(?:/.+)?" if not _WILD.search(last) else "/.+" if pattern.endswith("/") else ""
-    return re.compile(_translated(bare) + below, re.DOTALL)
-
-
-def _translated(glob: str) -> str:
-    return "".join(_piece(found[0]) for found in _PARTS.finditer(glob))
-
-
-def _piece(part: str) -> str:
-    if part in _ONE:
-        return _ONE[part]
-    if len(part) > 1 and part[0] == "\\":
-        return re.escape(part[1])
-    if len(part) > 1 and part[0] == "{":
-        return "(?:" + "|".join(map(_translated, part[1:-1].split(","))) + ")"
-    if len(part) > 1 and part[0] == "[":
-        return _one_of(part[1:-1])
-    return re.escape(part)
-
-
-def _one_of(characters: str) -> str:
-    """A class of characters, which never holds the slash; `[z-a]` holds nothing."""
-    negated = characters[:1] in ("!", "^")
-    said = characters[negated:].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]").replace("^", r"\^")
-    # set operations, which Python warns of
-    said = re.sub(r"([&|~])(?=\1)", r"\\\1", said)
-    try:
-        re.compile(f"[{said}]")
-    except re.error:
-        return "(?!)"
-    return f"(?!/)[{'^' if negated else ''}{said}]"
+def _covers(wanted: Sequence[str], parts: Sequence[str]) -> bool:
+    if not wanted:
+        return not parts
+    first, *rest = wanted
+    if first == "**":
+        return any(_covers(rest, parts[skipped:]) for skipped in range(not rest, len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], first) and _covers(rest, parts[1:])

@@ -7,21 +7,22 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, complaint, git, names_in, pathspecs
 from ralph.errors import RalphError
-from ralph.process import Finished, call
+from ralph.process import Finished
 from ralph.progress import harmless_output
-from ralph.words import duration
+from ralph.words import counted, duration
 
 HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
 _BEGUN = {
     "MERGE_HEAD": "merge",
@@ -34,17 +35,96 @@ _BEGUN = {
 }
 """Files in git's folder that tell of something unfinished."""
 _ALONGSIDE = ("MERGE_MODE", "MERGE_MSG", "MERGE_RR", "AUTO_MERGE", "REBASE_HEAD", "SQUASH_MSG", "MERGE_AUTOSTASH")
-_KEPT = "refs/ralph/kept/"
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_ARGUMENTS = 100_000
-"""Characters of names that fit into a command line."""
+_WHO = {f"GIT_{who}_{what}": "ralph" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+_WITHIN = "160000"
+"""The mode of a repository within."""
+_NONE = "000000"
 
 Runner = Callable[[Sequence[str], bytes], Finished]
 """Runs git with its hooks, with this standard input."""
+Aside = Callable[[str], Path]
+"""A free path where something of that name can be kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Change(NamedTuple):
+    """What became of a file between two looks: its modes in git's words, and the name of what it holds now."""
+
+    was: str = _NONE
+    mode: str = _WITHIN
+    holds: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was not there."""
+        return self.was == _NONE
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not there any more."""
+        return self.mode == _NONE
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it is a folder with a repository of its own."""
+        return self.mode == _WITHIN
+
+
+class Git:
+    """A repository, with the environment that tells git where all of it lies."""
+
+    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
+        self.root, self._env = root, env
+
+    def keep(self, name: str, commit: str) -> str:
+        """The ref that this commit has now, so that it stays."""
+        ref = f"refs/ralph/kept/{name}-{commit[:10]}"
+        self._run("update-ref", "--no-deref", ref, commit)
+        return ref
+
+    def keep_changes(self, changes: Mapping[str, Change], base: str, pack: bytes, name: str, scratch: Path) -> str:
+        """The ref of a new commit with these changes to another, or to nothing; what they hold may be in the pack."""
+        env = {"GIT_INDEX_FILE": str(scratch)}
+        if pack:
+            self._run("unpack-objects", "-q", stdin=pack)
+        entries = [f"{one.mode} {one.holds}\t{file}" for file, one in changes.items() if not one.is_repository]
+        self._run("read-tree", base or "--empty", env=env)
+        self._run("update-index", "-z", "--index-info", stdin=ended(entries), env=env)
+        tree = self._run("write-tree", env=env).decode().strip()
+        return self.keep(name, self.new_commit(tree, base, f"ralph: thrown away by --on-failure restore, {name}"))
+
+    def new_commit(self, tree: str, parent: str, message: str) -> str:
+        """A commit of ralph's own that no ref has; without a parent it is a first one."""
+        parents = ("-p", parent) if parent else ()
+        argv = ("commit-tree", "--no-gpg-sign", *parents, tree)
+        return self._run(*argv, stdin=message.encode(), env=_WHO).decode().strip()
+
+    def _ask(self, *arguments: str) -> str:
+        done = self._call(*arguments)
+        return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
+
+    def _run(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        done = self._call(*arguments, stdin=stdin, env=env)
+        if done.code:
+            raise self._failure(arguments[0], done)
+        return done.stdout
+
+    def _failure(self, command: str, done: Finished) -> RalphError:
+        return RalphError(f"git {command} fails for {self.root}: {complaint(done)}", 1)
+
+    def _call(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> Finished:
+        pinned = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+        given = {**self._env, **(env or {})}
+        return git(*pinned, *arguments, cwd=self.root, env=given, stdin=stdin, timeout_s=timeout_s)
+
+
+class Place(NamedTuple):
     """Where everything but the files was."""
 
     began: int
@@ -54,35 +134,31 @@ class Place:
     commit: str
     """Empty before the first."""
     raw_head: str
-    begun: tuple[str, ...]
-    index: tuple[int, ...]
-    """What tells one version of the index from the next; empty where there was none."""
+    begun: Collection[str]
+    index_ns: int
+    """When the index was written; 0 where there was none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(NamedTuple):
     """What became of HEAD meanwhile."""
 
-    commits: int
+    what: str
     rewritten: bool
     """The commit of before was not in the history of what was there."""
     kept_ref: str
     """Where the new commits are; empty when there are none."""
-    ended: tuple[str, ...]
-    """What was begun and not finished."""
 
 
-class Repository:
+class Repository(Git):
     """The repository around a working tree, where it lay before an agent could move it."""
 
     def __init__(self, root: Path, git_dir: Path, common: Path, index: Path, object_format: str) -> None:
-        self.root, self.git_dir, self.common, self._index = root, git_dir, common, index
-        self.object_format = object_format
-        self._env = {**os.environ, "GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
-        self._env["GIT_NO_REPLACE_OBJECTS"] = "1"
-        asked = ("config", "-z", "--get-regexp", r"^core\.(hookspath|excludesfile)$")
-        printed = git(*asked, cwd=root, env=self._env, timeout_s=_TIMEOUT_S).stdout  # as it is, not as it is pinned
-        said = dict(line.split("\n", 1) for line in names_in(printed) if "\n" in line)
+        places = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
+        super().__init__(root, {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
+        self.git_dir, self.common, self._index, self.object_format = git_dir, common, index, object_format
+        # as it is, not as it is pinned
+        found = git("config", "-z", "--get-regexp", r"^core\.(hookspath|excludesfile)$", cwd=root, env=self._env)
+        said = dict(line.split("\n", 1) for line in names_in(found.stdout) if "\n" in line)
         self._hooks = said.get("core.hookspath", str(common / "hooks"))
         home = os.environ.get("XDG_CONFIG_HOME") or os.environ.get("HOME", "") + "/.config"
         self._excludes = Path(said.get("core.excludesfile", f"{home}/git/ignore"))
@@ -90,15 +166,13 @@ class Repository:
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
         """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
-        if "GIT_DIR" not in os.environ and not above(top, ".git"):
-            return None
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         done = git("rev-parse", "--path-format=absolute", *asked, "--show-object-format", cwd=top)
         if done.code and b"not a git repository" not in done.stderr:
             raise RalphError(f"git does not work in {top}: {complaint(done)}")
-        *lines, object_format = os.fsdecode(done.stdout).splitlines() or [""]
-        if done.code or len(lines) != len(asked) - 1:
+        if done.code:
             return None
+        *lines, object_format = os.fsdecode(done.stdout).splitlines()
         root, git_dir, common, index = map(Path, lines)
         return cls(root, git_dir, common, index, object_format)
 
@@ -116,23 +190,15 @@ class Repository:
 
     def tracked(self, names: Collection[str]) -> set[str]:
         """Those of the names that are in the index."""
-        return set(names_in(self._run("ls-files", "-z", "--", *_literal(names)))) & set(names) if names else set()
+        return set(names) & set(names_in(self._run("ls-files", "-z")))
 
     def place(self, began: int, copy: Path) -> Place:
         """How everything is now; the index is copied."""
-        branch, commit = self.head()
+        index_ns = 0
         with contextlib.suppress(FileNotFoundError):
-            copy.unlink()
-        if index := self._index_now():
+            index_ns = self._index.stat().st_mtime_ns
             shutil.copyfile(self._index, copy)
-        return Place(
-            began=began,
-            branch=branch,
-            commit=commit,
-            raw_head=_text(self.git_dir / "HEAD"),
-            begun=tuple(self._begun()),
-            index=index,
-        )
+        return Place(began, *self.head(), _text(self.git_dir / "HEAD"), self._begun(), index_ns)
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
@@ -143,18 +209,16 @@ class Repository:
             return branch, found
         return self._ask("symbolic-ref", "--quiet", "HEAD"), self._ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def head_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> Moved | None:
+    def head_back(self, was: Place, name: str, aside: Aside) -> Moved | None:
         """HEAD and its branch are where they were, and the files as they are; None when nothing had moved."""
-        branch, commit = self.head()
-        if not branch and not commit and was.raw_head:  # a HEAD that git cannot read makes it no repository
+        if not any(self.head()):  # a HEAD that git cannot read makes it no repository
             files.replace(self.git_dir / "HEAD", was.raw_head.encode(errors="surrogateescape"))
-            branch, commit = self.head()
+        branch, commit = self.head()
         begun = [one for one in self._begun() if one not in was.begun]
         tip = commit if branch == was.branch else self._ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
-        tips = [one for one in dict.fromkeys((commit, tip)) if one not in ("", was.commit)]
-        moved = self._moved(was, tips, name, begun)
+        moved = self._moved(was, dict.fromkeys((commit, tip)), name, begun)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
@@ -165,101 +229,72 @@ class Repository:
             self._run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
         return moved
 
+    def _moved(self, was: Place, tips: Collection[str], name: str, begun: Sequence[str]) -> Moved:
+        """Keeps the commits that are new."""
+        known = [f"^{was.commit}"] if was.commit else []
+        refs, count, is_rewritten = [""], 0, False
+        for tip in tips:
+            if tip in ("", was.commit):
+                continue
+            if new := int(self._run("rev-list", "--count", f"--since={was.began}", tip, *known)):
+                refs.insert(-1, self.keep(name, tip))
+                count += new
+            if was.commit and self._call("merge-base", "--is-ancestor", was.commit, tip).code:
+                is_rewritten = True
+            known.append(f"^{tip}")
+        what = ["history was rewritten"] if is_rewritten else []
+        if count:
+            what.append(f"{counted(count, 'commit')} by the agent")
+        what += {f"{_BEGUN[one]} begun": "" for one in begun if one in _BEGUN}
+        return Moved(", ".join(what) or "HEAD was moved", is_rewritten, refs[0])
+
     def index_back(self, was: Place, copy: Path) -> None:
         """What is staged is what was staged, to the byte."""
-        now = self._index_now()
-        if now == was.index or not (now or was.index):
-            return
-        if not was.index:
-            self._index.unlink()
-        elif not now or self._index.read_bytes() != copy.read_bytes():
-            files.replace(self._index, copy.read_bytes())
+        if not was.index_ns:
+            self._index.unlink(missing_ok=True)
+        elif _bytes(self._index) != (held := copy.read_bytes()):
+            files.replace(self._index, held)
             # git trusts what is older than its index: with a newer time it would overlook what changed meanwhile
-            os.utime(self._index, ns=(was.index[0], was.index[0]))
-
-    def _index_now(self) -> tuple[int, ...]:
-        with contextlib.suppress(OSError):
-            seen = self._index.stat()
-            return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_size
-        return ()
-
-    def _moved(self, was: Place, tips: Sequence[str], name: str, begun: Sequence[str]) -> Moved:
-        old = [f"^{was.commit}"] if was.commit else []
-        since = f"--since={was.began}"
-        new = [tip for tip in tips if int(self._run("rev-list", "--count", since, tip, *old))]
-        refs = [self.keep(name, tip) for tip in new]
-        count = int(self._run("rev-list", "--count", since, *new, *old)) if new else 0
-        gone = was.commit and any(self._call("merge-base", "--is-ancestor", was.commit, tip).code for tip in tips)
-        ended = dict.fromkeys(_BEGUN[one] for one in begun if one in _BEGUN)
-        return Moved(commits=count, rewritten=bool(gone), kept_ref=refs[0] if refs else "", ended=tuple(ended))
-
-    def keep(self, name: str, commit: str) -> str:
-        """The new ref that this commit has: `refs/ralph/kept/NAME`, with a number where there is one already."""
-        taken = self._ask("for-each-ref", "--format=%(refname)", _KEPT).splitlines()
-        wanted = (f"{_KEPT}{name}" + f"-{number}" * (number > 1) for number in range(1, len(taken) + 2))
-        ref = next(ref for ref in wanted if ref not in taken)
-        self._run("update-ref", "--no-deref", ref, commit)
-        return ref
-
-    def lacks(self, names: Sequence[str]) -> list[str]:
-        """Those of the objects that it has not."""
-        printed = self._run("cat-file", "--batch-check", stdin="".join(f"{name}\n" for name in names).encode())
-        return [line.split()[0] for line in printed.decode().splitlines() if line.endswith(" missing")]
-
-    def take(self, pack: bytes, tree: str, name: str, message: str) -> str:
-        """The ref of a commit on top of HEAD with this tree, whose objects are in the pack."""
-        who = {f"GIT_{who}_{what}": "ralph" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        self._run("unpack-objects", "-q", stdin=pack)
-        head = self.head()[1]
-        parent = ["-p", head] if head else []
-        made = self._run("commit-tree", "--no-gpg-sign", *parent, tree, stdin=message.encode(), env=who)
-        return self.keep(name, made.decode().strip())
+            os.utime(self._index, ns=(was.index_ns, was.index_ns))
 
     def _begun(self) -> list[str]:
         return [name for name in (*_BEGUN, *_ALONGSIDE) if os.path.lexists(self.git_dir / name)]
 
     def commit(self, names: Collection[str], message: str, run: Runner | None = None) -> tuple[str, str]:
-        """Commits these files as they are now, with the project's hooks, and nothing else: the new commit, or why not.
+        """Commits these files as they are now, and nothing else: the new commit, or why not.
 
-        What a person has staged of other files stays staged. What git ignores and does not track is left out.
+        What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
+        runs git with the project's hooks; without it they do not run.
         """
-        before = self.head()[1]
-        index = self._index.read_bytes() if self._index.is_file() else b""
+        before, index = self.head()[1], _bytes(self._index)
+        found = {name: seen(self.root, name) for name in sorted(names)}
         # where a folder is now, what is in it takes the file's place
-        chosen = sorted(name for name in names if not _is_folder(self.root / name))
-        there = [name for name in chosen if self._is_there(name)]
-        asked = ("add", "--intent-to-add", "--ignore-errors", *NAMED)
-        added = self._call(*asked, stdin=pathspecs(there)) if there else None
-        if added and added.code not in (0, 1):  # 1 says that some are ignored
+        chosen = [name for name, at in found.items() if at is None or not stat.S_ISDIR(at.st_mode)]
+        there = [name for name in chosen if found[name]]
+        added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
+        if added.code not in (0, 1):  # 1 says that some are ignored
             return "", _failed("add", added)
-        if (added and added.code) or len(there) < len(chosen):
-            known = self.tracked(chosen)
-            chosen = [name for name in chosen if name in known]
-        done = (run or self._call_hooks)(self._commit_argv(message), pathspecs(chosen)) if chosen else None
+        if added.code or len(there) < len(chosen):
+            chosen = sorted(self.tracked(chosen))
+        if not chosen:
+            return "", ""
+        done = self._commit(message, pathspecs(chosen), run)
         if (now := self.head()[1]) != before:
             return now, ""
-        if index and self._index.read_bytes() != index:
-            files.replace(self._index, index)
-        elif not index:
+        if not index:
             self._index.unlink(missing_ok=True)
-        if done is None or not self._run("status", "--porcelain", "-z", "-uall", "--", *_literal(chosen)):
-            return "", ""
-        return "", _failed("commit", done)
+        elif index != _bytes(self._index):
+            files.replace(self._index, index)
+        changed = {entry[3:] for entry in names_in(self._run("status", "--porcelain", "-z", "-uall", "--no-renames"))}
+        return "", _failed("commit", done) if changed.intersection(chosen) else ""
 
-    def _is_there(self, name: str) -> bool:
-        """Whether something is there, not beyond a link: git knows nothing of that."""
-        folder = os.path.dirname(os.path.join(os.path.realpath(self.root), name))  # noqa: PTH118, PTH120 - strings
-        return os.path.realpath(folder) == folder and os.path.lexists(self.root / name)
-
-    def _commit_argv(self, message: str) -> list[str]:
+    def _commit(self, message: str, stdin: bytes, run: Runner | None) -> Finished:
         """As a person's own `git commit` would, but that nobody is asked, and that the folder of hooks is as it was."""
+        asked = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""), *NAMED)
+        if run is None:
+            return self._call(*asked, stdin=stdin)
         pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
-        asked = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""), *NAMED)
-        return ["git", "-C", str(self.root), *pinned, "commit", *asked]
-
-    def _call_hooks(self, argv: Sequence[str], stdin: bytes) -> Finished:
-        env = {**os.environ, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
-        return call(argv, timeout_s=HOOKS_S, env=env, stdin=stdin)
+        return run(["git", "-C", str(self.root), *pinned, *asked], stdin)
 
     def told(self, commit: str) -> tuple[str, str, Commits, set[str]]:
         """Of a commit its parent, what it says of itself, how large it is, and the files that it changed."""
@@ -284,66 +319,44 @@ class Repository:
             if self._call("var", who).code:
                 fix = 'git config user.name "…"; git config user.email "…"'
                 raise RalphError("git does not know who commits here", fix=fix)
-        for name in self._begun():
-            if what := _BEGUN.get(name):
-                fix = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
-                raise RalphError(
-                    f"a {what} is not finished in {self.root}, and commits would become part of it", fix=fix
-                )
+        for what in (_BEGUN[name] for name in self._begun() if name in _BEGUN):
+            fix = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
+            raise RalphError(f"a {what} is not finished in {self.root}, and commits would become part of it", fix=fix)
         if self._run("ls-files", "--unmerged"):
             raise RalphError(f"{self.root} has unresolved conflicts", fix="resolve and git add them")
-        if self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true":
-            self._check_signing()
-
-    def _check_signing(self) -> None:
-        """A commit that is signed may wait for a person's passphrase."""
-        tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
-        argv = ("commit-tree", "-S", "-m", "ralph tries to sign", tree)
-        done = git(*argv, cwd=self.root, env=self._env, timeout_s=_SIGNING_S)
-        if done.code or done.timed_out:
-            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not end"]
-            said = lines[0].removeprefix("error: ").removeprefix("fatal: ")
-            what = f"commits are to be signed here, and that fails: {said}"
-            raise RalphError(what, fix="unlock the key, or commit.gpgSign false")
-
-    def _ask(self, *arguments: str) -> str:
-        done = self._call(*arguments)
-        return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
-
-    def _run(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
-        done = self._call(*arguments, stdin=stdin, env=env)
-        if done.code:
-            raise RalphError(f"git {arguments[0]} fails in {self.root}: {complaint(done)}", 1)
-        return done.stdout
-
-    def _call(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Finished:
-        pinned = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-        given = {**self._env, **(env or {})}
-        return git(*pinned, *arguments, cwd=self.root, env=given, stdin=stdin, timeout_s=_TIMEOUT_S)
+        if self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true":  # it may wait for a passphrase
+            tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
+            done = self._call("commit-tree", "-S", "-m", "ralph tries to sign", tree, timeout_s=_SIGNING_S)
+            if done.code or done.timed_out:
+                what = f"commits are to be signed here, and that fails: {complaint(done).splitlines()[0]}"
+                raise RalphError(what, fix="unlock the key, or commit.gpgSign false")
 
 
-def above(top: Path, name: str) -> Path | None:
-    """The folder around `top` in which something of that name lies."""
-    here = top.absolute()
-    return next((place for place in (here, *here.parents) if os.path.lexists(place / name)), None)
+def seen(root: Path, name: str) -> os.stat_result | None:
+    """What stands in a tree under this name; None where nothing does, or it lies beyond a link."""
+    path = os.path.join(os.path.realpath(root), name)  # noqa: PTH118 - strings, of which there are many
+    folder = os.path.dirname(path)  # noqa: PTH120 - same
+    with contextlib.suppress(OSError):
+        return os.lstat(path) if os.path.realpath(folder) == folder else None
+    return None
+
+
+def ended(names: Collection[str]) -> bytes:
+    """Names as git reads them with `-z`."""
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def _failed(command: str, done: Finished) -> str:
-    ended = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
+    how = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
     output = harmless_output((done.stdout + done.stderr).decode(errors="replace"))
-    return f"git {command} {ended}\n{output}".rstrip()
+    return f"git {command} {how}\n{output}".rstrip()
 
 
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _bytes(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_bytes().decode(errors="surrogateescape")
-    return ""
-
-
-def _literal(names: Collection[str]) -> list[str]:
-    """Pathspecs as arguments; all files where they would not fit."""
-    return [f":(top,literal){name}" for name in names] if sum(map(len, names)) < _ARGUMENTS else []
+    return _bytes(path).decode(errors="surrogateescape")
