@@ -1,34 +1,40 @@
 """A run: what it has to do, with what, who hears of it, what it has come to, and how time goes for it."""
 
+import os
+import shutil
+import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import journal
-from ralph.changes import Changes
-from ralph.channels import Outbox, notices
+from ralph import channels, journal, sources
+from ralph.agent import command as agent
+from ralph.channels import notices
 from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
-from ralph.progress.file import ProgressFile
-from ralph.prompt import Prompt
 from ralph.screen.screen import Screen
 from ralph.screen.view import Status, View
-from ralph.settings import Settings
-from ralph.state import State
 from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
+    from ralph.changes import Changes
+    from ralph.lock import Lock
+    from ralph.progress.file import ProgressFile
+    from ralph.prompt import Prompt
     from ralph.start import Start
+    from ralph.state import State
     from ralph.strict.attempts import Strict
     from ralph.strict.guard import Guard
 
-
 _RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Goes on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
+_NO_SUSPENSION = (
+    "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
+    "RALPH_STOP in the progress file after this iteration"
+)
 
 
 class Clock:
@@ -57,57 +63,71 @@ class Pace:
     """Of one iteration; a disk is not endless."""
 
 
-@dataclass(slots=True, kw_only=True)
 class Run:
-    """The one context that is handed down."""
+    """The one context that is handed down; with it the keeper begins, then the screen, whose thread is the first."""
 
-    id: str
-    start: "Start"
-    prompt: Prompt
-    env: Mapping[str, str]
-    """What the agent and the project's commands get of the environment."""
-    pace: Pace
-    top: Path
-    file: ProgressFile
-    state: State
-    keeper: Keeper
-    screen: Screen
-    view: View
-    status: Status
-    outbox: Outbox
-    changes: Changes
-    tries: Tries
-    tally: Tally
-    earlier: int
-    """Iterations of the plan before this start."""
-    began: float
-    """When, by the clock that never jumps."""
-    guard: "Guard | None" = None
-    """Who watches over the working tree, where somebody shall."""
-    strict: "Strict | None" = None
-    """What picks, checks, ticks and commits, where that is ralph's."""
-    number: int = 0
-    """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
-    task: str = ""
-    """The id of the task that it works on, where ralph chose it."""
-    files: Files | None = None
-    """Its transcript."""
-    text_before: bytes = b""
-    """The progress file when it began."""
-    waited_s: float = 0.0
-    """What was waited since the last iteration was written down."""
-    waited_until: float | None = None
-    """What somebody was told last."""
-    windows: dict[str, int] = field(default_factory=dict)
-    """The context windows of models, as results have told them."""
-    summaries: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    """The lines of the last iterations."""
-    said: set[str] = field(default_factory=set)
+    prompt: "Prompt"
+    changes: "Changes"
 
-    @property
-    def settings(self) -> Settings:
-        """What the start works with."""
-        return self.start.settings
+    def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", pace: Pace) -> None:
+        settings = start.settings
+        self.start, self.settings, self.file, self.state, self.pace = start, settings, file, state, pace
+        self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+        self.top = Path.cwd()
+        self.began = pace.clock.running()
+        self.screen = Screen(start.asked.detail, spinner=start.asked.spinner)
+        self.view = View(
+            self.screen.agent,
+            lambda: self.screen.width,
+            pays=agent.is_claude(settings.agent) and not start.rehearsal,
+            detail=self.screen.detail,
+            breaks_silence=self.screen.width is not None and not self.screen.is_live,
+        )
+        self.view.aloud = self.screen.say
+        self.status = Status(self.view, pace.clock.running)
+        self.screen.status = self.status.line
+        file.say = self.complain
+        values = sources.channel_values()
+        ready = channels.configured(channels.load(), values)
+        monitor = None if start.rehearsal else settings.heartbeat_url
+        self.outbox = channels.Outbox(ready, values, self.complain, monitor=monitor)
+        self.tries = Tries(settings.history)
+        litter = tempfile.mkdtemp(prefix="ralph-")
+        self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)
+        """What the agent and the project's commands get of the environment."""
+        self.guard: Guard | None = None
+        """Who watches over the working tree, where somebody shall."""
+        self.strict: Strict | None = None
+        """What picks, checks, ticks and commits, where that is ralph's."""
+        self.tally = Tally()
+        self.earlier = state.iterations
+        """Iterations of the plan before this start."""
+        self.number = 0
+        """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
+        self.task = ""
+        """The id of the task that it works on, where ralph chose it."""
+        self.files: Files | None = None
+        """Its transcript."""
+        self.text_before = b""
+        """The progress file when it began."""
+        self.waited_s = 0.0
+        """What was waited since the last iteration was written down."""
+        self.waited_until: float | None = None
+        """What somebody was told last."""
+        self.windows = dict[str, int]()
+        """The context windows of models, as results have told them."""
+        self.summaries = deque[str](maxlen=5)
+        """The lines of the last iterations."""
+        self._said = set[str]()
+        signals.install(lambda: self.screen.say(_NO_SUSPENSION))
+        self.keeper = Keeper(
+            self.id,
+            pace.patience,
+            state.keepers_error(self.id),
+            lock=held.fd,
+            at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
+        )
+        self.screen.open()
 
     def now(self) -> float:
         """The time since 1970, in seconds."""
@@ -135,8 +155,8 @@ class Run:
 
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""
-        if once not in self.said:
-            self.said |= {once} - {""}
+        if once not in self._said:
+            self._said |= {once} - {""}
             self.screen.complain(f"ralph: {line}")
 
     def write_down(self, event: str, *, success: bool, message: str, **more: object) -> dict[str, object]:

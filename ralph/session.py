@@ -1,202 +1,99 @@
 """A session: the loop in its surroundings, and an orderly way out however it ends."""
 
-import contextlib
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import channels, files, journal, progress, recovery, sources
+from ralph import files, progress, recovery
 from ralph.agent import command as agent
 from ralph.changes import Changes
 from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
-from ralph.process import Keeper, end_own, signals
-from ralph.progress import Progress
+from ralph.process import end_own, signals
 from ralph.progress.file import ProgressFile
 from ralph.run import Pace, Run
-from ralph.screen.screen import Screen
 from ralph.screen.text import attended
-from ralph.screen.view import Status, View
 from ralph.state import State
-from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, one_try
 
 if TYPE_CHECKING:
     from ralph.start import Start
-    from ralph.taskjson import Imported
-
-_NO_SUSPENSION = (
-    "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
-    "RALPH_STOP in the progress file after this iteration"
-)
 
 
 def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
-    An error of ralph's own leaves the keeper and the lock in place: the one still has an agent to end.
+    Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
+    the one still has an agent to end.
     """
-    screen, pace, settings = Screen(start.asked.detail, spinner=start.asked.spinner), pace or Pace(), start.settings
-
-    def complain(line: str) -> None:
-        screen.complain(f"ralph: {line}")
-
-    file.say = complain
-    outbox = _outbox(start, complain)
-    run_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+    run = Run(start, file, state, held, pace or Pace())
+    stop, failure = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), None
     try:
-        recovery.after_death(held, state, complain, pace.patience)
-        agent.check_there(agent.argv(settings, start.asked.agent_arguments))
-        prompt = start.prompt()
-        _prepare(start, file, state, complain)
+        _prepare(run, held)
+        stop = loop(run)
     except RalphError as error:
-        line = journal.line(
-            "run",
-            run=run_id,
-            mode=start.asked.mode,
-            iteration=0,
-            at=pace.clock.now(),
-            success=False,
-            message=error.message,
-            ended=Reason.HOPELESS.name.lower(),
-            iterations=0,
-        )
-        with contextlib.suppress(OSError):
-            journal.append(state.journal, line)
-        screen.open()  # what was done until here is said all the same
-        screen.close()
-        raise
-    litter = Path(tempfile.mkdtemp(prefix="ralph-"))
-    env = agent.environment(os.environ, run=run_id, tmux=litter, effort=settings.effort)
-    signals.install(lambda: screen.say(_NO_SUSPENSION))
-    held.begin(run_id, start.plan.name, start.progress_path)
-    keeper = Keeper(
-        run_id,
-        pace.patience,
-        state.keepers_error(run_id),
-        lock=held.fd,
-        at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
-    )
-    screen.open()  # the first thread
-    try:
-        view = _view(start, screen)
-        run = Run(
-            id=run_id,
-            start=start,
-            prompt=prompt,
-            env=env,
-            pace=pace,
-            top=Path.cwd(),
-            file=file,
-            state=state,
-            keeper=keeper,
-            screen=screen,
-            view=view,
-            status=Status(view, pace.clock.running),
-            outbox=outbox,
-            changes=Changes(Path.cwd(), start.own),
-            tries=Tries(settings.history),
-            tally=one_try(state.noted("breaker"), settings),
-            earlier=state.iterations,
-            began=pace.clock.running(),
-        )
-        state.note("breaker", "")
-        screen.status = run.status.line
-        _watch_over(run)
-        code = _loop(run)
-    except BaseException:
-        screen.close()  # a traceback does not go into the status line
-        raise
-    keeper.dismiss()
+        stop, failure = Stop(Reason.HOPELESS, error.message), error
+    finally:
+        _close(run, stop)
+    run.keeper.dismiss()
     held.forget()
-    screen.close()
-    return code
+    if failure and not run.files:
+        raise failure
+    if failure:
+        return failure.exit_code
+    return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _view(start: "Start", screen: Screen) -> View:
-    view = View(
-        screen.agent,
-        lambda: screen.width,
-        pays=agent.is_claude(start.settings.agent) and not start.rehearsal,
-        detail=screen.detail,
-        breaks_silence=screen.width is not None and not screen.is_live,
-    )
-    view.aloud = screen.say
-    return view
-
-
-def _watch_over(run: Run) -> None:
-    """Who watches the agent, where somebody shall: under --strict and --only."""
-    settings, strict = run.settings, run.start.strict
-    if strict or settings.only:
+def _prepare(run: Run, held: Lock) -> None:
+    """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
+    start, settings, file, state = run.start, run.settings, run.file, run.state
+    recovery.after_death(held, state, run.complain, run.pace.patience)
+    held.begin(run.id, start.plan.name, start.progress_path)
+    agent.check_there(agent.argv(settings, start.asked.agent_arguments))
+    run.prompt = start.prompt()
+    for line in start.warnings():
+        run.complain(line)
+    state.make_room()
+    recovery.clear_up(start, file, state, run.complain)  # first: what stands in the way of a commit may be of the dead
+    if start.strict and settings.auto_commit:
+        _check_can_commit()
+    opened = state.noted("breaker")
+    if not file.exists() and not file.text:
+        where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
+        file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
+        opened = ""
+    file.read()
+    files.sweep(file.path)
+    file.check_writable()
+    if start.imported:
+        _take_tasks_of_plan(run)
+    if start.strict:
+        recovery.check_strict(start, file, state, run.complain)
+    now = file.read()
+    if now.blocked_by_ralph and attended():
+        run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
+        file.edit(progress.without_own_block)
+    if now.done and state.died():
+        recovery.judge_claim(start, file, now, run.complain)
+    state.end()
+    run.tally = one_try(opened, settings)
+    state.note("breaker", "")
+    run.changes = Changes(run.top, start.own)
+    if start.strict or settings.only:
         from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
 
-        run.guard = Guard(run.start, run.state, run.id, run.complain, run.tries if strict else None)
-        if strict:
+        run.guard = Guard(start, state, run.id, run.complain, run.tries if start.strict else None)
+        if start.strict:
             from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
 
             run.strict = Strict(run, run.guard)
 
 
-def _outbox(start: "Start", complain: Callable[[str], None]) -> channels.Outbox:
-    values = sources.channel_values()
-    ready = channels.configured(channels.load(), values)
-    monitor = None if start.rehearsal else start.settings.heartbeat_url
-    return channels.Outbox(ready, values, complain, monitor=monitor)
-
-
-def _prepare(start: "Start", file: ProgressFile, state: State, complain: Callable[[str], None]) -> None:
-    """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
-    for line in start.warnings():
-        complain(line)
-    state.make_room()
-    recovery.clear_up(start, file, state, complain)  # first: what stands in the way of a commit may be of the dead
-    _check_can_commit(start)
-    if not file.exists() and not file.text:
-        where = os.path.relpath(start.plan) if start.plan.is_relative_to(Path.cwd()) else str(start.plan)
-        file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
-        state.note("breaker", "")
-    now = file.read()
-    files.sweep(file.path)
-    file.check_writable()
-    if start.imported:
-        now = _with_tasks_of_plan(start, start.imported, file, complain)
-    if start.strict:
-        recovery.check_strict(start, file, state, complain)
-        now = file.read()
-    if now.blocked_by_ralph and attended():
-        complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
-        file.edit(progress.without_own_block)
-    if now.done and state.died():
-        recovery.judge_claim(start, file, now, complain)
-    state.end()
-
-
-def _with_tasks_of_plan(
-    start: "Start", imported: "Imported", file: ProgressFile, complain: Callable[[str], None]
-) -> Progress:
-    """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
-    from ralph import taskjson, tasks  # noqa: PLC0415 - few plans are JSON
-
-    now = file.read()
-    if not now.tasks and not now.done:
-        complain(taskjson.taken_over(imported))
-        return file.edit(lambda text: progress.with_tasks(text, tasks.lines(imported.tasks)))
-    if told := taskjson.left_out(imported, file.text, start.progress_path):
-        complain("; ".join(told))
-    return now
-
-
-def _check_can_commit(start: "Start") -> None:
+def _check_can_commit() -> None:
     """Raises RalphError where ralph shall commit and could not."""
-    if not (start.strict and start.settings.auto_commit):
-        return
     from ralph.strict import jj  # noqa: PLC0415 - 10 ms that other runs need not pay
     from ralph.strict.repository import Repository  # noqa: PLC0415 - same
 
@@ -206,19 +103,17 @@ def _check_can_commit(start: "Start") -> None:
         repository.check_can_commit()
 
 
-def _loop(run: Run) -> int:
-    stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
-    code = 1
-    try:
-        stop = loop(run)
-        code = stop.reason.code
-        if stop.reason is Reason.INTERRUPTED:
-            code += signals.interrupted() or 0
-    except RalphError as error:
-        stop, code = Stop(Reason.HOPELESS, error.message), error.exit_code
-    finally:
-        _close(run, stop)
-    return code
+def _take_tasks_of_plan(run: Run) -> None:
+    """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
+    from ralph import taskjson, tasks  # noqa: PLC0415 - few plans are JSON
+
+    imported, now = run.start.imported, run.file.last
+    assert imported
+    if not now.tasks and not now.done:
+        run.complain(taskjson.taken_over(imported))
+        run.file.edit(lambda text: progress.with_tasks(text, tasks.lines(imported.tasks)))
+    elif told := taskjson.left_out(imported, run.file.text, run.start.progress_path):
+        run.complain("; ".join(told))
 
 
 def _close(run: Run, stop: Stop) -> None:
@@ -229,26 +124,26 @@ def _close(run: Run, stop: Stop) -> None:
         run.guard.close()
     run.status.does("sending the last notice")
     now, tally = run.file.last, run.tally
+    run.write_down(
+        "run",
+        success=stop.reason.code == 0,
+        message=stop.why,
+        ended=stop.reason.name.lower(),
+        iterations=tally.iterations,
+        duration_s=round(run.elapsed_s(), 3),
+        waits=tally.waits,
+        waited_s=round(tally.waited_s, 3),
+        cost_usd=tally.cost_usd,
+        cost_at_least=tally.at_least,
+        done=now.ticked,
+        total=len(now.tasks),
+        commits=tally.commits,
+    )
+    if run.files or stop.reason is not Reason.HOPELESS:
+        run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
     if run.files:
-        run.write_down(
-            "run",
-            success=stop.reason.code == 0,
-            message=stop.why,
-            ended=stop.reason.name.lower(),
-            iterations=tally.iterations,
-            duration_s=round(run.elapsed_s(), 3),
-            waits=tally.waits,
-            waited_s=round(tally.waited_s, 3),
-            cost_usd=tally.cost_usd,
-            cost_at_least=tally.at_least,
-            done=now.ticked,
-            total=len(now.tasks),
-            commits=tally.commits,
-        )
-    run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
-    if stop.reason.code == 1:
-        run.complain(stop.why)
-    if run.files:
+        if stop.reason.code == 1:
+            run.complain(stop.why)
         run.outbox.send(notices.ended(run, stop, now))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.patience.send_s
@@ -256,3 +151,4 @@ def _close(run: Run, stop: Stop) -> None:
         signals.wait(0.05)
     run.outbox.close()
     end_own()
+    run.screen.close()
