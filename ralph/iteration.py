@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied
 from ralph.process import Files, Job, follow, signals
-from ralph.prompt import Value
 from ralph.run import Run
 from ralph.verdict import budget_usd, claims_done
 from ralph.words import counted, shortened, usd
@@ -25,31 +24,34 @@ def iterate(run: Run) -> Iteration:
     """One turn of the agent, with everything it started ended again, and what it changed."""
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
-    prompt = run.prompt.render(_variables(run))
+    values = run.strict.values() if run.strict else {}
+    values["ITERATION"] = run.number
+    if run.earlier:  # who is told "17 of at most 5" would think that it is over
+        values["MAX_ITERATIONS"] = ""
+    prompt = run.prompt.render(values)
     files = run.state.transcripts(run.id, run.number, prompt)
     before = _begin(run, files)
     run.view.told(prompt)
     with run.guard.watching(run) if run.guard else contextlib.nullcontext(Watched()) as watched:
         turn = _turn(run, files)
-    commits, changed = Commits(), tuple[str, ...]()
+    commits, changed = Commits(), watched.changed or ()
     after = run.read()
     if not watched.strayed:  # else no git may run any more
         if not run.guard:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without_verified)
-        commits, changed = run.changes.look() if watched.changed is None else (Commits(), watched.changed)
+        if watched.changed is None:
+            commits, changed = run.changes.look()
     return Iteration(
         number=run.number,
+        task=run.task,
         before=before,
         after=after,
         turn=turn,
         commits=commits,
         changed=changed,
-        task=run.task,
-        tampered=watched.tampered,
-        outside=watched.outside,
-        strayed=watched.strayed,
+        watched=watched,
     )
 
 
@@ -61,13 +63,6 @@ def _check_place(run: Run) -> None:
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.make_room()
     run.file.check_writable()
-
-
-def _variables(run: Run) -> dict[str, Value]:
-    values = {**(run.strict.values() if run.strict else {}), "ITERATION": run.number}
-    if run.earlier:  # who is told "17 of at most 5" would think that it is over
-        values["MAX_ITERATIONS"] = ""
-    return values
 
 
 def _begin(run: Run, files: Files) -> progress.Progress:
@@ -89,10 +84,13 @@ def _begin(run: Run, files: Files) -> progress.Progress:
 
 
 def _turn(run: Run, files: Files) -> Turn:
-    """What came of running the agent once."""
-    settings, view = run.settings, run.view
+    """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
+    settings, view, pace = run.settings, run.view, run.pace
     stream = Stream(view.show, view.tell, windows=run.windows, max_context=settings.max_context)
     view.begin(stream)
+    silence_s = agent.silence_s(settings, run.env) or math.inf
+    whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
+    result_at, cut = math.inf, None
 
     def hear(output: bytes, complaints: bytes) -> None:
         if output:
@@ -102,12 +100,23 @@ def _turn(run: Run, files: Files) -> Turn:
         else:
             view.quiet()
 
-    cut: Outcome | None = None
-    bound = _bound(run, stream)
-
     def over(silent_s: float, took_s: float, printed: int) -> bool:
-        nonlocal cut
-        if cut := bound(silent_s, took_s, printed):
+        nonlocal cut, result_at
+        works = not stream.has_result
+        result_at = math.inf if works else min(result_at, took_s)
+        reached = {
+            Outcome.INTERRUPTED: signals.interrupted() is not None,
+            Outcome.OK: took_s - result_at > pace.patience.after_result_s,
+            Outcome.OUT_OF_TIME: works and run.elapsed_s() >= most_s,
+            Outcome.TIMED_OUT: works and took_s > whole_s,
+            Outcome.HUNG: works and silent_s > silence_s,
+            Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
+            Outcome.CONTEXT_FULL: works and stream.has_enough(),
+        }
+        cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
+        if cut is Outcome.INTERRUPTED:
+            view.ending()
+        if cut:
             stream.over()
         return cut is not None
 
@@ -121,34 +130,6 @@ def _turn(run: Run, files: Files) -> Turn:
     if ended.unstarted:
         return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, ended.unstarted))
     return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
-
-
-def _bound(run: Run, stream: Stream) -> Callable[[float, float, int], Outcome | None]:
-    """What says how a turn ends now: interrupted, at a bound, or well when the agent lingers after its result."""
-    settings, pace = run.settings, run.pace
-    silence_s = agent.silence_s(settings, run.env) or math.inf
-    whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
-    result_at: float | None = None
-
-    def bound(silent_s: float, took_s: float, printed: int) -> Outcome | None:
-        nonlocal result_at
-        if signals.interrupted():
-            run.view.ending()
-            return Outcome.INTERRUPTED
-        if stream.has_result:
-            result_at = took_s if result_at is None else result_at
-            return Outcome.OK if took_s - result_at > pace.patience.after_result_s else None
-        result_at = None
-        reached = {
-            Outcome.OUT_OF_TIME: run.elapsed_s() >= most_s,
-            Outcome.TIMED_OUT: took_s > whole_s,
-            Outcome.HUNG: silent_s > silence_s,
-            Outcome.TOO_LONG: printed > pace.transcript_bytes,
-            Outcome.CONTEXT_FULL: stream.has_enough(),
-        }
-        return next((outcome for outcome, is_reached in reached.items() if is_reached), None)
-
-    return bound
 
 
 def record(run: Run, iteration: Iteration) -> None:

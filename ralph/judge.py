@@ -22,6 +22,20 @@ _FAILED = 200
 """Characters of why a try failed, in a line."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Watched:
+    """What an agent's turn did that it may not; known when it is over, and put right by then."""
+
+    tampered: tuple[str, ...] = ()
+    """What is ralph's under --strict, in words."""
+    outside: tuple[str, ...] = ()
+    """Files that --only does not allow."""
+    changed: tuple[str, ...] | None = None
+    """What else is not as it was; None where somebody else has to look."""
+    strayed: str = ""
+    """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Iteration:
     """All there is to say about one iteration: what was seen of it, and what it came to once that is judged."""
@@ -35,12 +49,7 @@ class Iteration:
     """Files that are not as they were before it, committed or not, but for the progress file."""
     task: str = ""
     """The id of the task that ralph chose for it, under --strict."""
-    tampered: tuple[str, ...] = ()
-    """What it did to what is ralph's under --strict; undone."""
-    outside: tuple[str, ...] = ()
-    """Files that it changed and that --only does not allow; put back."""
-    strayed: str = ""
-    """What leads git out of the repository since; nothing more may be done there."""
+    watched: Watched = Watched()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
     """Why it counts as failed; empty when it does not."""
@@ -85,24 +94,10 @@ def _ticked(progress: Progress) -> Counter[str]:
     return Counter(task.text for task in (*progress.tasks, *progress.elsewhere) if task.done)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Watched:
-    """What an agent's turn did that it may not; known when it is over, and put right by then."""
-
-    tampered: tuple[str, ...] = ()
-    """What is ralph's under --strict, in words."""
-    outside: tuple[str, ...] = ()
-    """Files that --only does not allow."""
-    changed: tuple[str, ...] | None = None
-    """What else is not as it was; None where somebody else has to look."""
-    strayed: str = ""
-    """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
-
-
 def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """The same with what it came to, before anything is verified."""
-    if iteration.strayed:
-        return replace(iteration, failed=iteration.strayed, ended=Stop(Reason.TAMPERED, iteration.strayed))
+    if strayed := iteration.watched.strayed:
+        return replace(iteration, failed=strayed, ended=Stop(Reason.TAMPERED, strayed))
     outcome, after = iteration.turn.outcome, iteration.after
     missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
     lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved
@@ -158,8 +153,8 @@ def _ended(iteration: Iteration, tally: Tally, settings: Settings) -> Stop | Non
     turn = iteration.turn
     if turn.outcome in _ENDS and not iteration.again:
         return Stop(_ENDS[turn.outcome], _why(turn))
-    if iteration.tampered and settings.on_tamper == "abort":
-        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.tampered)} (undone)")
+    if iteration.watched.tampered and settings.on_tamper == "abort":
+        return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
     rest_usd = _binding_rest_usd(iteration, tally, settings)
     if rest_usd is not None and (turn.cost_usd or 0.0) < rest_usd:  # what the agent says it cost does not show it
         return Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.progress import Progress
 from ralph.settings import Settings
-from ralph.words import duration, usd
+from ralph.words import counted, duration, usd
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
@@ -115,41 +115,42 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
-    if _reached(tally.failures, settings.max_failures):
-        what = f"{tally.failures} iterations failed in a row" if tally.failures > 1 else "an iteration failed"
+    failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
+    if _reached(failures, settings.max_failures):
+        what = f"{counted(failures, 'iteration')} failed{_row(failures)}"
         if settings.strict:  # a failed try is no failure of the run before the task is given up
-            times = f", {tally.failures} times in a row" if tally.failures > 1 else ""
-            what = f"a task was given up, or the agent failed{times}"
+            what = f"a task was given up, or the agent failed, {counted(failures, 'time')}{_row(failures)}"
         return Stop(Reason.TROUBLE if tally.trouble else Reason.FAILURES, f"{what}: {tally.last_failure}")
-    if _reached(tally.refusals, settings.max_failures):
-        times = f"{tally.refusals} times in a row" if tally.refusals > 1 else "once"
+    if _reached(refusals, settings.max_failures):
+        times = f"{counted(refusals, 'time')}{_row(refusals)}"
         return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_refusal}")
-    if _reached(tally.stalls, settings.max_stalls):
-        what = f"{tally.stalls} iterations in a row" if tally.stalls > 1 else "an iteration"
-        return Stop(Reason.STALLED, f"{what} changed nothing: no task ticked or added, no file but the progress file")
+    if _reached(stalls, settings.max_stalls):
+        what = f"{counted(stalls, 'iteration')}{_row(stalls)} changed nothing"
+        return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
     return None
+
+
+def _row(count: int) -> str:
+    return " in a row" if count > 1 else ""
 
 
 def one_try(opened: str, settings: Settings) -> Tally:
     """What a start remembers that follows on such a reason, by its name: one more of the same is enough."""
     failures, stalls = (settings.max_failures or 1) - 1, (settings.max_stalls or 1) - 1
-    if opened == Reason.STALLED.name:
-        return Tally(stalls=stalls)
-    if opened == Reason.REFUSED.name:
-        return Tally(refusals=failures)
-    return Tally(failures=failures if opened == Reason.FAILURES.name else 0)
+    before = {
+        Reason.FAILURES.name: Tally(failures=failures),
+        Reason.REFUSED.name: Tally(refusals=failures),
+        Reason.STALLED.name: Tally(stalls=stalls),
+    }
+    return before.get(opened, Tally())
 
 
 def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
     if _reached(tally.iterations, settings.max_iterations):
         return Stop(Reason.LIMIT, f"max-iterations is {settings.max_iterations}")
-    if settings.max_cost is not None and settings.max_cost - (tally.cost_usd or 0.0) < _NOTHING_USD:
-        return Stop(
-            Reason.LIMIT, f"max-cost is {usd(settings.max_cost)}, and this start cost {usd(tally.cost_usd or 0.0)}"
-        )
-    total, spent = settings.max_total_cost, now.spent_usd or 0.0
-    if total is not None and total - spent < _NOTHING_USD:
-        return Stop(Reason.LIMIT, f"max-total-cost is {usd(total)}, and the plan cost {usd(spent)} so far")
+    for name, whose, most, spent in _money(now, tally, settings):
+        if most - spent < _NOTHING_USD:
+            return Stop(Reason.LIMIT, f"{name} is {usd(most)}, and {whose} cost {usd(spent)} so far")
     if settings.max_time is not None and elapsed_s >= settings.max_time:
         return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time)}")
     return None
@@ -159,13 +160,19 @@ def _reached(count: int, limit: int | None) -> bool:
     return limit is not None and count >= limit
 
 
-def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
-    """What the next iteration may cost: the smallest rest of all that bounds it."""
-    own, rest = settings.max_iteration_cost, left_usd(now, tally, settings)
-    return min((bound for bound in (own, rest) if bound is not None), default=None)
+def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
+    """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
+    start = "max-cost", "this start", settings.max_cost, tally.cost_usd
+    plan = "max-total-cost", "the plan", settings.max_total_cost, now.spent_usd
+    return [(name, whose, most, spent or 0.0) for name, whose, most, spent in (start, plan) if most is not None]
 
 
 def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What is left of the money of this start and of the plan."""
-    bounds = ((settings.max_cost, tally.cost_usd or 0.0), (settings.max_total_cost, now.spent_usd or 0.0))
-    return min((limit - spent for limit, spent in bounds if limit is not None), default=None)
+    return min((most - spent for _, _, most, spent in _money(now, tally, settings)), default=None)
+
+
+def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
+    """What the next iteration may cost: the smallest rest of all that bounds it."""
+    bounds = settings.max_iteration_cost, left_usd(now, tally, settings)
+    return min((bound for bound in bounds if bound is not None), default=None)

@@ -35,8 +35,8 @@ def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str) -
     turn = iteration.turn
     if iteration.failed:
         return Finding(failed=iteration.failed)
-    if iteration.outside:
-        return Finding(failed=f"{named(iteration.outside)} changed, which --only does not allow: put back")
+    if iteration.watched.outside:
+        return Finding(failed=f"{named(iteration.watched.outside)} changed, which --only does not allow: put back")
     if turn.outcome is Outcome.CONTEXT_FULL:
         return Finding(unfinished=turn.why)
     if turn.outcome is not Outcome.OK:
