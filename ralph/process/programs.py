@@ -99,6 +99,7 @@ def foreground(
     """Runs a program in this terminal, or with what it prints in files, and passes each signal on; its exit code.
 
     The code is negative for a signal. Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
+    Raises KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
     with contextlib.ExitStack() as opened:
@@ -111,4 +112,6 @@ def foreground(
             passed += 1
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(_GLANCE_S)
+    if signals.interrupted() is not None:
+        raise KeyboardInterrupt
     return child.returncode

@@ -7,22 +7,12 @@ from pathlib import Path
 
 from ralph import changes
 from ralph.errors import RalphError
-from ralph.process import call, foreground, signals
+from ralph.process import call, foreground
 
 _DU_S = 60.0
 _ROOM_BYTES = 20_000_000
 """What a rehearsal takes besides the copy."""
 _NO_PUSH = "nothing-is-pushed-in-a-rehearsal"
-_PLACES = "--show-toplevel --git-dir --git-common-dir --git-path index --git-path objects"
-"""What of a repository could lie elsewhere, as `git rev-parse` is asked."""
-
-
-def run(argv: list[str], *, env: dict[str, str], cwd: Path, output: Path | None = None, errors: Path) -> int:
-    """Runs a program to its end in this terminal; its exit code. Raises KeyboardInterrupt once a signal came."""
-    code = foreground(argv, env=env, cwd=str(cwd), output=output, errors=errors)
-    if signals.interrupted() is not None:
-        raise KeyboardInterrupt
-    return code
 
 
 class Copy:
@@ -68,16 +58,11 @@ class Copy:
 
     def make(self) -> list[str]:
         """Copies all of it, the ignored included; why not, for what could not be copied. Raises RalphError."""
-        place = self.folder.parent
-        if self.folder.is_relative_to(self.original):
-            what = f"{place} is inside of {self.original}"
-            raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
         said = call(["du", "-sk", str(self.original)], timeout_s=_DU_S).stdout.split()
-        takes = int(said[0]) * 1024 if said else 0
-        free = shutil.disk_usage(place).free
-        if free < takes + _ROOM_BYTES:
-            what = f"a copy of {self.original} takes {takes / 1e6:.0f} MB, and {place} has {free / 1e6:.0f}"
-            raise RalphError(what, 1, fix="set TMPDIR to a folder with more room")
+        needs_bytes = (int(said[0]) * 1024 if said else 0) + _ROOM_BYTES
+        if self.folder.is_relative_to(self.original) or shutil.disk_usage(self.folder).free < needs_bytes:
+            fix = f"set TMPDIR to a folder outside of it with {needs_bytes // 1_000_000} MB of room"
+            raise RalphError(f"no room for a copy of {self.original} in {self.folder.parent}", 1, fix=fix)
         lost = self._copied(self.original, self.top)
         own = self.top / ".git"
         if own.is_file():  # a linked working tree: what all of them share, then what is this one's own
@@ -94,7 +79,7 @@ class Copy:
     def _copied(self, what: Path, to: Path) -> list[str]:
         to.mkdir(parents=True, exist_ok=True)
         why = self.folder / "not-copied"
-        run(["cp", "-a", f"{what}/.", f"{to}/"], env={**os.environ, "LC_ALL": "C"}, cwd=Path("/"), errors=why)
+        foreground(["cp", "-a", f"{what}/.", f"{to}/"], env={**os.environ, "LC_ALL": "C"}, cwd="/", errors=why)
         lines = why.read_text(errors="replace").splitlines()
         return [line.removeprefix("cp: ").replace(f"{what}/./", "") for line in lines]
 
@@ -113,14 +98,12 @@ class Copy:
     def _check_apart(self) -> None:
         """Raises RalphError where git would find something of the original from within the copy, or could push."""
         env = self.environment()
-        found = changes.git("rev-parse", *_PLACES.split(), cwd=self.top, env=env)
+        found = changes.git("rev-parse", "--show-toplevel", "--git-common-dir", cwd=self.top, env=env)
         if found.code and not (self.top / ".git").exists():
             return
         pushes = changes.git("config", "push.recurseSubmodules", cwd=self.top, env=env).stdout
-        if found.code or _NO_PUSH.encode() not in pushes:
-            why = changes.complaint(found) if found.code else "it is older than 2.31"
-            raise RalphError(f"git does not work in a copy: {why}", 1, fix="rehearse in a clone, with a newer git")
-        places = [self.top / os.fsdecode(line) for line in found.stdout.splitlines()]
-        if not all(Path(os.path.realpath(one)).is_relative_to(self.top) for one in places):
-            fix = "rehearse in a clone: a submodule and GIT_DIR are not copied"
-            raise RalphError(f"a copy of {self.original} would share its repository with it", 1, fix=fix)
+        places = [Path(os.path.realpath(self.top / os.fsdecode(line))) for line in found.stdout.splitlines()]
+        is_apart = all(place.is_relative_to(self.top) for place in places)
+        if found.code or not is_apart or _NO_PUSH.encode() not in pushes:
+            fix = "rehearse in a clone, with git 2.31 or later; a submodule and what GIT_DIR names are not copied"
+            raise RalphError(f"git does not work apart from it in a copy of {self.original}", 1, fix=fix)

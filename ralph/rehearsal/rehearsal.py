@@ -3,6 +3,7 @@
 What a stand-in cannot show, it does not show: whether the real agent is logged in, and how well it works.
 """
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import shutil
 import site
 import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ralph import changes, files, journal, lock, options, progress, start
@@ -19,9 +20,9 @@ from ralph.errors import RalphError
 from ralph.look.checks import Check, bad, checks, hider, warning
 from ralph.look.plans import ending
 from ralph.options import Asked
-from ralph.process import MARK, call, signals
+from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
-from ralph.rehearsal.copy import Copy, run
+from ralph.rehearsal.copy import Copy
 from ralph.screen import Detail
 from ralph.screen.screen import Screen
 from ralph.screen.text import wrapped
@@ -55,26 +56,19 @@ def rehearse(asked: Asked) -> int:
     Raises RalphError where a start would, before anything is copied, and when no copy can be made.
     """
     signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
-    screen = Screen()
+    is_sample = not asked.plan
     with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(os.path.realpath(name))
         for inner in ("home", "state", "tmp", "bin"):
             (folder / inner).mkdir()
-        is_sample = not asked.plan
         if is_sample:
             asked = replace(asked, plan="sample.md", detail=Detail.VERBOSE)
             _make_sample(folder / "home" / "sample")
-        last, top = _found(asked), lock.working_tree(Path.cwd().resolve())
-        pace_s = _PACE_S if is_sample and screen.width else 0.0
-        this = Rehearsal(
-            asked=asked, last=last, copy=Copy(top, folder), screen=screen, is_sample=is_sample, pace_s=pace_s
-        )
-        screen.open()
-        try:
+        this = Rehearsal(asked, folder, is_sample=is_sample)
+        with contextlib.suppress(KeyboardInterrupt):
             this.play()
-        except KeyboardInterrupt:
-            screen.close()
     if (number := signals.interrupted()) is not None:
+        this.screen.close()
         signals.die_by(number)
     return this.close()
 
@@ -115,23 +109,24 @@ def _make_sample(top: Path) -> None:
     os.chdir(top)
 
 
-@dataclass(kw_only=True)
 class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
-    asked: Asked
-    last: Start
-    """What the start that was asked for finds."""
-    copy: Copy
-    screen: Screen
-    is_sample: bool
-    pace_s: float
-    is_red: bool = False
-    """The verify command fails on the untouched copy, so that the starts are rehearsed without it."""
-    code: int = 0
-    """The last start's exit code."""
-    happened: list[str] = field(default_factory=list)
-    found: list[Check] = field(default_factory=list)
+    def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
+        self.asked, self.last, self.is_sample = asked, _found(asked), is_sample
+        self.copy = Copy(lock.working_tree(Path.cwd().resolve()), folder)
+        there = self.copy.counterpart(self.last.progress_path)
+        self.file = there if there.is_relative_to(self.copy.top) else folder / there.name
+        """The progress file in the copy, beside it where it lies outside of the working tree."""
+        self.screen = Screen()
+        self.screen.open()
+        self.pace_s = _PACE_S if is_sample and self.screen.width else 0.0
+        self.is_red = False
+        """The verify command fails on the untouched copy, so that the starts are rehearsed without it."""
+        self.code = 0
+        """The last start's exit code."""
+        self.happened: list[str] = []
+        self.found: list[Check] = []
 
     def play(self) -> None:
         """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
@@ -148,20 +143,25 @@ class Rehearsal:
             why = start.told(last, now, early).what
             self.happened = [f"{_name(asked)}: exit code {early.reason.code}, at once: {why}"]
             return
-        before = changes.tree(top), changes.git("for-each-ref", cwd=top).stdout
+        before = changes.tree(top)
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
-        self._copy()
+        if lost := self.copy.make():
+            fix = "what needs it, such as the verify command, may fail here only"
+            self.found.append(warning("not in the copy: " + named(lost), fix, "copy"))
+        if text:  # also from outside; the plan that it names is that of the copy
+            files.replace(self.file, os.fsencode(self.copy.moved(os.fsdecode(text))))
         self._verify()
         if not is_planned:
-            planning = replace(asked, mode="plan")
-            self._start(planning, _found(planning))
+            self._start(replace(asked, mode="plan"))
         if self.code == 0:
-            self._start(asked, last)
+            self._start(asked)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
-        self.happened.append(f"from cron: {self._from_cron()}")
-        self._compare(before)
+        after = changes.tree(top)
+        if names := changes.changed(before, after, top) if before and after else ():
+            fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
+            self.found.append(bad(f"not as it was before the rehearsal: {named(names)}", fix, "repository"))
 
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
@@ -195,31 +195,6 @@ class Rehearsal:
             self.screen.say(f"$ {shlex.join(command)}")
             self.screen.agent(os.fsdecode(call(command, timeout_s=_SHOW_S, cwd=str(top)).stdout).rstrip() + "\n")
 
-    def _copy(self) -> None:
-        if lost := self.copy.make():
-            fix = "what needs it, such as the verify command, may fail here only"
-            self.found.append(warning("not in the copy: " + named(lost), fix, "copy"))
-        file = self.last.progress_path
-        if file.is_file():  # also from outside; the plan that it names is that of the copy
-            files.replace(self._progress(self.last), os.fsencode(self.copy.moved(os.fsdecode(file.read_bytes()))))
-
-    def _progress(self, found: Start) -> Path:
-        """The progress file in the copy, beside it where it lies outside of the working tree."""
-        there = self.copy.counterpart(found.progress_path)
-        return there if there.is_relative_to(self.copy.top) else self.copy.folder / there.name
-
-    def _compare(self, before: tuple[changes.Tree | None, bytes]) -> None:
-        """Whether the original is as it was."""
-        top, (was, branches) = self.copy.original, before
-        now = changes.tree(top)
-        found = changes.changed(was, now, top) if was and now else []
-        if changes.git("for-each-ref", cwd=top).stdout != branches:
-            found.append("branches and tags")
-        if found:
-            said = f"not as it was before the rehearsal: {named(found)}"
-            fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
-            self.found.append(bad(said, fix, "repository"))
-
     def _verify(self) -> None:
         """Asks the verify command on the untouched copy, as a start does that finds RALPH_DONE."""
         settings = self.last.settings
@@ -228,7 +203,7 @@ class Rehearsal:
         self.screen.say(f"$ {' '.join(settings.verify.split())}")
         file = self.copy.folder / "verified_PROGRESS.md"
         file.write_text("## Status\n\nRALPH_DONE\n\n## Task List\n\n- [x] Nothing\n")
-        self.is_red = self._ralph(self.asked, self.last, file, output=self.copy.folder / "said") != 0
+        self.is_red = self._ralph(self.asked, file, output=self.copy.folder / "said") != 0
         shutil.rmtree(self.copy.folder / "state")  # its run is none of those that are told
         self.screen.agent(f"on the untouched copy, it {'fails' if self.is_red else 'passes'}\n")
         if self.is_red:
@@ -237,10 +212,10 @@ class Rehearsal:
             said = " · ".join([f"on the untouched copy, {first}", *told[-3:]])
             self.found.append(bad(said, "RALPH_DONE will count only once it passes; rehearsed without it", "verify"))
 
-    def _start(self, asked: Asked, found: Start) -> None:
+    def _start(self, asked: Asked) -> None:
         """A real start of ralph in the copy and in this terminal; and what came of it."""
         self.screen.say(f"$ {options.shown(asked, hider(asked.given))}")
-        self.code = self._ralph(asked, found, self._progress(found))
+        self.code = self._ralph(asked, self.file)
         for line in self._complaints():
             self.screen.complain(line)
         self.screen.agent("")
@@ -250,32 +225,18 @@ class Rehearsal:
         for one in runs[-1:]:
             parts = [outcome, ending(one), f"{one.done} of {counted(one.total or 0, 'task')}"]
             outcome = " · ".join([*parts, counted(one.iterations, "iteration"), counted(one.commits, "commit")])
-        without = " · if the verify command passed" if self.is_red and not found.settings.once else ""
-        self.happened.append(outcome + without)
-        for line in {one.split(":")[1]: one for one in self._complaints() if ": not sent: " in one}.values():
-            fix = "mend its settings, and try them with ralph notify test"
-            self.found.append(bad(line.removeprefix("ralph: "), fix, "notices"))
+        self.happened.append(outcome)
+        if any(": not sent: " in line for line in self._complaints()):
+            self.found.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
         if self.code == Reason.LIMIT.code:
-            fix = "allow it more, or let cron start it again"
-            self.found.append(warning(outcome, fix, "run"))
+            self.found.append(warning(outcome, "allow it more, or let cron start it again", "run"))
         elif self.code:
-            fix = "mend it; the real agent would meet it too"
-            self.found.append(bad(outcome, fix, "run"))
+            self.found.append(bad(outcome, "mend it; the real agent would meet it too", "run"))
 
-    def _from_cron(self) -> str:
-        """What later starts of the same command do."""
-        if self.code == Reason.LIMIT.code or self.is_red:
-            return "each start goes on with what is left"
-        if self.code:
-            return "each start ends like this, until one gives up with RALPH_BLOCKED, which ends all later ones"
-        return "each start does it anew" if self.last.settings.once else "it is done; each later start ends at once"
-
-    def _ralph(self, asked: Asked, found: Start, file: Path, output: Path | None = None) -> int:
+    def _ralph(self, asked: Asked, file: Path, output: Path | None = None) -> int:
         """Starts ralph for what was asked, with settings of the rehearsal's own behind it, which win; its exit code."""
-        settings, plan, copy = found.settings, Path(asked.plan), self.copy
-        there = (
-            copy.counterpart(plan.parent) / plan.name
-        )  # by the name that it was asked for by, also where it is a link's
+        settings, plan, copy = _found(asked).settings, Path(asked.plan), self.copy
+        there = copy.counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         stand_in = copy.folder / "bin" / Path(settings.agent[0]).name  # of the agent's name: it gets the same arguments
         mode = "plan" if settings.once else "build"
         commits = "commit" if settings.auto_commit and (copy.top / ".git").is_dir() else "no-commit"
@@ -295,9 +256,13 @@ class Rehearsal:
         if asked.detail is not Detail.VERBOSE:
             words.append("--quiet")
         self.screen.close()  # what was said before comes before
-        here = copy.counterpart(Path.cwd())
-        errors = copy.folder / "complaints"
-        return run([*python, "ralph", *words], env=copy.environment(), cwd=here, output=output, errors=errors)
+        return foreground(
+            [*python, "ralph", *words],
+            env=copy.environment(),
+            cwd=str(copy.counterpart(Path.cwd())),
+            output=output,
+            errors=copy.folder / "complaints",
+        )
 
     def _complaints(self) -> list[str]:
         return (self.copy.folder / "complaints").read_text(encoding="utf-8", errors="replace").splitlines()
