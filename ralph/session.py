@@ -34,6 +34,8 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: 
     try:
         _prepare(run, held)
         stop = loop(run)
+        if stop.reason is Reason.HOPELESS:
+            file.uncreate()
     except RalphError as error:
         stop, failure = Stop(Reason.HOPELESS, error.message), error
     finally:
