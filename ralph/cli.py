@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ralph import __version__, options
 from ralph.errors import RalphError
+from ralph.screen.text import attended
+from ralph.words import plain
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from ralph.run import Pace
 
 _HELP = """\
@@ -59,6 +59,9 @@ def main(pace: "Pace | None" = None) -> None:
     try:
         code = run(sys.argv[1:], pace)
         sys.stdout.flush()
+    except click.UsageError as error:
+        about = error.ctx.command_path if error.ctx and error.ctx.info_name else "ralph"
+        code = _tell(RalphError(f"{' '.join(error.format_message().split())} (see {about} --help)"))
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
@@ -78,11 +81,13 @@ def main(pace: "Pace | None" = None) -> None:
     sys.exit(code)
 
 
+def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
+    """Does what the command line says; the exit code. Raises RalphError and what click raises."""
+    return int(ralph.main([*argv], prog_name="ralph", standalone_mode=False, obj=pace) or 0)
+
+
 def _tell(error: RalphError) -> int:
     """Says what is wrong, a line for each; the exit code. To be told that a run works here is for people."""
-    from ralph.screen.text import attended  # noqa: PLC0415 - only this way out pays
-    from ralph.words import plain  # noqa: PLC0415 - same
-
     for line in error.message.splitlines() if error.exit_code != 75 or attended() else ():
         click.echo(f"ralph: {plain(line)}", err=True)
     return error.exit_code
@@ -100,19 +105,34 @@ def _mend_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
 
 
-def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
-    """Does what the command line says; the exit code. Raises RalphError."""
-    try:
-        return int(ralph.main([*argv], prog_name="ralph", standalone_mode=False, obj=pace) or 0)
-    except click.UsageError as error:
-        about = error.ctx.command_path if error.ctx and error.ctx.info_name else "ralph"
-        raise RalphError(f"{error.format_message()} (see {about} --help)") from error
-    except (RalphError, OSError) as error:
+class _Verb(click.Command):
+    """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
+
+    def __init__(self, where: str, meaning: str, *params: click.Parameter, epilog: str = "") -> None:
+        module, _, name = where.rpartition(".")
+        super().__init__(name, params=[*params], help=meaning, epilog=epilog)
+        self.module, self.is_of_run = module, options.OF_A_RUN[1] in params
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Does it, in a folder that is there."""
         try:
-            Path.cwd()
-        except OSError:
+            os.getcwd()  # noqa: PTH109 - the same, without an object
+        except OSError as error:
             raise RalphError("the folder that this runs in is gone", fix="cd to where the plan is") from error
-        raise
+        said, about = ctx.params, list[Any]()
+        if self.is_of_run:
+            about = [options.asked(said, *ctx.obj)]
+        elif "plan" in said:
+            about = [said.pop("plan")]
+        return getattr(import_module(self.module), self.name or "")(*about, **said)
+
+
+class _Run(_Verb):
+    """What does not begin with a verb."""
+
+    def format_usage(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """In the order in which people write it."""
+        formatter.write_usage("ralph", "PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]")
 
 
 class _PlanOrVerb(click.Group):
@@ -133,28 +153,20 @@ class _PlanOrVerb(click.Group):
         verb = self.commands.get(args[0])
         if verb and ctx.obj[0] and args[0] not in ("rehearse", "doctor"):
             raise click.UsageError("What follows -- is for the agent, and there is none.")
-        return (args[0], verb, args[1:]) if verb else ("", _run, args)
+        return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The first word: a verb or a plan, or an option of a run."""
-        run = _run.make_context("", [], parent=ctx, resilient_parsing=True)
+        run = _RUN.make_context("", [], parent=ctx, resilient_parsing=True)
         if incomplete.startswith("-"):
-            return _run.shell_complete(run, incomplete)
+            return _RUN.shell_complete(run, incomplete)
         verbs = super().shell_complete(ctx, incomplete)
-        found = options.plans(run, _run.params[0], incomplete)
+        found = options.plans(run, _RUN.params[0], incomplete)
         return [*verbs, *(one for one in found if one.type == "plain" or not verbs)]
 
     def format_help(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """On one screen."""
         formatter.write(_HELP)
-
-
-class _Run(click.Command):
-    """What `ralph PLAN` does."""
-
-    def format_usage(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In the order in which people write it."""
-        formatter.write_usage("ralph", "PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]")
 
 
 def _enter(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
@@ -171,169 +183,128 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 
 _flag = partial(_option, is_flag=True)
-_VERSION = click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
-_ENTER: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _enter}
-_FOLDER = _option("change to DIR first, for cron", "-C", "folder", metavar="DIR", type=options.FOLDER, **_ENTER)
-_FILE = _option("if it is not <plan>_PROGRESS.md", "--progress-file", metavar="FILE", type=options.FILE)
+_file = partial(_option, metavar="FILE", type=options.FILE)
+_PLAN = click.Argument(["plan"], shell_complete=options.plans)
+_ANY_PLAN = click.Argument(["plan"], required=False, shell_complete=options.plans)
+_FOLDER = _option(
+    "change to DIR first, for cron",
+    *("-C", "folder"),
+    metavar="DIR",
+    type=options.FOLDER,
+    is_eager=True,
+    expose_value=False,
+    callback=_enter,
+)
+_PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
-_LIVE = _flag("also log in with one cheap call, and reach the channels", "--live")
-_EACH = _flag("a line for each thing that was looked at", "--verbose")
-_ALL = _flag("print all that the stand-in says and does", "--verbose")
-_FORMS = click.Choice(("requirements", "plan", "prd"))
-_OF_A_RUN = [
+_RUN = _Run(
+    "ralph.start.run",
+    "Works through PLAN with a coding agent.",
     *options.OF_A_RUN,
     _FOLDER,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
     _flag("print all that the agent says, does and is told", "--verbose"),
     _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
+    epilog=_PLACES,
+)
+_VERBS = [
+    _Verb(
+        "ralph.look.status.status",
+        """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
+
+        Exit codes: 0 done, 3 work remains, 4 a person is needed.
+        """,
+        _ANY_PLAN,
+        _FOLDER,
+        _PROGRESS,
+        _JSON,
+    ),
+    _Verb(
+        "ralph.look.log.log",
+        """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
+
+        PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
+        """,
+        _ANY_PLAN,
+        click.Argument(["number"], required=False, metavar="[N]"),
+        _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
+        _flag("what it was told", "--prompt", "what", flag_value="prompt"),
+        _flag("what it committed", "--diff", "what", flag_value="diff"),
+        _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
+        _flag("show all that the agent said, did and was told", "--verbose"),
+        _FOLDER,
+        _PROGRESS,
+    ),
+    _Verb(
+        "ralph.look.report.report",
+        "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
+        _PLAN,
+        _file("where; `-` is the standard output", "-o", "--output"),
+        _flag("show it in the browser", "--open", "opens"),
+        _FOLDER,
+        _PROGRESS,
+    ),
+    _Verb(
+        "ralph.export.export",
+        """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
+
+        requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
+        """,
+        _PLAN,
+        _option(
+            "another form than the plan's own; plan for a plan in markdown",
+            *("--format", "form"),
+            type=click.Choice(("requirements", "plan", "prd")),
+        ),
+        _file("where; PLAN itself is brought up to date", "-o", "--output"),
+        _FOLDER,
+        _PROGRESS,
+    ),
+    _Verb(
+        "ralph.rehearsal.rehearsal.rehearse",
+        """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
+
+        With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
+        hooks, limits and channels; then says what would have happened, and what would have gone wrong. Takes MODE and
+        all options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
+        """,
+        *options.OF_A_RUN,
+        _FOLDER,
+        _flag("print all that the stand-in says and does", "--verbose"),
+    ),
+    _Verb(
+        "ralph.look.doctor.doctor",
+        """Whether a run would find what it needs: each subject a line, with what to do. Exit code 0 or 1.
+
+        With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
+        """,
+        *options.OF_A_RUN,
+        _FOLDER,
+        _flag("also log in with one cheap call, and reach the channels", "--live"),
+        _flag("a line for each thing that was looked at", "--verbose"),
+        _JSON,
+    ),
+    _Verb(
+        "ralph.config.notify",
+        "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
+        click.Argument(["what"], required=False, type=click.Choice(("setup", "test"))),
+    ),
+    _Verb(
+        "ralph.config.config",
+        "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
+        click.Argument(["what"], type=click.Choice(("commit",))),
+        click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
+    ),
 ]
 
 
 @click.group(
     cls=_PlanOrVerb,
+    commands=_VERBS,
     params=[_FOLDER],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "ignore_unknown_options": True},
 )
-@_VERSION
+@click.version_option(__version__, "-V", "-v", "--version", message="ralph %(version)s")
 def ralph() -> None:
     """All that there is."""
-
-
-@click.command(cls=_Run, params=_OF_A_RUN, epilog=_PLACES)
-@_VERSION
-@click.pass_obj
-def _run(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
-    """Works through PLAN with a coding agent."""
-    rest, pace = around
-    asked = options.asked(said, rest)
-    if not asked.plan:
-        raise click.UsageError("Missing argument 'PLAN'.")
-    if not Path(asked.plan).is_file() and (fix := options.meant(asked)):
-        raise RalphError(f"{asked.plan}: No such file", fix=fix)
-    from ralph import start  # noqa: PLC0415 - --help need not load it
-
-    return start.run(asked, pace)
-
-
-def _verb(module: str, meaning: str, *params: click.Parameter) -> None:
-    """A verb that looks at a plan: the function of its name, in the module of its name, which only it loads."""
-    name = module.rpartition(".")[2]
-
-    def look(plan: str | None, **said: Any) -> Any:
-        return getattr(import_module(module), name)(plan, **said)
-
-    plan = click.Argument(["plan"], required=name in ("report", "export"), shell_complete=options.plans)
-    ralph.add_command(click.Command(name, params=[plan, *params], callback=look, help=meaning))
-
-
-_verb(
-    "ralph.look.status",
-    """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
-
-    Exit codes: 0 done, 3 work remains, 4 a person is needed.
-    """,
-    _FOLDER,
-    _FILE,
-    _JSON,
-)
-_verb(
-    "ralph.look.log",
-    """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
-
-    PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
-    """,
-    click.Argument(["number"], required=False, metavar="[N]"),
-    _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
-    _flag("what it was told", "--prompt", "what", flag_value="prompt"),
-    _flag("what it committed", "--diff", "what", flag_value="diff"),
-    _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
-    _flag("show all that the agent said, did and was told", "--verbose"),
-    _FOLDER,
-    _FILE,
-)
-_verb(
-    "ralph.look.report",
-    "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
-    _option("where; `-` is the standard output", "-o", "--output", metavar="FILE", type=options.FILE),
-    _flag("show it in the browser", "--open", "opens"),
-    _FOLDER,
-    _FILE,
-)
-_verb(
-    "ralph.export",
-    """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
-
-    requirements is the form of requirements.json, plan that of implementation_plan.json, prd that of prd.json.
-    """,
-    _option("another form than the plan's own; plan for a plan in markdown", "--format", "form", type=_FORMS),
-    _option("where; PLAN itself is brought up to date", "-o", "--output", metavar="FILE", type=options.FILE),
-    _FOLDER,
-    _FILE,
-)
-
-
-@ralph.command("rehearse", params=[*options.OF_A_RUN, _FOLDER, _ALL])
-@click.pass_obj
-def _rehearse(around: "tuple[list[str], Pace | None]", /, **said: Any) -> int:
-    """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
-
-    With PLAN: works through it in a throwaway copy of your repository, with your prompts, settings, verify command,
-    hooks, limits and channels; then says what would have happened, and what would have gone wrong. Takes MODE and all
-    options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
-    """
-    from ralph.rehearsal import rehearsal  # noqa: PLC0415 - a verb loads what it needs
-
-    return rehearsal.rehearse(options.asked(said, around[0]))
-
-
-@ralph.command("doctor", params=[*options.OF_A_RUN, _FOLDER, _LIVE, _EACH, _JSON])
-@click.pass_obj
-def _doctor(
-    around: "tuple[list[str], Pace | None]", /, *, live: bool, verbose: bool, as_json: bool, **said: Any
-) -> int:
-    """Whether a run would find what it needs: each subject a line, with what to do. Exit code 0 or 1.
-
-    With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
-    """
-    from ralph.look import doctor  # noqa: PLC0415 - a verb loads what it needs
-
-    return doctor.doctor(options.asked(said, around[0]), live=live, as_json=as_json, verbose=verbose)
-
-
-@ralph.command("notify", params=[click.Argument(["what"], required=False, type=click.Choice(("setup", "test")))])
-def _notify(what: str | None) -> int:
-    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
-    from ralph import channels, sources  # noqa: PLC0415 - a verb loads what it needs
-    from ralph.channels import wizard  # noqa: PLC0415 - same
-
-    known = channels.load()
-    if what == "test":
-        return wizard.test(known, sources.channel_values())
-    if what is None:
-        click.echo(wizard.usage(known), err=True)
-        return 2
-    if not sys.stdin.isatty():
-        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
-    return wizard.setup(known)
-
-
-@ralph.command("config")
-@click.argument("what", required=False, type=options.Words(("commit",)))
-@click.argument("choice", required=False, type=options.Words(("on", "off", "status")))
-def _config(what: str | None, choice: str | None) -> int:
-    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
-    from ralph import settings, sources  # noqa: PLC0415 - a verb loads what it needs
-
-    if what != "commit" or choice not in ("on", "off", "status"):
-        raise RalphError("usage: ralph config commit on|off|status")
-    if choice != "status":
-        path = sources.home_file()
-        sources.keep(path, {"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
-        click.echo(f"auto-commit is {choice} in {path}")
-    in_files, problems = sources.in_files()
-    given = [one for one in [*sources.in_environment(), *in_files] if one.variable == "RALPH_AUTO_COMMIT"]
-    counts = settings.resolve(given, problems=problems)
-    where = counts.said.get("auto_commit", "default")
-    click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
-    return 0

@@ -1,6 +1,6 @@
 """The one error that users can cause."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class RalphError(Exception):
@@ -29,3 +29,11 @@ class RalphError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+def did_you_mean(word: str, known: Mapping[str, str]) -> str:
+    """What to write in place of the known word that is nearest to a mistyped one; "" where none is near."""
+    import difflib  # noqa: PLC0415 - only a typing mistake needs it
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f"did you mean {known[near[0]]}?" if near else ""

@@ -2,20 +2,21 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ralph import prompt
-from ralph.errors import RalphError
+from ralph.errors import RalphError, did_you_mean
 from ralph.screen import Detail
-from ralph.settings import DROPPED, ON_COMMAND_LINE, Given, Setting, Source
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Setting, Source
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+    from ralph.run import Pace
 
 VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config")
 """First words that are no plan."""
@@ -24,7 +25,7 @@ FILE, FOLDER = click.Path(readable=False), click.Path(file_okay=False, readable=
 _KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
     """A command line, taken apart."""
 
@@ -36,9 +37,11 @@ class Asked:
     detail: Detail = Detail.NORMAL
     spinner: bool = True
     """Whether a terminal gets a live last line."""
+    pace: "Pace | None" = None
+    """Another one is for who has less time."""
 
 
-class Words(click.Choice[str]):
+class _Words(click.Choice[str]):
     """Offered by the shell; whether it is one of them is said later, with all else that is wrong."""
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
@@ -46,25 +49,19 @@ class Words(click.Choice[str]):
         return value
 
 
-def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """What may be a plan in this folder; where nothing is, the shell looks for a file itself, in other folders too."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only the shell asks for it
-
     found = [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]
 
 
 def _plans_here() -> list[str]:
-    found = (path for path in sorted(Path().glob("[!.]*")) if path.suffix in (".md", ".json"))
-    return [path.name for path in found if not path.name.endswith("_PROGRESS.md")]
+    found = (path.name for path in sorted(Path().glob("[!.]*")) if path.suffix in (".md", ".json"))
+    return [name for name in found if not name.endswith("_PROGRESS.md")]
 
 
 def _modes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     return [mode for mode in prompt.modes(prompt.folders(None)) if mode.startswith(incomplete)]
-
-
-def _name(variable: str) -> str:
-    return "--" + variable.removeprefix("RALPH_").lower().replace("_", "-")
 
 
 def _option(setting: Setting) -> click.Option:
@@ -77,7 +74,8 @@ def _option(setting: Setting) -> click.Option:
         metavar=setting.metavar,
         multiple=setting.many,
         help=shown,
-        type=Words(setting.words) if setting.words else _KINDS.get(setting.metavar),
+        hidden=bool(setting.gone),
+        type=_Words(setting.words) if setting.words else _KINDS.get(setting.metavar),
     )
 
 
@@ -87,76 +85,53 @@ OF_A_RUN: Sequence[click.Parameter] = (
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
-    *(click.Option([variable, _name(variable)], hidden=True) for variable in DROPPED),
 )
 """Plan, mode and number, and an option for each setting."""
 
 
-def asked(said: Mapping[str, Any], rest: Sequence[str]) -> Asked:
-    """What these words and options ask for; `rest` is for the agent."""
-    plan, mode, number = _words(said)
-    given = [_given(one.variable, text) for one in ON_COMMAND_LINE for text in _texts(said[one.field])]
-    given += [_given(name, text) for name in DROPPED for text in _texts(said[name])]
-    if number:
-        given.append(_given("RALPH_MAX_ITERATIONS", number)._replace(where="MAX_ITERATIONS"))
-    return Asked(
-        plan=plan,
-        mode=mode or "build",
-        given=given,
-        agent_arguments=rest,
-        dry_run=said.get("dry_run", False),
-        detail=Detail.of(quiet=said.get("quiet", False), verbose=said.get("verbose", False)),
-        spinner=not said.get("no_spinner", False),
-    )
-
-
-def _given(variable: str, text: str) -> Given:
-    return Given(variable=variable, text=text, source=Source.COMMAND_LINE, where=_name(variable))
-
-
-def _texts(value: str | tuple[str, ...] | bool | None) -> Sequence[str]:
-    """What an option says: nothing, one thing or several."""
-    if isinstance(value, tuple):
-        return value
-    return [] if value is None else [str(value).lower() if isinstance(value, bool) else value]
-
-
-def _words(said: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Plan, mode and number; with --requirements the plan may be missing, and the others stand one word earlier."""
-    words = [word for word in (said["plan"], said["mode"], said["number"]) if word is not None]
-    if (file := said["requirements"]) is not None:
-        if words and Path(words[0]) == Path(file):
-            words = words[1:]
-        elif words and not re.fullmatch(r"[\w-]+", words[0]):  # the form of a mode
-            raise RalphError(f"{words[0]} and --requirements {file} are two plans", fix="leave one of them out")
-        words = [file, *words]
+def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
+    """What these words and options ask for, taken out of them; `rest` is for the agent."""
+    file, plan, mode, number = (said.pop(name) for name in ("requirements", "plan", "mode", "number"))
+    words = [word for word in (plan, mode, number) if word is not None]
+    if file is not None:  # then the plan may be missing, and the others stand one word earlier
+        words = [file, *(words[1:] if words and Path(words[0]) == Path(file) else words)]
     if re.fullmatch("[0-9]+", "".join(words[1:2])):
         words.insert(1, "")
     plan, mode, number, *more = [*words, "", "", ""]
     if many := "".join(more):
         raise RalphError(f"{many} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
-    return plan, mode, number
+    if number:
+        said["max_iterations"] = number
+    given = []
+    for setting in ON_COMMAND_LINE:
+        value = said.pop(setting.field)
+        texts = value if isinstance(value, tuple) else () if value is None else (str(value),)
+        given += [Given(setting.variable, text, Source.COMMAND_LINE, f"--{setting.name}") for text in texts]
+    return Asked(
+        plan=plan,
+        mode=mode or "build",
+        given=given,
+        agent_arguments=rest,
+        dry_run=said.pop("dry_run", False),
+        detail=Detail.of(quiet=said.pop("quiet", False), verbose=said.pop("verbose", False)),
+        spinner=not said.pop("no_spinner", False),
+        pace=pace,
+    )
 
 
-def meant(asked: Asked) -> str:
+def meant(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
-    import difflib  # noqa: PLC0415 - only a typing mistake needs it
-
-    modes = prompt.modes(prompt.folders(None))
-    near = "".join(difflib.get_close_matches(asked.plan, [*modes, *VERBS, *_plans_here()], n=1, cutoff=0.7))
-    plan = asked.mode if Path(asked.mode).is_file() else ""
-    words = [plan or "PLAN", near] if near in modes else [near, plan] if near in VERBS else [near, asked.mode]
-    return f"did you mean ralph {shlex.join(filter(None, words))}?" if near else ""
+    modes = {mode: f"ralph PLAN {mode}" for mode in prompt.modes(prompt.folders(None))}
+    return did_you_mean(plan, modes | {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *_plans_here())})
 
 
 def arguments(asked: Asked) -> list[str]:
     """The words after `ralph` that ask for the same."""
     said = []
-    for setting in ON_COMMAND_LINE:
-        given = [one for one in asked.given if one.variable == setting.variable]
-        for text in [text for one in given[: None if setting.many else 1] for text in setting.texts(one)]:
-            no = "" if setting.metavar or setting.parse(text) else "no-"
-            said += [f"--{no}{setting.name}", *([text] if setting.metavar else [])]
+    for one in asked.given:
+        setting = BY_VARIABLE[one.variable]
+        no = "no-" if one.text == "False" and not setting.metavar else ""
+        said += [f"--{no}{setting.name}", *([one.text] if setting.metavar else [])]
     plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
     return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
 

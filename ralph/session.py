@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ralph.start import Start
 
 
-def session(start: "Start", file: ProgressFile, state: State, held: Lock, pace: Pace | None = None) -> int:
+def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
     the one still has an agent to end.
     """
-    run = Run(start, file, state, held, pace or Pace())
+    run = Run(start, file, state, held, start.asked.pace or Pace())
     stop, failure = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), None
     try:
         _prepare(run, held)
@@ -56,8 +56,8 @@ def _prepare(run: Run, held: Lock) -> None:
     held.begin(run.id, start.plan.name, start.progress_path)
     agent.check_there(agent.argv(settings, start.asked.agent_arguments))
     run.prompt = start.prompt()
-    for line in start.warnings():
-        run.complain(line)
+    for remark in start.settings.remarks:
+        run.complain(remark.message)
     state.make_room()
     recovery.clear_up(start, file, state, run.complain)  # first: what stands in the way of a commit may be of the dead
     if start.strict and settings.auto_commit:

@@ -3,12 +3,12 @@
 import os
 import re
 import shlex
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, lock, progress, sources
+from ralph import files, lock, options, progress, sources, tries
+from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.progress import Progress
@@ -21,11 +21,10 @@ from ralph.verdict import Reason, Stop, Tally, verdict
 from ralph.words import plain
 
 if TYPE_CHECKING:
-    from ralph.run import Pace
     from ralph.taskjson import Imported
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
     """What a start found: settings, texts and files, before anything is checked against the progress file."""
 
@@ -50,16 +49,17 @@ class Start:
     @property
     def values(self) -> dict[str, Value]:
         """The variables of the template that stay the same in every iteration."""
+        settings = self.settings
         return {
             "PLAN_FILE": str(self.plan),
             "PROGRESS_FILE": str(self.progress_path),
             "PLAN_NAME": self.name,
-            "AUTO_COMMIT": self.settings.auto_commit,
-            "MAX_ITERATIONS": self.settings.max_iterations or "",
-            "STRICT": self.settings.strict,
-            "VERIFY": self.settings.verify or "",
-            "ONLY": self.settings.only,
-            "HISTORY_FILE": str(self.settings.history.absolute()) if self.settings.history else "",
+            "AUTO_COMMIT": settings.auto_commit,
+            "MAX_ITERATIONS": settings.max_iterations or "",
+            "STRICT": settings.strict,
+            "VERIFY": settings.verify or "",
+            "ONLY": settings.only,
+            "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
 
     @property
@@ -73,25 +73,23 @@ class Start:
         made.render({"ITERATION": 1})
         return made
 
-    def warnings(self) -> list[str]:
-        """What deserves a word before the first iteration."""
-        path = sources.home_file()
-        secrets = f"{path} can be read by others and may hold secrets: chmod 600 {path}"
-        return [*self.settings.dropped, *([secrets] if sources.open_to_others(path) else [])]
 
-
-def run(asked: Asked, pace: "Pace | None" = None) -> int:
-    """Does what was asked; the exit code. Another pace is for who has less time."""
+def run(asked: Asked) -> int:
+    """Does what was asked; the exit code."""
     start = find(asked)
-    if asked.dry_run:
-        return _show(start)
     state = State(start.name, start.progress_path)
+    if asked.dry_run:
+        return _show(start, state)
     held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    if (stop := _early_stop(start, file, state, held)) is None:
+    now, stop = file.read() if file.exists() else None, None
+    check_place(start, now)
+    if now and not held.dead_run():  # what a dead run left running has to be ended, whatever the file says
+        stop = ends_at_once(start, now, state, file.text)
+    if stop is None:
         from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-        code = session(start, file, state, held, pace)
+        code = session(start, file, state, held)
     else:
         code = stop.reason.code
         if attended():
@@ -99,8 +97,7 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
             if start.imported:
                 from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
-                if missing := taskjson.left_out(start.imported, file.text, start.progress_path):
-                    lines.append("; ".join(missing))
+                lines += filter(None, ["; ".join(taskjson.left_out(start.imported, file.text, start.progress_path))])
             print("\n".join(f"ralph: {plain(line)}" for line in lines))
     held.release()
     return code
@@ -108,6 +105,8 @@ def run(asked: Asked, pace: "Pace | None" = None) -> int:
 
 def find(asked: Asked) -> Start:
     """What a start finds, before anything is done. Raises RalphError with all that is wrong."""
+    if not asked.plan:
+        raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
     text = _text(plan)
     name = files.plan_name(plan)
@@ -115,9 +114,7 @@ def find(asked: Asked) -> Start:
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
     if settings.history:
-        from ralph import tries  # noqa: PLC0415 - few keep one
-
-        tries.check(settings.history, settings.said["history"], plan=plan, progress_path=progress_path)
+        tries.check(settings.history, settings.said["history"].where, plan=plan, progress_path=progress_path)
     return Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
@@ -132,28 +129,16 @@ def find(asked: Asked) -> Start:
 
 
 def _text(plan: Path) -> bytes:
+    what = "a plan is a text that says what to build"
     try:
-        if not stat.S_ISREG(plan.stat().st_mode):
-            raise RalphError(f"{plan}: is no file", fix="a plan is a text that says what to build")
+        if plan.exists() and not plan.is_file():
+            raise RalphError(f"{plan}: is no file", fix=what)
         text = plan.read_bytes()
     except OSError as error:
-        raise RalphError(f"{plan}: {error.strerror}", fix="name the plan first") from error
+        raise RalphError(f"{plan}: {error.strerror}", fix=options.meant(str(plan)) or "name the plan first") from error
     if not text:
-        raise RalphError(f"{plan}: is empty", fix="write what shall be built")
+        raise RalphError(f"{plan}: is empty", fix=what)
     return text
-
-
-def _show(start: Start) -> int:
-    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
-
-    earlier = State(start.name, start.progress_path).iterations
-    values = {**_of_task(start), "ITERATION": earlier + 1}
-    text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
-    thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
-    print(thinking + shlex.join(agent.argv(start.settings, start.asked.agent_arguments)))
-    print()
-    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
-    return 0
 
 
 def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
@@ -165,11 +150,22 @@ def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
     return taskjson.of_plan(plan, text)
 
 
+def _show(start: Start, state: State) -> int:
+    earlier = state.iterations
+    values = {**_of_task(start), "ITERATION": earlier + 1}
+    text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
+    thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
+    print(thinking + shlex.join(agent.argv(start.settings, start.asked.agent_arguments)))
+    print()
+    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+    return 0
+
+
 def _of_task(start: Start) -> dict[str, Value]:
     """What the prompt would say of the first task, under --strict."""
     if not start.strict:
         return {}
-    from ralph import tasklist, tasks  # noqa: PLC0415 - nothing else needs it so early
+    from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
 
     text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
     if start.imported and not progress.parse(text).tasks:
@@ -181,39 +177,33 @@ def _of_task(start: Start) -> dict[str, Value]:
     return tasklist.values(task, listed, tasklist.token())
 
 
-def _early_stop(start: Start, file: ProgressFile, state: State, held: lock.Lock) -> Stop | None:
-    """Why there is nothing to do; None when there is."""
-    now = file.read() if file.exists() else None
-    check_place(start, now)
-    if now is None or held.dead_run():
-        return None  # what a dead run left running has to be ended, whatever the file says
-    return ends_at_once(start, now, state, file.text)
-
-
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop | None:
     """Why a start that finds this progress file has nothing to do; None when it has. `text` are the file's bytes."""
+    died = state.died() is not None
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
-    if now.done and state.died() is not None:
+    if now.done and died:
         now = progress.parse(progress.without_done(text))  # what a run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
-    if stop is None and start.strict and not ready and state.died() is None:
-        from ralph import tasklist  # noqa: PLC0415 - other starts need not load it
+    if stop or died or ready or not start.strict:
+        return stop
+    from ralph import tasklist  # noqa: PLC0415 - only --strict needs it
 
-        name = start.progress_path.name
-        stop = tasklist.stuck(tasklist.check(text, name, start.settings), name)
-    return stop
+    name = start.progress_path.name
+    return tasklist.stuck(tasklist.check(text, name, start.settings), name)
 
 
 def told(start: Start, now: Progress, stop: Stop) -> RalphError:
     """The same in words, with what there is to do."""
-    path = str(start.progress_path)
-    left = f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if stop.reason is Reason.DONE and now.open else ""
-    what = "goes no further" if stop.reason is Reason.LIMIT else f"is {stop.reason.label}{left}"
-    others = {Reason.DONE: f"take RALPH_DONE out of {path} to go on", Reason.LIMIT: "allow it more to go on"}
-    fix = stop.next_move(path) or others.get(stop.reason, f"edit {path}")
-    why = "" if not stop.why or stop.reason is Reason.STOPPED else f": {stop.why}"
+    path, what = str(start.progress_path), f"is {stop.reason.label}"
+    fix = stop.next_move(path) or f"edit {path}"
+    if stop.reason is Reason.LIMIT:
+        what, fix = "goes no further", "allow it more to go on"
+    elif stop.reason is Reason.DONE:
+        what += f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if now.open else ""
+        fix = f"take RALPH_DONE out of {path} to go on"
+    why = f": {stop.why}" if stop.why and stop.reason is not Reason.STOPPED else ""
     return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix)
 
 

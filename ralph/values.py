@@ -21,16 +21,24 @@ def unless(word: str, read: Callable[[str], T]) -> Callable[[str], T | None]:
     return parse
 
 
-def matching(form: str, meaning: Callable[[re.Match[str]], T], allowed: str) -> Callable[[str], T]:
+def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: str) -> Callable[[str], T]:
     """What a text of this form means; one that means nothing, not even zero, is refused too."""
 
     def parse(text: str) -> T:
-        found = re.fullmatch(form, text, re.ASCII)
-        if not text or found is None or (value := meaning(found)) is None:
-            raise ValueError(allowed)
+        found = re.fullmatch(form, text, re.ASCII | re.IGNORECASE)
+        value = meaning(found) if text and found else None
+        if value is None:
+            raise ValueError(f"write {allowed}")
         return value
 
     return parse
+
+
+def one_of(*choices: str, **others: str) -> Callable[[str], str]:
+    """Reads one of these words; `others` are other words for some of them."""
+    allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+    meant = {**{word: word for word in choices}, **others}
+    return matching(r"\w+", lambda found: meant.get(found[0].lower()), allowed)
 
 
 def _seconds(found: re.Match[str]) -> float:
@@ -41,41 +49,18 @@ def _seconds(found: re.Match[str]) -> float:
 _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
 """A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
-count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "write a whole number from 1")
-duration = matching(_DURATION, _seconds, "is no duration; write 2s, 90m, 4h or 1h30m")
-usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda it: float(it[1]) or None, "write US dollars such as 5 or 2.50")
-percent = matching(r"(\d{1,2})%", lambda it: int(it[1]) / 100 or None, "write a part of the context such as 60%")
-truth = matching(r"(?i:(true|yes|on|1)|false|no|off|0)", lambda it: it[1] is not None, "write true or false")
-address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "is no web address; write https://…")
-pattern = matching(_PATTERN, lambda it: it[1], "is no pattern of files in the project; write one such as 'tests/**'")
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
-EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
-effort = matching(
-    f"(?i:med|{'|'.join(EFFORTS)})",
-    lambda found: {"med": "medium"}.get(found[0].lower(), found[0].lower()),
-    "write none, low, medium (or med), high, xhigh or max",
-)
-"""How hard claude thinks; the real one takes any other word without complaint, and ignores it."""
-
-
-def bound(text: str) -> float:
-    """A duration that bounds something."""
-    if seconds := duration(text):
-        return seconds
-    raise ValueError("leaves no time; write 90m, 4h or 1h30m")
-
-
-def some(text: str) -> str:
-    """Any text but none."""
-    if not text:
-        raise ValueError("is empty")
-    return text
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    """Reads one of these words."""
-    allowed = f"write {', '.join(choices[:-1])} or {choices[-1]}"
-    return matching(f"(?i:{'|'.join(choices)})", lambda found: found[0].lower(), allowed)
+some = matching(r"(?s:.+)", lambda found: found[0], "something")
+count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
+duration = matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
+bound = matching(_DURATION, lambda found: _seconds(found) or None, "a time such as 90m, 4h or 1h30m")
+usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50")
+percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
+truth = matching(r"\w+", lambda found: _TRUTH.get(found[0].lower()), "true or false")
+address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "a web address, https://…")
+pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
+path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -84,8 +69,3 @@ def words(text: str) -> tuple[str, ...]:
         return tuple(shlex.split(some(text)))
     except ValueError as error:
         raise ValueError(f"cannot be split into words: {error}") from error
-
-
-def path(text: str) -> Path:
-    """A path; `~` is the home folder."""
-    return Path(some(text)).expanduser()

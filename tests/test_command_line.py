@@ -16,17 +16,17 @@ GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
         pytest.param("feature.md 20 plan", "plan is a word too many", id="a mode after the number"),
         pytest.param("feature.md 7 99", "99 is a word too many", id="a second number"),
         pytest.param("--requirements feature.md 5 build", "build is a word too many", id="with the plan as an option"),
-        pytest.param("other.md --requirements feature.md", "two plans", id="two plans"),
+        pytest.param("other.md --requirements feature.md", '"other.md" is no mode', id="two plans"),
         pytest.param("--requirements none.md build", "none.md: No such file", id="one that is not there"),
         pytest.param("--requirements feature.md lok", '"lok" is no mode', id="a mistyped mode"),
-        pytest.param("--max-iterations 5", "Missing argument 'PLAN'", id="no plan at all"),
+        pytest.param("--max-iterations 5", "no plan is named", id="no plan at all"),
         pytest.param("feature.md build 5 6", "unexpected extra argument (6)", id="a fourth word"),
         pytest.param("feature.md --wait false", '"false" is no mode', id="a value of an option that has none any more"),
-        pytest.param("build feature.md", "did you mean ralph feature.md build?", id="the mode first"),
+        pytest.param("build feature.md", "did you mean ralph PLAN build?", id="the mode first"),
         pytest.param("plan", "did you mean ralph PLAN plan?", id="a mode alone"),
         pytest.param("stauts", "did you mean ralph status?", id="a mistyped verb"),
-        pytest.param("stauts feature.md", "did you mean ralph status feature.md?", id="a mistyped verb with a plan"),
-        pytest.param("featur.md plan", "did you mean ralph feature.md plan?", id="a mistyped plan"),
+        pytest.param("stauts feature.md", "did you mean ralph status?", id="a mistyped verb with a plan"),
+        pytest.param("featur.md plan", "did you mean ralph feature.md?", id="a mistyped plan"),
         pytest.param("nothing-like-it.md", "name the plan first", id="nothing like it"),
         pytest.param("status -- --model x", "What follows -- is for the agent", id="words for no agent"),
     ],
@@ -74,7 +74,9 @@ def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project,
     run = project.build("1", "--keep-transcripts", "1GB", env={name: "nonsense"})
     assert (run.code, len(agent.calls)) == (3, 1), run.text
     for where in ("--keep-transcripts", "environment", "feature.md:3", ".ralph.env:1"):
-        said = f"ralph: {where}: {name} does nothing any more: the newest 200 MB of transcripts are kept\n"
+        said = (
+            f"ralph: {where}: {name} does nothing any more: the newest 200 MB of transcripts are kept; leave it out\n"
+        )
         assert run.stderr.count(said) == 1
     run = project.ralph("doctor", *shlex.split("feature.md --keep-transcripts 1GB"))
     assert f"--keep-transcripts: {name} does nothing any more" in run.stdout

@@ -14,9 +14,15 @@ from ralph.progress import Progress, parse
 from ralph.settings import Settings
 from ralph.verdict import OPENS, Reason, Tally, budget_usd, one_try, verdict
 
-LIMITS = Settings(max_failures=3, max_stalls=None)
-ONCE = replace(LIMITS, once=True)
-NO_WAIT = replace(LIMITS, wait=False)
+
+def limits(**more: Any) -> Settings:
+    """Three failures, and no other limit."""
+    return Settings(**{"max_failures": 3, "max_stalls": None, **more})
+
+
+LIMITS = limits()
+ONCE = limits(once=True)
+NO_WAIT = limits(wait=False)
 START = 1_795_000_000
 """When every story begins, in seconds since 1970."""
 HOUR_S = 3600.0
@@ -75,7 +81,7 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
     ],
 )
 def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], reason: Reason | None) -> None:
-    stop = verdict(says(text), Tally(), replace(LIMITS, **settings))
+    stop = verdict(says(text), Tally(), limits(**settings))
     assert (stop and stop.reason) == reason
 
 
@@ -105,14 +111,14 @@ def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], 
 def test_what_happened_may_stop_a_run(
     tally: dict[str, Any], settings: dict[str, Any], reason: Reason | None, words: str
 ) -> None:
-    stop = verdict(says(""), Tally(**tally), replace(LIMITS, **({"max_stalls": 5} | settings)))
+    stop = verdict(says(""), Tally(**tally), limits(**({"max_stalls": 5} | settings)))
     assert (stop and stop.reason) == reason
     assert words in (stop.why if stop else "")
 
 
 @pytest.mark.parametrize(("elapsed_s", "over"), [(HOUR_S - 0.1, False), (HOUR_S, True), (9 * HOUR_S, True)])
 def test_the_time_is_over(elapsed_s: float, over: bool) -> None:
-    stop = verdict(says(""), Tally(), replace(LIMITS, max_time=HOUR_S), elapsed_s)
+    stop = verdict(says(""), Tally(), limits(max_time=HOUR_S), elapsed_s)
     assert (stop and stop.why) == ("max-time is 1h00m" if over else None)
 
 
@@ -164,7 +170,7 @@ def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(  # noqa: P
 ) -> None:
     """Who always hangs edits a little each time: to a watchdog a changed file is nothing, where there are commits."""
     turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
-    settings = replace(LIMITS, max_iteration_cost=1.0, auto_commit=commit)
+    settings = limits(max_iteration_cost=1.0, auto_commit=commit)
     judged = judge(iteration(before, after, turn, commits=commits, changed=changed), Tally(), settings)
     lasting = commit and outcome in WATCHDOG
     assert bool(judged.failed) == (lasting if failed is None else failed)
@@ -189,7 +195,7 @@ def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
 ) -> None:
     """Eight dollars of this start are spent, ten of the plan."""
     done = iteration("Spent: $10; - [ ] a", "Spent: $10; - [ ] a", replace(OUT_OF_BUDGET, cost_usd=cost_usd))
-    judged = judge(done, Tally(cost_usd=8.0), replace(LIMITS, **settings))
+    judged = judge(done, Tally(cost_usd=8.0), limits(**settings))
     assert bool(judged.failed) == failed
     assert bool(judged.ended) == (cost_usd is None and not failed), "else the verdict knows it"
 
@@ -263,7 +269,7 @@ def test_what_is_progress(before: str, after: str, changed: str, moved: bool) ->
         (OK, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
         (AT_LIMIT, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
         (AT_LIMIT, A, "", ONCE, None),
-        (AT_LIMIT, A, "", replace(ONCE, wait=False), Reason.LIMIT),
+        (AT_LIMIT, A, "", limits(once=True, wait=False), Reason.LIMIT),
         (HOPELESS, A, "", ONCE, Reason.HOPELESS),
     ],
 )
@@ -406,9 +412,9 @@ TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
 FIVE_HOURS = Step(turn=ends_in(18_000))
 HOUR = [TROUBLED] * 9
 PAUSES = "30 60 120 240 480 900 900 900"
-VERIFY = replace(LIMITS, verify="make test")
-STALLS = replace(LIMITS, max_failures=None, max_stalls=3)
-LAST_CHANCE = replace(LIMITS, max_iterations=1, max_failures=1, max_stalls=1)
+VERIFY = limits(verify="make test")
+STALLS = limits(max_failures=None, max_stalls=3)
+LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
 
 
 @pytest.mark.parametrize(
@@ -419,11 +425,11 @@ LAST_CHANCE = replace(LIMITS, max_iterations=1, max_failures=1, max_stalls=1)
         ([FAILS, FAILS, IDLE, FAILS, FINISHES], LIMITS, "5: done"),
         ([CLAIMS] * 3, LIMITS, "3: done refused"),
         ([CLAIMS, FINISHES], LIMITS, "2: done"),
-        ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], replace(LIMITS, max_failures=2), "3: failed"),
+        ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
         ([BREAKS, FINISHES], VERIFY, "2: done"),
         ([BREAKS, CLAIMS, BREAKS], VERIFY, "3: done refused"),
         ([BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
-        ([BREAKS], replace(VERIFY, max_iterations=1), "1: limit reached"),
+        ([BREAKS], limits(verify="make test", max_iterations=1), "1: limit reached"),
         ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
         ([IDLE, IDLE, DOES, IDLE, IDLE, IDLE], STALLS, "6: no progress"),
         ([LIMITED, FINISHES], LAST_CHANCE, "300 1: done"),
@@ -441,11 +447,11 @@ LAST_CHANCE = replace(LIMITS, max_iterations=1, max_failures=1, max_stalls=1)
         ([TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
         (HOUR, ONCE, f"{PAUSES} 1: not finished"),
-        ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, replace(LIMITS, max_cost=1.0), "30 60 0: limit reached"),
-        ([Step(turn=OUT_OF_BUDGET)], replace(LIMITS, max_stalls=1, max_cost=1.0), "1: limit reached"),
+        ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
+        ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=1, max_cost=1.0), "1: limit reached"),
         (
             [Step(turn=replace(OUT_OF_TIME, took_s=60.0))],
-            replace(LIMITS, max_stalls=1, max_time=60.0),
+            limits(max_stalls=1, max_time=60.0),
             "1: limit reached",
         ),
     ],
@@ -469,7 +475,7 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
     ],
 )
 def test_the_try_after_a_block(opened: Reason, story: Sequence[Step], end: str) -> None:
-    settings = replace(LIMITS, max_stalls=4)
+    settings = limits(max_stalls=4)
     assert ends(story, settings, tally=one_try(opened.name, settings)) == end
 
 
@@ -479,5 +485,5 @@ def test_the_longest_week() -> None:
     for day in range(10):
         story += [Step(turn=replace(OK, took_s=HOUR_S), changed="a.py")]
         story += [Step(turn=ends_in((day + 1) * (HOUR_S + 18_002) - 2))]
-    settings = replace(LIMITS, max_iterations=11, max_failures=1, max_stalls=1)
+    settings = limits(max_iterations=11, max_failures=1, max_stalls=1)
     assert ends([*story, FINISHES], settings) == " ".join(["18002"] * 10 + ["11: done"])

@@ -168,7 +168,7 @@ CASES: dict[str, list[Any]] = {
     "cron": [
         (nothing, "", "warning", "no claude", "/bin:/usr/bin:", ":/bin", " ralph feature.md build"),
         (nothing, "--agent /bin/cat", "warning", "has no ralph -> "),
-        (sets(RALPH_DELAY="4s"), "", "warning", "no RALPH_DELAY", "--delay 4s"),
+        (sets(RALPH_DELAY="4s"), "", "warning", "no RALPH_DELAY", "RALPH_DELAY=4s"),
         (program("mine", "#!/bin/sh\n"), "--verify mine", "warning", "no mine"),
     ],
     "settings": [
@@ -179,7 +179,7 @@ CASES: dict[str, list[Any]] = {
         (nothing, "--delay 3s", "ok", "delay 3s (--delay)"),
         (has(".ralph.env", "RALPH_DELAY=1s"), "", "ok", "delay 1s (.ralph.env:1"),
         (all_of(plan_says("RALPH_DELAY: 9s"), sets(RALPH_DELAY="4s")), "", "ok", "delay 4s (environment)"),
-        (plan_says("RALPH_DELAY: soon"), "", "bad", 'feature.md:2: RALPH_DELAY: "soon" is no'),
+        (plan_says("RALPH_DELAY: soon"), "", "bad", 'feature.md:2: RALPH_DELAY: "soon": write'),
         (nothing, "--agent cat --model x", "bad", "--model"),
         (nothing, "odd", "bad", '"odd" is no mode'),
         (plan_says("RALPH_VERIFY: X=1 git --version"), "", "ok", "verify X=1 git --version"),
@@ -192,7 +192,7 @@ CASES: dict[str, list[Any]] = {
     "plan": [
         (nothing, "", "ok", "the first start makes it"),
         (progress_says("x one", "two"), "", "ok", "1/2 tasks"),
-        (has("feature.md", ""), "", "bad", "is empty", "write what shall be built"),
+        (has("feature.md", ""), "", "bad", "is empty", "a plan is a text that says what to build"),
         (has(".ralph/PROMPT_build.md", "{{ PLAN_FIEL }}\n"), "", "bad", "PROMPT_build.md:1: PLAN_FIEL is no variable"),
         (progress_says("x one", status="RALPH_DONE"), "", "warning", "ends at once", "take RALPH_DONE"),
         (progress_says("a", status="RALPH_BLOCKED: no key"), "", "bad", "no key", "RALPH_BLOCKED out"),
@@ -353,7 +353,7 @@ def test_a_plan_is_known_by_its_name_and_need_not_be_named(doctor: Doctor, patie
 
 @pytest.mark.parametrize("plan", ["../feature.md", "./status", "./-x.md"])
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project, plan: str) -> None:
-    program("ralph", "#!/bin/sh\npwd; command -v claude; printf '%s\\n' \"$@\"\n")(patient)
+    program("ralph", "#!/bin/sh\npwd; command -v claude; echo $RALPH_MAX_COST; printf '%s\\n' \"$@\"\n")(patient)
     folder = patient.root / "100% 'mine'"
     has(f"{folder.name}/{plan}", "Do.")(patient)
     options = ["--max-time", "3h", "--verify", "true && git --version"]
@@ -365,8 +365,8 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = [plan, "build", "--max-iterations", "7", *options[:2], "--max-cost", "5", *options[2:], *rest]
-    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
+    words = [plan, "build", "--max-iterations", "7", *options, *rest]
+    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), "5", *words], line
 
 
 def test_a_ralph_that_cron_would_not_find_either(patient: Project) -> None:
@@ -385,7 +385,7 @@ def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
 
 
 BRIEF = """\
-ok   settings    max-iterations 50 (MAX_ITERATIONS) · no verify command: done is what the agent and the task list say
+ok   settings    max-iterations 50 (--max-iterations) · no verify command: done is what the agent and the task list say
 ok   plan        feature_PROGRESS.md: 0/1 tasks
 ok   agent       claude 2.1.197 at CLAUDE · login not tried, --live does; no key in the environment, so that \
 claude's own login pays

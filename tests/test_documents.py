@@ -16,7 +16,7 @@ from ralph_driver import CHECKOUT, COMMAND
 from ralph import options, tasklist, tasks
 from ralph.cli import ralph
 from ralph.lock import LOCKED
-from ralph.settings import BY_VARIABLE, DROPPED, ON_COMMAND_LINE, TABLE, Settings
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, TABLE, Settings
 from ralph.verdict import Reason
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
@@ -54,7 +54,7 @@ def rows(text: str, heading: str) -> dict[str, str]:
 
 
 def test_the_help_has_each_setting_with_its_default() -> None:
-    for setting in ON_COMMAND_LINE:
+    for setting in (one for one in ON_COMMAND_LINE if not one.gone):
         names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
         names += "" if setting.metavar else f" / --no-{setting.name}"
         default = f"; default: {setting.default}" if setting.default else ""
@@ -67,7 +67,9 @@ def test_the_pages_that_are_made_of_the_settings_are_up_to_date() -> None:
     assert {file.name for file in documents} == {"settings.md", ".env.example"}
     for file, text in documents.items():
         assert file.read_text("utf-8") == text, f"{file} is not what docs/generate.py makes"
-        missing = [one.variable for one in ON_COMMAND_LINE if not re.search(rf"\b{one.variable}\b", text)]
+        missing = [
+            one.variable for one in ON_COMMAND_LINE if not one.gone and not re.search(rf"\b{one.variable}\b", text)
+        ]
         assert not missing, file
     example = (CHECKOUT / ".env.example").read_text("utf-8")
     assert [name for name in CHANNEL_SETTINGS if f"\n#{name}=" not in example] == []
@@ -88,7 +90,7 @@ def test_the_readme_has_the_defaults_of_the_ten() -> None:
 @pytest.mark.parametrize("document", [*PAGES, ".env.example", "CHANGELOG.md"])
 def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document: str) -> None:
     text = PAGES.get(document) or (CHECKOUT / document).read_text("utf-8")
-    known = {*BY_VARIABLE, *DROPPED, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
+    known = {*BY_VARIABLE, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS}
     assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
     text = re.sub(r"^.*(?:tmux|systemctl|loginctl|pip |pytest).*$", "", text, flags=re.MULTILINE)
     if document == "coming-from.md":  # the right column of its tables is about ralph
@@ -185,7 +187,7 @@ def of_click() -> set[str]:
     return loaded_by("click")
 
 
-@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.start", "ralph.judge", "ralph.progress.file"])
+@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.judge", "ralph.progress.file"])
 def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str]) -> None:
     heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "difflib", "tempfile", "shutil", "tomllib"}
     assert loaded_by(module) & ({*heavy, "ralph.process", "ralph.channels"} - of_click) == set()

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from http_server import Answer, Server
 from ralph_driver import TtyRunning, eventually
 
-from ralph import files
-from ralph.channels import load, wizard
+from ralph import config, files
+from ralph.channels import load
+from ralph.config import HEADER
 from ralph.errors import RalphError
-from ralph.sources import HEADER
 
 BUILT_IN = load([files.data("notify")])
 HOOK = "https://hooks.slack.com/services/T0/B0/x"
@@ -48,7 +48,7 @@ def converse(*answers: str) -> Result:
 
     @click.command()
     def setup() -> None:
-        sys.exit(wizard.setup(BUILT_IN))
+        sys.exit(config.setup(BUILT_IN))
 
     return CliRunner().invoke(setup, input="".join(f"{answer}\n" for answer in answers))
 
@@ -144,8 +144,8 @@ def test_what_the_environment_sets_is_said_and_is_what_the_test_uses(
 
 def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
     code = (
-        "import sys; from ralph import files; from ralph.channels import load, wizard\n"
-        "wizard.setup(load([files.data('notify')]))"
+        "import sys; from ralph import config, files; from ralph.channels import load\n"
+        "config.setup(load([files.data('notify')]))"
     )
     python = TtyRunning([sys.executable, "-c", code], dict(os.environ), files.data("notify").parent)
     try:
@@ -167,16 +167,16 @@ def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(
 def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: pytest.CaptureFixture[str]) -> None:
     server = serve(Answer(status=404), Answer())
     values = {"RALPH_NTFY_URL": server.url("/a-secret-topic"), "RALPH_WEBHOOK_URL": server.url()}
-    assert wizard.test(BUILT_IN, values | {"RALPH_TELEGRAM_CHAT_ID": "-42"}) == 1
+    assert config.test(BUILT_IN, values | {"RALPH_TELEGRAM_CHAT_ID": "-42"}) == 1
     half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
     assert capsys.readouterr().out == f"{half}ntfy: FAILED: HTTP 404 from 127.0.0.1\nwebhook: sent\n"
     del values["RALPH_NTFY_URL"]
-    assert wizard.test(BUILT_IN, values) == 0
-    assert wizard.test(BUILT_IN, {}) == 1
+    assert config.test(BUILT_IN, values) == 0
+    assert config.test(BUILT_IN, {}) == 1
     assert "Run `ralph notify setup` first." in capsys.readouterr().out
 
 
 def test_the_usage_names_the_verbs_and_every_setting_of_every_channel() -> None:
-    usage = wizard.usage(BUILT_IN)
+    usage = config.usage(BUILT_IN)
     for word in ("ralph notify setup", "ralph notify test", "telegram", *(n for c in BUILT_IN for n in c.names)):
         assert word in usage

@@ -26,7 +26,7 @@ def is_claude(command: Sequence[str]) -> bool:
 def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = None) -> list[str]:
     """The command line of the agent. Raises RalphError for settings it cannot honour."""
     if not is_claude(settings.agent):
-        asked = [settings.said[name] for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
+        asked = [settings.said[name].where for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
         if asked:
             where = ", ".join(asked)
             what = f"{where}: only claude understands this, and the agent is {settings.agent[0]}"

@@ -28,7 +28,7 @@ from ralph.options import Asked
 from ralph.process import Ended, Finished, call
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import attended
-from ralph.settings import ON_COMMAND_LINE, TABLE, Given, Settings, Source
+from ralph.settings import TABLE, Given, Settings, Source
 from ralph.start import Start, check_place, ends_at_once, find, told
 from ralph.state import State
 from ralph.verdict import Reason
@@ -98,18 +98,14 @@ def _of_plan(asked: Asked) -> Sequence[Given]:
 
 
 def _settings(asked: Asked) -> Iterator[Check]:
-    found, template, text = sources.everywhere(asked.given, _of_plan(asked), asked.mode)
+    found, _, _ = sources.everywhere(asked.given, _of_plan(asked), asked.mode)
     agent.argv(found, asked.agent_arguments)
-    given = [*asked.given, *_of_plan(asked), *sources.in_environment(), *sources.in_files()[0]]
-    given += sources.of_template(text, template)
-    for setting in (one for one in TABLE if one.field in found.said):
-        where = found.said[setting.field]
-        texts = [one.text for one in given if (one.variable, one.where) == (setting.variable, where)]
-        said = " ".join(" ".join(texts if setting.many else texts[:1]).split())
-        yield ok(f"{setting.name} {said} ({where})")
+    for setting in TABLE:
+        if one := found.said.get(setting.field):
+            yield ok(f"{setting.name} {' '.join(one.text.split())} ({one.where})")
     if not found.said:
         yield ok("nobody set any; see ralph help settings for what holds")
-    yield from (warning(one, "leave it out") for one in found.dropped)
+    yield from (warning(one.what, one.fix) for one in found.remarks)
     if not any((found.max_iterations, found.max_time, found.max_cost, found.max_total_cost, found.once)):
         fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
         yield warning("no limit: nothing but done, failure or you ends a run", fix)
@@ -117,8 +113,6 @@ def _settings(asked: Asked) -> Iterator[Check]:
         yield ok("no verify command: done is what the agent and the task list say")
     else:
         yield from _verify(found.verify)
-    if sources.open_to_others(path := sources.home_file()):
-        yield warning(f"{path} can be read by others and may hold secrets", f"chmod 600 {path}")
 
 
 def _verify(command: str) -> Iterator[Check]:
@@ -430,22 +424,23 @@ _CRONS_PATH = "/usr/bin:/bin"
 
 
 def _cron(asked: Asked, settings: Settings, hide: Callable[[str], str]) -> Iterator[Check]:
-    decided = [one.variable for one in ON_COMMAND_LINE if settings.said.get(one.field) == "environment"]
-    names = [name for name in decided if name != _HEARTBEAT]  # not for a line that is shown
+    decided = [one for one in settings.said.values() if one.source is Source.ENVIRONMENT]
+    of_environment = {one.variable: one.text for one in decided if one.variable != _HEARTBEAT}  # no secret is shown
     verified_by = _first_word(settings.verify or "") or "sh"
     lost = [one for one in ("ralph", "git", settings.agent[0], verified_by) if not shutil.which(one, path=_CRONS_PATH)]
     needs_sandbox = agent.is_claude(settings.agent) and not os.geteuid()
     sandbox = [name for name in (_sandbox(),) if needs_sandbox and name in _SANDBOX]
-    lost = [*(one for one in lost if "/" not in one), *names, *sandbox]
+    lost = [*(one for one in lost if "/" not in one), *of_environment, *sandbox]
     if not lost:
         yield ok(f"what a run needs is there too, on the PATH {_CRONS_PATH}")
         return
-    given = [*asked.given, *(one for one in sources.in_environment() if one.variable in names)]
-    command = options.shown(replace(asked, given=given, plan=asked.plan or "PLAN"), hide)
+    command = options.shown(replace(asked, plan=asked.plan or "PLAN"), hide)
     path = os.environ.get("PATH", _CRONS_PATH)
     path += "" if shutil.which("ralph") else f":{Path(sys.argv[0]).absolute().parent}"
-    words = [f"cd {shlex.quote(str(Path.cwd()))} &&", *(f"{name}=1" for name in sandbox), f"PATH={shlex.quote(path)}"]
-    line = " ".join([*words, command]).replace("%", r"\%")  # a bare % ends a command there
+    given = of_environment | dict.fromkeys(sandbox, "1") | {"PATH": path}
+    words = [f"{name}={shlex.quote(hide(text))}" for name, text in given.items()]
+    line = f"cd {shlex.quote(str(Path.cwd()))} && {' '.join(words)} {command}"
+    line = line.replace("%", r"\%")  # a bare % ends a command there
     yield warning(f"cron, whose PATH is {_CRONS_PATH}, has no {' and no '.join(lost)}", f"in the crontab:\n{line}")
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ralph.look.checks import Check, checks
 from ralph.options import Asked
+from ralph.screen import Detail
 from ralph.screen.text import draws, is_terminal, terminal_size, wrapped
 from ralph.words import counted, plain
 
@@ -18,7 +19,7 @@ _SUBJECT_COLUMNS = 12
 _NARROWEST = 20
 
 
-def doctor(asked: Asked, *, live: bool, as_json: bool, verbose: bool) -> int:
+def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
     if live and not as_json:
         print("Asking claude and the channels, which can take a minute.", flush=True)
@@ -29,7 +30,7 @@ def doctor(asked: Asked, *, live: bool, as_json: bool, verbose: bool) -> int:
         return 1 if bad else 0
     subjects = [list(its) for _, its in groupby(seen, lambda check: check.subject)]
     for its in sorted(subjects, key=lambda its: max(_LEVELS.index(check.level) for check in its)):
-        for check in its if verbose else _brief(its):
+        for check in its if asked.detail is Detail.VERBOSE else _brief(its):
             print("\n".join(_shown(check)))
     mending = f"{counted(len(bad), 'thing')} to mend: {', '.join(bad)}."
     print(mending if bad else "A run would find what it needs.")

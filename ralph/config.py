@@ -1,16 +1,48 @@
-"""`ralph notify`: setting a channel up in a conversation, and trying them out."""
+"""`ralph notify` and `ralph config`: what holds for all projects, kept in ~/.ralph.env."""
 
 import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
+from dotenv import set_key, unset_key
 
-from ralph import sources
-from ralph.channels import Channel, Notice, configured, deliver
+from ralph import files, sources
+from ralph.channels import Channel, Notice, configured, deliver, load
+from ralph.errors import RalphError
+from ralph.settings import Source, resolve
 
+HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
+_PRIVATE = 0o600
 _REMOVE = "-"
+
+
+def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `commit`
+    """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
+    path = sources.home_file()
+    if choice != "status":
+        keep(path, {"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
+        click.echo(f"auto-commit is {choice} in {path}")
+    in_files, problems = sources.in_files()
+    given = [one for one in [*sources.in_environment(), *in_files] if one.variable == "RALPH_AUTO_COMMIT"]
+    counts = resolve(given, problems=problems)
+    where = counts.said["auto_commit"].where if counts.said else "default"
+    click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
+
+
+def notify(what: str | None) -> int:
+    """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
+    channels = load()
+    if what == "test":
+        return test(channels, sources.channel_values())
+    if what is None:
+        click.echo(usage(channels), err=True)
+        return 2
+    if not sys.stdin.isatty():
+        raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
+    return setup(channels)
 
 
 def usage(channels: Sequence[Channel]) -> str:
@@ -29,12 +61,12 @@ def usage(channels: Sequence[Channel]) -> str:
 
 def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
-    body = f"Notices from {socket.gethostname()} arrive here."
-    notice = Notice(event="test", title="Ralph Test", body=body)
+    notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
     for channel in channels:
         if 0 < len(missing := channel.missing(values)) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
-    if not (ready := configured(channels, values)):
+    ready = configured(channels, values)
+    if not ready:
         click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first.")
         return 1
     failed = False
@@ -48,7 +80,7 @@ def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
 def setup(channels: Sequence[Channel]) -> int:
     """Asks for the settings of one channel, writes them in one go, offers a test; the exit code."""
     path = sources.home_file()
-    before = sources.kept(path)
+    before = kept(path)
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels:
         state = "" if channel.missing(before) else "  (is set up)"
@@ -59,7 +91,7 @@ def setup(channels: Sequence[Channel]) -> int:
     click.echo(f"\nEnter keeps what is there, {_REMOVE} removes it. Secrets do not show while you type.")
     changed = _asked(channel, before)
     if changed:
-        sources.keep(path, changed)
+        keep(path, changed)
     click.echo(f"\nWritten to {path}, which only you can read." if changed else "\nNothing changed.")
     values = sources.channel_values()
     if missing := channel.missing(values):
@@ -89,3 +121,32 @@ def _explained(channel: Channel, name: str) -> str:
     needed = "" if name in channel.needs else "optional; "
     default = f" (default {channel.defaults[name]})" if name in channel.defaults else ""
     return f"{needed}{channel.help.get(name, f'see {channel.path}')}{default}"
+
+
+def kept(path: Path) -> dict[str, str]:
+    """What an env file sets. Raises RalphError where it cannot be read whole: an edit could land in an open quote."""
+    given, problems = sources.in_file(path, Source.HOME_FILE)
+    if problems:
+        raise RalphError.of([*problems, RalphError("Mend that first; nothing was changed.")], 1)
+    return {one.variable: one.text for one in reversed(given)}
+
+
+def keep(path: Path, values: Mapping[str, str | None]) -> None:
+    """Sets names in an env file, or removes those that are None; from then on only its owner can read it."""
+    real = Path(os.path.realpath(path))  # dotenv would put a file in the place of a link
+    present = kept(real)
+    if real.exists() and not real.is_file():  # a link to /dev/null, say
+        raise RalphError(f"{path}: is no regular file, so it is not edited", 1)
+    if any(set(text or "") & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
+        raise RalphError("a value must be a single line, without a backslash")
+    try:
+        if not real.exists():
+            files.replace(real, HEADER.encode(), mode=_PRIVATE)
+        real.chmod(_PRIVATE)
+        for name, text in values.items():
+            if text is not None:
+                set_key(real, name, text, export=True)
+            elif name in present:
+                unset_key(real, name)
+    except (OSError, ValueError) as error:  # the latter where it is not UTF-8
+        raise RalphError(f"{path}: cannot be written: {error}", 1) from error
