@@ -56,32 +56,25 @@ class Copy:
             "RALPH_REHEARSAL": "1",
         }
 
-    def make(self) -> list[str]:
-        """Copies all of it, the ignored included; why not, for what could not be copied. Raises RalphError."""
+    def make(self) -> bool:
+        """Copies all of it, the ignored included; whether that went well. Raises RalphError."""
         said = call(["du", "-sk", str(self.original)], timeout_s=_DU_S).stdout.split()
         needs_bytes = (int(said[0]) * 1024 if said else 0) + _ROOM_BYTES
         if self.folder.is_relative_to(self.original) or shutil.disk_usage(self.folder).free < needs_bytes:
             fix = f"set TMPDIR to a folder outside of it with {needs_bytes // 1_000_000} MB of room"
             raise RalphError(f"no room for a copy of {self.original} in {self.folder.parent}", 1, fix=fix)
-        lost = self._copied(self.original, self.top)
+        is_whole = _copied(self.original, self.top)
         own = self.top / ".git"
         if own.is_file():  # a linked working tree: what all of them share, then what is this one's own
             own.unlink()
             for kind in ("--git-common-dir", "--git-dir"):
                 found = changes.git("rev-parse", kind, cwd=self.original)
-                self._copied(self.original / os.fsdecode(found.stdout.rstrip(b"\n")), own)
+                _copied(self.original / os.fsdecode(found.stdout.rstrip(b"\n")), own)
             (own / "commondir").unlink(missing_ok=True)
         shutil.rmtree(own / "worktrees", ignore_errors=True)
         self._relink()
         self._check_apart()
-        return lost
-
-    def _copied(self, what: Path, to: Path) -> list[str]:
-        to.mkdir(parents=True, exist_ok=True)
-        why = self.folder / "not-copied"
-        foreground(["cp", "-a", f"{what}/.", f"{to}/"], env={**os.environ, "LC_ALL": "C"}, cwd="/", errors=why)
-        lines = why.read_text(errors="replace").splitlines()
-        return [line.removeprefix("cp: ").replace(f"{what}/./", "") for line in lines]
+        return is_whole
 
     def _relink(self) -> None:
         """Points links that are absolute, or lead out of the copy, to where they lead from the original."""
@@ -107,3 +100,8 @@ class Copy:
         if found.code or not is_apart or _NO_PUSH.encode() not in pushes:
             fix = "rehearse in a clone, with git 2.31 or later; a submodule and what GIT_DIR names are not copied"
             raise RalphError(f"git does not work apart from it in a copy of {self.original}", 1, fix=fix)
+
+
+def _copied(what: Path, to: Path) -> bool:
+    to.mkdir(parents=True, exist_ok=True)
+    return foreground(["cp", "-a", f"{what}/.", f"{to}/"], env=os.environ, cwd="/") == 0

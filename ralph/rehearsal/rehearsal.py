@@ -5,7 +5,6 @@ What a stand-in cannot show, it does not show: whether the real agent is logged 
 
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import site
@@ -146,9 +145,9 @@ class Rehearsal:
         before = changes.tree(top)
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
-        if lost := self.copy.make():
-            fix = "what needs it, such as the verify command, may fail here only"
-            self.found.append(warning("not in the copy: " + named(lost), fix, "copy"))
+        if not self.copy.make():
+            fix = "what needs the rest, such as the verify command, may fail here only"
+            self.found.append(warning("not all could be copied, see above", fix, "copy"))
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(self.file, os.fsencode(self.copy.moved(os.fsdecode(text))))
         self._verify()
@@ -207,9 +206,9 @@ class Rehearsal:
         shutil.rmtree(self.copy.folder / "state")  # its run is none of those that are told
         self.screen.agent(f"on the untouched copy, it {'fails' if self.is_red else 'passes'}\n")
         if self.is_red:
-            _, _, why = file.read_text(errors="replace").partition("because:")
-            first, *told = re.findall("^(?:- |> (?!```))(.*)", why, re.MULTILINE) or self._complaints()
-            said = " · ".join([f"on the untouched copy, {first}", *told[-3:]])
+            _, _, why = file.read_text(errors="replace").partition("because:\n")
+            self.screen.agent(why)
+            said = self._complaints()[-1].removeprefix("ralph: RALPH_DONE refused: ")
             self.found.append(bad(said, "RALPH_DONE will count only once it passes; rehearsed without it", "verify"))
 
     def _start(self, asked: Asked) -> None:

@@ -22,7 +22,6 @@ _SHELL_S = 600.0
 """The longest that the real agent lets a command take; a hook of git may run all the tests."""
 _SIGNAL = re.compile(r'<task-done session="[^"]+">([^<]+)</task-done>')
 _POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\s*")
-_HEADING = re.compile(rb"##[ \t]+(\S.*?)\s*")
 
 
 def main() -> int:
@@ -42,10 +41,9 @@ def main() -> int:
 
 
 def _plans(plan: Path, file: Path) -> str:
-    """Makes every point of the plan a task: of its list, else its headings, else all of it; the closing words."""
+    """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
     lines = [line.body for line in blocks(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
-    listed = listed or [found[1] for line in lines if (found := _HEADING.fullmatch(line))]
     listed = listed or [f"Build what {plan.name} says".encode(errors="replace")]
     text = file.read_bytes()
     known = [task.text for task in progress.parse(text).tasks]
