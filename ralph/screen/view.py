@@ -252,18 +252,18 @@ class Status:
 
     def line(self, width: int) -> str:
         """The most telling line that fits into so many columns."""
-        tally, (doing, clock) = self._tally, self._doing()
-        elapsed = duration(self._running() - self._began)
-        cost = "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least)
-        tasks, task = f"{self._task}/{self._tasks}", f"task {self._task} of {self._tasks}"
-        number = self._number
-        layouts = (
-            (task * bool(self._tasks), f"iteration {number}" * bool(number), elapsed, cost, clock),
-            (tasks * bool(self._tasks), f"#{number}" * bool(number), elapsed, cost, clock),
-            (tasks * bool(self._tasks), f"#{number}" * bool(number), clock.removeprefix("idle ").removesuffix(" left")),
-            ("",),
-        )
-        for *before, after in layouts:
+        doing, clock = self._doing()
+        long, short = list[str](), list[str]()
+        if self._tasks:
+            long.append(f"task {self._task} of {self._tasks}")
+            short.append(f"{self._task}/{self._tasks}")
+        if self._number:
+            long.append(f"iteration {self._number}")
+            short.append(f"#{self._number}")
+        long.append(duration(self._running() - self._began))
+        if self._tally.cost_usd is not None:
+            long.append(usd(self._tally.cost_usd, at_least=self._tally.at_least))
+        for before, after in ((long, clock), (short, clock), ([], "")):
             room = width - columns(_joined(*before, "?", after)) + 1
             if room >= min(_DOING_COLUMNS, columns(doing)):
                 break
