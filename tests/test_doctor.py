@@ -5,8 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,31 +45,38 @@ class Report:
 Doctor = Callable[..., Report]
 
 
-def claude_says(project: Project, *, version: str = KNOWN, result: object = None, exit_code: int = 0) -> Path:
-    """Puts a claude on PATH that knows its version, and answers a prompt with `result`."""
-    path = programs(project) / "claude"
-    (programs(project) / "answer").write_text(result if isinstance(result, str) else json.dumps(result))
-    path.unlink(missing_ok=True)
+def programs(project: Project) -> Path:
+    return Path(project.env["PATH"].split(os.pathsep)[0])
+
+
+def program(name: str, text: str) -> Prepare:
+    """A program on the PATH."""
+
+    def write(project: Project) -> None:
+        (programs(project) / name).unlink(missing_ok=True)
+        (programs(project) / name).write_text(text)
+        (programs(project) / name).chmod(0o755)
+
+    return write
+
+
+def claude_says(*, version: str = KNOWN, result: object = None, exit_code: int = 0) -> Prepare:
+    """A claude on the PATH that knows its version, and answers a prompt with `result`."""
+    answer = result if isinstance(result, str) else json.dumps(result)
     lines = [
         "#!/bin/sh",
         f'[ "$1" = --version ] && echo "{version}" && exit 0',
         'echo "$CLAUDE_CODE_MAX_RETRIES $MAX_THINKING_TOKENS $@" >> "$0.log"',
-        'cat "${0%/*}/answer"',
+        f"cat <<'END'\n{answer}\nEND",
         f"exit {exit_code}",
     ]
-    path.write_text("\n".join(lines))
-    path.chmod(0o755)
-    return path
-
-
-def programs(project: Project) -> Path:
-    return Path(project.env["PATH"].split(os.pathsep)[0])
+    return program("claude", "\n".join(lines))
 
 
 @pytest.fixture
 def patient(project: Project) -> Project:
     """A project where nothing is wrong but that nobody would hear of it."""
-    claude_says(project)
+    claude_says()(project)
     project.env["IS_SANDBOX"] = "1"
     return project
 
@@ -90,12 +96,6 @@ def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         return Report(code=code, ok=said["ok"], checks=said["checks"])
 
     return look
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
-    with ExitStack() as stack:
-        yield lambda *answers: stack.enter_context(Server(*answers))
 
 
 def nothing(_: Project) -> None: ...
@@ -125,65 +125,42 @@ def progress_says(*tasks: str, **more: str) -> Prepare:
     return lambda project: project.has_tasks(*tasks, **more)
 
 
-def hooks(*commands: str, **more: object) -> str:
-    listed = [{"type": "command", "command": command} for command in commands]
-    return json.dumps({"hooks": {"Stop": [{"matcher": "", "hooks": listed}]}, **more})
-
-
-def all_of(*parts: Prepare) -> Prepare:
-    return lambda project: [part(project) for part in parts]
-
-
 def without(path: Callable[[Project], Path]) -> Prepare:
     return lambda project: path(project).unlink()
 
 
-def program(name: str, text: str) -> Prepare:
-    def write(project: Project) -> None:
-        (programs(project) / name).unlink(missing_ok=True)
-        (programs(project) / name).write_text(text)
-        (programs(project) / name).chmod(0o755)
-
-    return write
-
-
-SPENT = progress_text("a").replace("## Status", "Spent: $9\n\n## Status", 1)
-OTHERS = progress_text("a").replace("Plan: ", "Plan: sub/")
-WAITING = ("a: A\n  - after: b", "b: B\n  - after: a")
 NO_NAME = has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n")
 CHANNEL = sets(RALPH_SLACK_WEBHOOK_URL="https://x.example/y")
+HOOKS = {"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "touch hook-ran"}]}]}
+SERVERS = '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}'
 CASES: dict[str, list[Any]] = {
     "agent": [
-        (nothing, "", "ok", "claude 2.1.197 at /"),
-        (nothing, "", "ok", "login not tried", "claude's own login pays"),
-        (nothing, "--agent cat", "ok", "cat at /"),
+        (nothing, "", "ok", "claude at /", "2.1.197"),
         (without(lambda project: programs(project) / "claude"), "", "bad", "claude is not on the PATH", "install it"),
-        (has("mine", "x"), "--agent ./mine", "bad", "is not executable"),
-        (lambda project: claude_says(project, version="1.0.60"), "", "warning", "1.0.60", "claude update"),
-        (lambda project: claude_says(project, version="hi"), "", "warning", "says no version"),
-        (program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "", "bad", "3: broken"),
-        (program("claude", "#!/gone\n"), "", "bad", "#! line"),
-        (sets(ANTHROPIC_API_KEY="sk-x"), "", "ok", "ANTHROPIC_API_KEY", "no subscription"),
+        (claude_says(version="1.0.60"), "", "warning", "1.0.60", "claude update"),
+        (claude_says(version="hi"), "", "warning", "says no version"),
+        (program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "", "bad", "fails with 3: broken"),
+        (sets(ANTHROPIC_API_KEY="sk-x"), "", "ok", "login not tried", "ANTHROPIC_API_KEY", "no subscription"),
     ],
     "cron": [
         (nothing, "", "warning", "no claude", "/bin:/usr/bin:", ":/bin", " ralph feature.md build"),
-        (nothing, "--agent /bin/cat", "warning", "has no ralph -> "),
-        (sets(RALPH_DELAY="4s"), "", "warning", "no RALPH_DELAY", "RALPH_DELAY=4s"),
+        (
+            sets(RALPH_DELAY="4s"),
+            "--agent /bin/cat",
+            "warning",
+            "has no ralph and no RALPH_DELAY -> ",
+            "RALPH_DELAY=4s",
+        ),
         (program("mine", "#!/bin/sh\n"), "--verify mine", "warning", "no mine"),
     ],
     "settings": [
-        (nothing, "", "ok", "nobody set any"),
         (nothing, "", "ok", "no verify command"),
         (nothing, "", "warning", "no limit", "--max-iterations"),
         (plan_says("RALPH_MAX_TIME: 8h"), "", "ok", "max-time 8h (feature.md:2)"),
-        (nothing, "--delay 3s", "ok", "delay 3s (--delay)"),
-        (has(".ralph.env", "RALPH_DELAY=1s"), "", "ok", "delay 1s (.ralph.env:1"),
-        (all_of(plan_says("RALPH_DELAY: 9s"), sets(RALPH_DELAY="4s")), "", "ok", "delay 4s (environment)"),
+        (sets(RALPH_DELAY="4s"), "--delay 9s", "ok", "delay 9s (--delay)"),
         (plan_says("RALPH_DELAY: soon"), "", "bad", 'feature.md:2: RALPH_DELAY: "soon": write'),
-        (nothing, "--agent cat --model x", "bad", "--model"),
         (nothing, "odd", "bad", '"odd" is no mode'),
         (plan_says("RALPH_VERIFY: X=1 git --version"), "", "ok", "verify X=1 git --version"),
-        (plan_says("RALPH_VERIFY: (cd src; x)"), "", "ok", "verify (cd src; x)"),
         (plan_says("RALPH_VERIFY: gone -q"), "", "bad", "no program gone"),
         (plan_says("RALPH_VERIFY: ./check.sh"), "", "warning", "no program ./check.sh"),
         (has("~/.ralph.env", ""), "", "warning", "chmod 600"),
@@ -192,53 +169,38 @@ CASES: dict[str, list[Any]] = {
     "plan": [
         (nothing, "", "ok", "the first start makes it"),
         (progress_says("x one", "two"), "", "ok", "1/2 tasks"),
-        (has("feature.md", ""), "", "bad", "is empty", "a plan is a text that says what to build"),
         (has(".ralph/PROMPT_build.md", "{{ PLAN_FIEL }}\n"), "", "bad", "PROMPT_build.md:1: PLAN_FIEL is no variable"),
         (progress_says("x one", status="RALPH_DONE"), "", "warning", "ends at once", "take RALPH_DONE"),
         (progress_says("a", status="RALPH_BLOCKED: no key"), "", "bad", "no key", "RALPH_BLOCKED out"),
-        (progress_says("a", status="RALPH_STOP"), "", "bad", "stopped", "take RALPH_STOP out"),
-        (has("feature_PROGRESS.md", SPENT), "--max-total-cost 5", "bad", "goes no further"),
         (progress_says("a", notes="```\n"), "", "warning", "feature_PROGRESS.md:15", "fence"),
         (progress_says("a", notes="word " * 12_000), "", "warning", "60 kB"),
-        (all_of(has("sub/feature.md", "x"), has("feature_PROGRESS.md", OTHERS)), "", "bad", "belongs to another plan"),
-        (lambda project: project.progress.mkdir(), "", "bad", "a directory", "move it away"),
+        (lambda project: project.progress.mkdir(), "", "bad", "move it away"),
         (progress_says(), "build --strict", "bad", "no task yet", "plan --strict"),
-        (progress_says(*WAITING), "build --strict", "bad", "a, b wait for each other"),
         (progress_says("a: A\n  - verify: it is fast"), "build --strict --criteria strict", "bad", "it is fast"),
     ],
     "repository": [
         (progress_says("a"), "", "ok", "everything is committed"),
-        (nothing, "", "ok", "A Tester <tester@example.invalid>"),
+        (nothing, "", "ok", "A Tester <tester@example.invalid> ->"),
         (lambda p: p.env.update(PATH=str(programs(p))), "", "bad", "git is not on the PATH", "install git"),
         (lambda project: shutil.rmtree(project.root / ".git"), "", "warning", "is no repository", "git init"),
         (without(lambda project: project.root / ".git/HEAD"), "", "bad", "not a git repository"),
         (NO_NAME, "", "bad", "commits fail", "git config --global user.name"),
-        (NO_NAME, "--no-auto-commit", "warning", "commits fail"),
         (has("new.txt", "x"), "", "warning", "1 uncommitted file: new.txt", "stash"),
         (has(".git/MERGE_HEAD", ""), "", "bad", "a merge", "git status"),
         (has(".git/index.lock", ""), "", "bad", "one that was killed left it", "rm /"),
         (lambda project: project.git("checkout", "-q", "--detach"), "", "warning", "on no branch"),
     ],
-    "machine": [
-        (nothing, "", "ok", "GB free"),
-        (lambda p: p.env.update(XDG_STATE_HOME=str(p.root / "feature.md")), "", "bad", "is no folder"),
-    ],
     "notices": [
         (nothing, "", "warning", "no channel is set up", "ralph notify setup"),
         (CHANNEL, "", "ok", "slack is set up", "not tried"),
         (CHANNEL, "", "warning", "RALPH_SLACK_WEBHOOK_URL: only in this environment", "/.ralph.env"),
-        (sets(RALPH_CUSTOM_NOTIFY_SCRIPT="/bin/true"), "", "ok", "custom is set up"),
-        (sets(RALPH_CUSTOM_NOTIFY_SCRIPT="/gone"), "", "bad", "/gone is not there"),
         (has("~/.ralph/notify/x.toml", "["), "", "bad", "x.toml"),
-        (sets(RALPH_HEARTBEAT_URL="http://x.example/y"), "", "ok", "heartbeat: not tried"),
     ],
     "rights": [
-        (has(".claude/settings.json", hooks("a", "b")), "", "warning", "settings.json: 2 hooks"),
-        (has(".claude/settings.local.json", hooks(apiKeyHelper="./k", env={"B": "1"})), "", "warning", "apiKeyHelper"),
+        (has(".claude/settings.json", json.dumps({"hooks": HOOKS})), "", "warning", "settings.json: its hooks"),
         (has(".claude/settings.json", "{"), "", "warning", "claude ignores it"),
-        (has(".claude/settings.json", '{"hooks": [1], "env": 0}'), "", "ok", "nothing that runs"),
-        (has(".mcp.json", '{"mcpServers": {"db": {}}}'), "", "warning", "1 server of tools"),
-        (has(".mcp.json", '{"mcpServers": {"db": {}}}'), "-- --strict-mcp-config", "ok"),
+        (has(".mcp.json", SERVERS), "", "warning", "its mcpServers"),
+        (has(".mcp.json", SERVERS), "-- --strict-mcp-config", "ok"),
     ],
 }
 
@@ -263,30 +225,21 @@ def test_it_sees(doctor: Doctor, patient: Project, subject: str, case: tuple[Any
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
-def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor, patient: Project) -> None:
+def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> None:
     report = doctor()
     assert report.says("ok", "rights", "told by IS_SANDBOX")
     assert report.says("warning", "cron", "no IS_SANDBOX", "&& IS_SANDBOX=1 PATH=")
-    for said in ("", "true"):
-        report = doctor(env={"IS_SANDBOX": said})
-        assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True), said
-    has("~/.claude/settings.json", '{"env": {"IS_SANDBOX": "1"}}')(patient)
-    report = doctor(env={"IS_SANDBOX": ""})
-    assert (report.code, report.says("ok", "rights", "settings.json")) == (0, True)
-    assert not doctor().says("warning", "cron", "IS_SANDBOX"), "claude finds that file from cron too"
+    report = doctor(env={"IS_SANDBOX": "true"})
+    assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True)
 
 
-def test_a_run_that_works_here(doctor: Doctor, patient: Project) -> None:
+def test_a_run_that_works_here_and_one_that_died(doctor: Doctor, patient: Project) -> None:
+    """A start judges the RALPH_DONE that the dead one left, before it believes it."""
     held = lock.acquire(patient.root)
     report = doctor("feature.md")
     held.release()
     assert (report.code, report.says("bad", "repository", "another run works in", "75")) == (1, True), report.checks
-
-
-def test_a_run_that_died(doctor: Doctor, patient: Project) -> None:
-    """A start judges the RALPH_DONE that it left, before it believes it."""
     patient.has_tasks("x one", status="RALPH_DONE")
-    assert doctor("feature.md").says("warning", "plan", "ends at once")
     State("feature", patient.progress).begin("run", "build", 7, Path("x.jsonl"), b"")
     report = doctor("feature.md")
     assert report.says("ok", "plan", "died in iteration 7"), report.of("plan")
@@ -312,14 +265,13 @@ def test_what_may_not_be_read_or_written_to_is_no_traceback(patient: Project, no
     patient.state.chmod(0o555)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     assert (run.code, run.stderr) == (1, "")
-    assert "BAD  plan        feature_PROGRESS.md is read-only" in run.stdout
+    assert "feature_PROGRESS.md cannot be written to\n                 → chmod u+w feature_PROGRESS.md" in run.stdout
     assert f"BAD  machine     {patient.state} cannot be written to\n                 → set XDG_STATE" in run.stdout
     assert run.stdout.splitlines()[-1] == "2 things to mend: plan, machine."
-    patient.state.chmod(0)
     (patient.root / ".ralph").mkdir(mode=0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
-    patient.state.chmod(0o755)
     (patient.root / ".ralph").chmod(0o755)
+    patient.state.chmod(0o755)
     assert (run.code, run.stderr) == (1, "")
     assert "BAD  settings    .ralph/PROMPT_build.md: Permission denied\n" in run.stdout, run.stdout
     assert " repository  " in run.stdout, "the other subjects are looked at all the same"
@@ -333,22 +285,17 @@ def test_all_that_is_wrong_with_the_settings_is_said_at_once(doctor: Doctor, pat
     assert {one["name"] for one in report.checks} == {"settings", "agent", "rights", "repository", "machine", "notices"}
 
 
-def test_of_a_plan_in_json_it_looks_at_the_tasks(doctor: Doctor, patient: Project) -> None:
+def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: Doctor, patient: Project) -> None:
+    patient.has_tasks("x one", "two")
+    assert doctor("feature").says("ok", "plan", "1/2 tasks")
+    assert not doctor().of("plan")
     broken = patient.root / "r.json"
     broken.write_text('{"requirements": [{"id": 1}]}')
     assert doctor("r.json").says("bad", "plan", "requirements[0]: has no description", "say what shall be built")
     broken.write_text('{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}')
-    assert not doctor("r.json", "build", "--strict").says("bad", "plan")
     assert doctor("r.json", "build", "--strict", "--criteria", "strict").says("bad", "plan", "it is fast")
     (patient.root / "r_PROGRESS.md").write_text(progress_text("2: y", plan="r").replace("r.md", "r.json"))
     assert doctor("r.json").says("warning", "plan", "1 task of r.json is not in the Task List", "`- [ ] 1: x`")
-
-
-def test_a_plan_is_known_by_its_name_and_need_not_be_named(doctor: Doctor, patient: Project) -> None:
-    patient.has_tasks("x one", "two")
-    assert doctor("feature").says("ok", "plan", "1/2 tasks")
-    assert not doctor().of("plan")
-    assert doctor("-C", str(patient.root)).says("ok", "settings", "nobody set any")
 
 
 @pytest.mark.parametrize("plan", ["../feature.md", "./status", "./-x.md"])
@@ -387,7 +334,7 @@ def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
 BRIEF = """\
 ok   settings    max-iterations 50 (--max-iterations) · no verify command: done is what the agent and the task list say
 ok   plan        feature_PROGRESS.md: 0/1 tasks
-ok   agent       claude 2.1.197 at CLAUDE · login not tried, --live does; no key in the environment, so that \
+ok   agent       claude at CLAUDE, 2.1.197 · login not tried, --live does; no key in the environment, so that \
 claude's own login pays
 """
 
@@ -416,7 +363,7 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour_and_ralph_gave_up(p
     assert (cron.code, "BAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), cron.text
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "a start from a terminal tries again" in person.stdout) == (0, True), person.text
-    assert "\x1b[33m! \x1b[0mplan        ralph gave up" in person.stdout
+    assert "\x1b[33m!\x1b[0m plan        ralph gave up" in person.stdout
     lines = lines_only(person.stdout).splitlines()
     assert all(columns(line) <= 80 for line in lines if "cd /" not in line), "a command is not broken, to be copied"
     assert "! notices     no channel is set up: nobody hears how a run ends" in lines
@@ -428,9 +375,7 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour_and_ralph_gave_up(p
 OK = {"type": "result", "subtype": "success", "is_error": False, "result": "ok", "total_cost_usd": 0.0021}
 ERROR = {**OK, "is_error": True, "result": "API Error: 400 no such thing", "total_cost_usd": 0}
 KEY = {**ERROR, "result": "Invalid API key", "api_error_status": 401}
-MODEL = {**ERROR, "result": "It may not exist", "api_error_status": 404}
 LIMIT = {**ERROR, "result": "You've hit your session limit", "api_error_status": 429}
-BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["Reached maximum"]}
 
 
 @pytest.mark.parametrize(
@@ -438,45 +383,40 @@ BUDGET = {"type": "result", "subtype": "error_max_turns", "is_error": True, "err
     [
         pytest.param((OK, 0), "ok", ("claude answered, for $0.0021",), id="it answers"),
         pytest.param((KEY, 1), "bad", ("Invalid API key (", "log in", "claude setup-token"), id="its key is none"),
-        pytest.param((MODEL, 1), "bad", ("not exist (", "-> choose another --model"), id="there is no such model"),
         pytest.param((LIMIT, 1), "warning", ("session limit", "a run waits"), id="its limit is reached"),
-        pytest.param((BUDGET, 1), "bad", ("Reached maximum",), id="it says errors in a list"),
         pytest.param(("", 7), "bad", ("exited with 7",), id="it says nothing"),
     ],
 )
 def test_a_cheap_call(
     doctor: Doctor, patient: Project, answer: tuple[object, int], level: str, words: tuple[str, ...]
 ) -> None:
-    path = claude_says(patient, result=answer[0], exit_code=answer[1])
+    claude_says(result=answer[0], exit_code=answer[1])(patient)
     report = doctor("--live", "--model", "sonnet", "--", "--verbose")
     assert report.says(level, "agent", *words), report.of("agent")
     assert report.code == (level == "bad")
-    asked = path.with_name("claude.log").read_text()
+    asked = (programs(patient) / "claude.log").read_text()
     assert asked.startswith("1 0 -p --dangerously-skip-permissions --verbose --output-format stream-json ")
     assert asked.endswith("--model sonnet --verbose\n"), "the model and the words of a run"
 
 
-def test_channels_and_the_monitor_are_reached(doctor: Doctor, patient: Project, serve: Callable[..., Server]) -> None:
-    path = claude_says(patient, result=OK)
-    good, dead = serve(), serve(Answer(status=404, body="no such hook"))
-    urls = {"RALPH_WEBHOOK_URL": good.url("/hook"), "RALPH_SLACK_WEBHOOK_URL": dead.url("/services/T0/secretly")}
-    env = {**urls, "RALPH_HEARTBEAT_URL": good.url("/beat")}
-    doctor(env=env)
-    assert (path.with_name("claude.log").exists(), good.received) == (False, []), "without --live nothing is asked"
-    report = doctor("--live", env=env)
+def test_channels_and_the_monitor_are_reached(doctor: Doctor, patient: Project) -> None:
+    claude_says(result=OK)(patient)
+    with Server() as good, Server(Answer(status=404, body="no such hook")) as dead:
+        urls = {"RALPH_WEBHOOK_URL": good.url("/hook"), "RALPH_SLACK_WEBHOOK_URL": dead.url("/services/T0/secretly")}
+        env = {**urls, "RALPH_HEARTBEAT_URL": good.url("/beat")}
+        doctor(env=env)
+        assert not (programs(patient) / "claude.log").exists(), "without --live nothing is asked"
+        assert good.received == []
+        report = doctor("--live", env=env)
     assert report.says("ok", "notices", "webhook: a notice was sent")
     assert report.says("bad", "notices", "slack: not sent: HTTP 404 from 127.0.0.1: no such hook")
     assert report.says("ok", "notices", "heartbeat: the monitor was told")
     assert report.code == 1
     assert sorted(one.path for one in good.received) == ["/beat", "/hook"]
     assert b"Ralph Doctor" in good.received[0].body + good.received[1].body
-    gone = doctor("--live", env={"RALPH_HEARTBEAT_URL": serve(Answer(status=404)).url("/beat")})
-    assert gone.says("bad", "notices", "heartbeat: HTTP 404"), gone.of("notices")
 
 
 SECRET = "s3cr3t-never-to-be-seen"
-
-
 FORMS = [
     f"GH_TOKEN={SECRET.upper()} make",
     f"tool --api-key {SECRET} --password='{SECRET} {SECRET}'",
@@ -487,21 +427,18 @@ FORMS = [
 """How a command may hold it."""
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param([], id="at rest"), pytest.param(["--live", "--json"], id="live, as JSON")]
-)
-def test_no_line_shows_a_secret(patient: Project, serve: Callable[..., Server], how: list[str]) -> None:
-    hook = serve(Answer(status=403, body=f"not {SECRET}")).url(f"/{SECRET}")
-    claude_says(patient, result={**ERROR, "result": f"Invalid key {SECRET}"}, exit_code=1, version=f"{KNOWN} {SECRET}")
-    has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
-    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
-    patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
-    has(".claude/settings.json", hooks(SECRET, env={"A": SECRET}, apiKeyHelper=SECRET))(patient)
-    said = [patient.ralph("doctor", "feature.md", "--verbose", *how, "--heartbeat-url", hook).text]
-    patient.env |= {"RALPH_HEARTBEAT_URL": f"also-{SECRET[::-1]}"}
-    said += [patient.ralph("doctor", "feature.md", "--verbose", *how[1:]).text]
+def test_no_line_shows_a_secret(patient: Project) -> None:
+    with Server(Answer(status=403, body=f"not {SECRET}")) as server:
+        hook = server.url(f"/{SECRET}")
+        wrong = {**ERROR, "result": f"Invalid key {SECRET}"}
+        claude_says(result=wrong, exit_code=1, version=f"{KNOWN} {SECRET}")(patient)
+        has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
+        patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
+        patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
+        asked = ["doctor", "feature.md", "--heartbeat-url", hook]
+        said = [patient.ralph(*asked, *how).text for how in (["--verbose"], ["--verbose", "--live"], ["--json"])]
     assert all("heartbeat" in one.lower() and "***" in one for one in said), said
-    assert not [line for one in said for line in one.splitlines() if SECRET in line.lower() or SECRET[::-1] in line]
+    assert not [line for one in said for line in one.splitlines() if SECRET in line.lower()]
 
 
 def test_no_command_shows_a_secret_and_what_is_none_is_shown(doctor: Doctor) -> None:
@@ -530,11 +467,11 @@ def test_the_real_claude_answers_and_runs_nothing_of_the_project(doctor: Doctor,
         "CLAUDE_CODE_TMPDIR": patient.env["TMPDIR"],
         "DISABLE_AUTOUPDATER": "1",
     }
-    has(".claude/settings.json", hooks("touch hook-ran").replace("Stop", "SessionStart"))(patient)
-    has(".mcp.json", '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}')(patient)
+    has(".claude/settings.json", json.dumps({"hooks": {"SessionStart": HOOKS["Stop"]}}))(patient)
+    has(".mcp.json", SERVERS)(patient)
     with ScriptedModel([]) as model:
         report = doctor("--live", env={"ANTHROPIC_BASE_URL": model.url})
     assert report.says("ok", "agent", "claude answered, for $0.0002", "ANTHROPIC_API_KEY"), report.of("agent")
-    assert report.says("ok", "agent", "claude 2.1.197 at ") or report.says("ok", "agent", "not measured")
+    assert report.says("ok", "agent", "claude at ", "2.1.197")
     assert not [path for path in patient.root.iterdir() if path.name.endswith("-ran")]
     assert not list(patient.home.glob(".claude/projects/*")), "no session is kept"

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from ralph.look.checks import Check, checks
@@ -12,9 +10,9 @@ from ralph.screen import Detail
 from ralph.screen.text import draws, is_terminal, terminal_size, wrapped
 from ralph.words import counted, plain
 
-_LEVELS = ("ok", "warning", "bad")
+_LEVELS = {"ok": "\x1b[32m✓\x1b[0m ", "warning": "\x1b[33m!\x1b[0m ", "bad": "\x1b[31m✗\x1b[0m "}
+"""From the best to the worst, as they are drawn."""
 _WORDS = {"ok": "ok   ", "warning": "warn ", "bad": "BAD  "}
-_SIGNS = {"ok": ("32", "✓ "), "warning": ("33", "! "), "bad": ("31", "✗ ")}
 _SUBJECT_COLUMNS = 12
 _NARROWEST = 20
 
@@ -24,39 +22,34 @@ def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     if live and not as_json:
         print("Asking claude and the channels, which can take a minute.", flush=True)
     seen = list(checks(asked, live=live))
-    bad = dict.fromkeys(check.subject for check in seen if check.level == "bad")
+    bad = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if as_json:
-        print(json.dumps({"ok": not bad, "checks": [_told(check) for check in seen]}))
+        told = [
+            {"name": one.subject, "ok": one.level == "ok", "level": one.level, "said": one.said, "remedy": one.fix}
+            for one in seen
+        ]
+        print(json.dumps({"ok": not bad, "checks": told}))
         return 1 if bad else 0
-    subjects = [list(its) for _, its in groupby(seen, lambda check: check.subject)]
-    for its in sorted(subjects, key=lambda its: max(_LEVELS.index(check.level) for check in its)):
-        for check in its if asked.detail is Detail.VERBOSE else _brief(its):
-            print("\n".join(_shown(check)))
-    mending = f"{counted(len(bad), 'thing')} to mend: {', '.join(bad)}."
-    print(mending if bad else "A run would find what it needs.")
+    subjects = [list(its) for _, its in groupby(seen, lambda one: one.subject)]
+    for its in sorted(subjects, key=lambda its: max(list(_LEVELS).index(one.level) for one in its)):
+        wrong = [one for one in its if one.level != "ok"]
+        good = [Check("ok", " · ".join(one.said for one in its), subject=its[0].subject)]
+        for check in its if asked.detail is Detail.VERBOSE else wrong or good:
+            _print(check)
+    print(f"{counted(len(bad), 'thing')} to mend: {', '.join(bad)}." if bad else "A run would find what it needs.")
     return 1 if bad else 0
 
 
-def _told(check: Check) -> dict[str, object]:
-    found = {"name": check.subject, "ok": check.level == "ok", "level": check.level}
-    return {**found, "said": check.said, "remedy": check.fix}
-
-
-def _brief(its: Sequence[Check]) -> Iterable[Check]:
-    """What is not right; else in a line what is."""
-    wrong = [check for check in its if check.level != "ok"]
-    return wrong or [replace(its[0], said=" · ".join(check.said for check in its))]
-
-
-def _shown(check: Check) -> Iterator[str]:
+def _print(check: Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
-    colour, sign = _SIGNS[check.level]
-    mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
-    mark, columns = (mark, len(sign)) if draws() else (_WORDS[check.level], len(_WORDS[check.level]))
-    margin = " " * (columns + _SUBJECT_COLUMNS)
+    drawn = draws() and not os.environ.get("NO_COLOR")
+    margin = " " * (_SUBJECT_COLUMNS + (2 if drawn else 5))
     room = max(_NARROWEST, terminal_size().columns - len(margin)) if is_terminal(1) else None
-    prose, _, commands = check.fix.partition("\n") if check.level != "ok" else ("", "", "")
-    rows = [*wrapped(" ".join(check.said.split()), room), *(wrapped(f"→ {prose}", room) if prose else ())]
-    yield f"{mark}{check.subject:{_SUBJECT_COLUMNS}}{rows[0]}"
-    yield from (margin + row for row in rows[1:])
-    yield from (f"    {plain(command)}" for command in commands.splitlines())
+    remedy, _, commands = check.fix.partition("\n")
+    rows = [*wrapped(" ".join(check.said.split()), room), *(wrapped(f"→ {remedy}", room) if remedy else ())]
+    mark = _LEVELS[check.level] if drawn else _WORDS[check.level]
+    print(f"{mark}{check.subject:{_SUBJECT_COLUMNS}}{rows[0]}")
+    for row in rows[1:]:
+        print(margin + row)
+    for command in commands.splitlines():
+        print(f"    {plain(command)}")
