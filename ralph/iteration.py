@@ -78,7 +78,7 @@ def _begin(run: Run, files: Files) -> progress.Progress:
     run.files = files
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
     run.status.iterates(run.tally, before, 0 if run.settings.once else run.number)
-    if run.settings.history:
+    if run.tries:
         run.tries.begin()
     return before
 
@@ -192,7 +192,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         transcript=run.files.output.name if run.files else "",
     )
     run.waited_s = 0.0
-    if run.settings.history and not iteration.again:
+    if run.tries and not iteration.again:
         try:
             run.tries.add({name: line[name] for name in ("timestamp", "requirement_id", "success", "message")})
         except OSError as error:

@@ -91,7 +91,7 @@ class Run:
         ready = channels.configured(channels.load(), values)
         monitor = None if start.rehearsal else settings.heartbeat_url
         self.outbox = channels.Outbox(ready, values, self.complain, monitor=monitor)
-        self.tries = Tries(settings.history)
+        self.tries = Tries(settings.history) if settings.history else None
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)
         """What the agent and the project's commands get of the environment."""

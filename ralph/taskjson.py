@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from json.decoder import JSONObject  # type: ignore[attr-defined] # the stubs leave out what the library calls itself
 from json.scanner import py_make_scanner  # type: ignore[attr-defined] # the same
@@ -13,38 +13,31 @@ from ralph import tasks
 from ralph.errors import RalphError
 from ralph.progress.reading import blocks
 from ralph.tasks import Note, Task
-from ralph.words import counted, named
+from ralph.words import counted, named, shortened
 
-_STORIES = ("userStories", "stories", "user_stories")
-_LISTS = (*_STORIES, "tasks", "requirements")
+_LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
+PASSES = ("passes", "done", "completed", "complete")
 _TITLE = ("title", "name")
 _TEXT = ("requirement", "description")
 _AFTER = ("dependencies", "dependsOn", "depends_on")
 _CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria")
-_LIST = re.compile(rf'\s*\[|.*?"(?:{"|".join(_LISTS)})"\s*:\s*\[', re.DOTALL)
-_TELLING = re.compile(
-    rf'"(?:passes|requirement|{"|".join(_CRITERIA)})"\s*:|"(?:{"|".join(_AFTER)})"\s*:\s*\[',
-)
-"""What few examples have: a list with one of these is a task list, wherever it stands in markdown, broken or not."""
 _MARKS = {
     **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress"), " "),
     **dict.fromkeys(("done", "complete", "completed"), "x"),
     "blocked": "!",
 }
-_STATUSES = "pending, in_progress, done, complete or blocked"
-_PRIORITIES = {"critical": 1, "high": 2, "medium": 3, "low": 4}
+_PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
-_NO_ID = "is no id: an id is one word of at most 64 letters, digits, _ . and -, and begins with a letter or digit"
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Control characters but for the tab, and what turns the direction of writing."""
+_OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)([^\n]*)\n", re.IGNORECASE)
+_TELLING = re.compile(
+    rf'\s*(?:\[|.*?"(?:{"|".join(_LISTS)})"\s*:\s*\[).*?'
+    rf'"(?:passes|requirement|{"|".join((*_CRITERIA, *_AFTER))})"\s*:\s*(?!\{{)'.encode(),
+    re.DOTALL,
+)
+"""What few examples have: a list with one of these is a task list, wherever it stands in markdown, broken or not."""
+_NO_EXAMPLE = "a block that is only an example is begun with ```text"
 _LONGEST = 300
 """Characters of a task in the list; the whole text is in the plan, which the agent reads."""
-_JSON = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)([^\n]*)\n", re.IGNORECASE)
-_WANTED = (
-    'a plan in JSON is an object with the list "requirements", "tasks" or "userStories", or a list of stories; '
-    "write any other in markdown"
-)
-_NO_EXAMPLE = "a block that is only an example is begun with ```text"
 
 
 class Object(dict[str, Any]):
@@ -104,36 +97,18 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
     """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
     if path.name.endswith(".json"):
         return _imported(path.name, data, 0, len(data))
-    found = [(start, end, named) for start, end, named in _blocks(data) if named or _tells(data[start:end])]
-    found = [block for block in found if block[2]] or found
+    found = []
+    for first, last in blocks(data).fences:
+        opening = _OPENING.match(data, first.start)
+        is_said = opening is not None and opening[1].split()[:1] == [b"ralph"]
+        if opening and (is_said or _TELLING.match(data, opening.end(), last.start)):
+            found.append((is_said, opening.end(), last.start))
+    found = [block for block in found if block[0]] or found
     if len(found) > 1:
-        lines = ", ".join(str(data.count(b"\n", 0, start)) for start, *_ in found)
+        lines = ", ".join(str(data.count(b"\n", 0, start)) for _, start, _ in found)
         what = f"{path.name}: holds {len(found)} task lists in JSON, at lines {lines}"
         raise RalphError(what, fix=f"leave one; {_NO_EXAMPLE}")
-    return _imported(path.name, data, *found[0][:2], fix=_NO_EXAMPLE) if found else None
-
-
-def _blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where what each block of JSON holds begins and ends, and whether the block says that it is a plan's."""
-    for first, last in blocks(data).fences:
-        if opening := _JSON.match(data, first.start):
-            yield opening.end(), last.start, opening[1].split()[:1] == [b"ralph"]
-
-
-def _tells(data: bytes) -> bool:
-    """Whether it can be nothing but a task list, or one that is broken."""
-    text = data.decode(errors="surrogateescape")
-    return bool(_LIST.match(text) and _TELLING.search(text))
-
-
-def _lists(root: Any) -> list[tuple[str, list[Any]]]:
-    """Its lists that hold objects, as one of tasks does, each with its name."""
-    named = [(name, root.get(name)) for name in _LISTS] if isinstance(root, Object) else [("", root)]
-    return [
-        (name, items)
-        for name, items in named
-        if isinstance(items, list) and any(isinstance(one, Object) for one in items)
-    ]
+    return _imported(path.name, data, *found[0][1:], fix=_NO_EXAMPLE) if found else None
 
 
 def _imported(name: str, data: bytes, start: int, end: int, fix: str = "") -> Imported:
@@ -141,172 +116,64 @@ def _imported(name: str, data: bytes, start: int, end: int, fix: str = "") -> Im
     place = f"{name}:{line}" if start else name
     try:
         root = _Decoder().decode(text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
-    except json.JSONDecodeError as error:
-        raise RalphError(f"{name}:{line + error.lineno}:{error.colno}: is no JSON: {error.msg}", fix=fix) from error
     except (ValueError, RecursionError) as error:
-        raise RalphError(f"{place}: is no JSON: {error}", fix=fix) from error
-    lists = _lists(root)
-    if len(lists) != 1:
-        names = ", ".join(one for one, _ in lists)
-        what = f"holds {len(lists)} task lists: {names}; leave one" if lists else f"holds no task list; {_WANTED}"
-        raise RalphError(f"{place}: {what}", fix=fix)
-    ((list_name, items),) = lists
-    reading = _Reading(text, line, list_name, items)
-    found = reading.tasks(items, list_name)
-    reading.wrong += [
-        (at, f'{where}: unknown id "{one}"') for at, where, one in reading.waits if one not in reading.nodes
-    ]
-    wrong = [f"{name}:{reading.line(at)}: {what}" for at, what in sorted(reading.wrong)]
+        at = f":{line + error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise RalphError(f"{name}{at}: is no JSON: {getattr(error, 'msg', error)}", fix=fix) from error
+    held = root if isinstance(root, Object) else {"": root}
+    lists = [key for key in ("", *_LISTS) if _objects(held.get(key))]
+    if not lists:
+        what = 'no task list: an object with "requirements", "tasks" or "userStories", or a list of stories'
+        raise RalphError(f"{place}: holds {what}", fix=fix or "write any other plan in markdown")
+    if len(lists) > 1:
+        raise RalphError(f"{place}: holds {len(lists)} task lists: {', '.join(lists)}; leave one", fix=fix)
+    reading = _Reading(text, line + 1)
+    found = reading.tasks(held[lists[0]], lists[0])
+    for waits in reading.waits:
+        if waits[2] not in reading.nodes:
+            reading.wrong.append((waits[0], f'{waits[1]}: unknown id "{waits[2]}"'))
+    wrong = [f"{name}:{at}: {what}" for at, what in sorted(reading.wrong)]
     if wrong := wrong or [f"{name}: {what}" for what in tasks.problems(found)]:
         raise RalphError.of(RalphError(what, fix=fix) for what in wrong)
-    return Imported(form=reading.form, tasks=found, nodes=reading.nodes, text=text, start=start, end=end, place=place)
+    has = {key for item in held[lists[0]] for key in item}
+    is_plan = lists == ["tasks"] and not has & {"passes", "acceptanceCriteria"}
+    form = "requirements" if lists == ["requirements"] else "plan" if is_plan else "prd"
+    return Imported(form=form, tasks=found, nodes=reading.nodes, text=text, start=start, end=end, place=place)
 
 
-class _Reading:
-    """A list while it is read, with what is wrong with it: where, and what."""
-
-    def __init__(self, text: str, line: int, name: str, items: Sequence[Any]) -> None:
-        self._text, self._first = text, line + 1
-        self.form = _form(name, items)
-        self._criteria = (*_CRITERIA, "steps") if name in ("", *_STORIES) else _CRITERIA
-        self.nodes: dict[str, Object] = {}
-        self.wrong: list[tuple[int, str]] = []
-        self.waits: list[tuple[int, str, str]] = []
-        """Where each dependency stands, its path, and the id that it names."""
-        nodes = list(_walk(items))
-        nameless = [node for node in nodes if not node.first("id")]
-        texts = [_one_line(str(node.get(node.first(*_TITLE, *_TEXT)))) for node in nameless]
-        names = tasks.new_ids(texts, [str(node["id"]) for node in nodes if node.first("id")])
-        self._new_ids = {node.start: name for node, name in zip(nameless, names, strict=True)}
-
-    def line(self, at: int) -> int:
-        """The line of the plan."""
-        return self._first + self._text.count("\n", 0, at)
-
-    def tasks(self, items: Sequence[Any], path: str, at: int = 0) -> list[Task]:
-        """The tasks of this list, which stands behind `at`; ids may be left out where all of them are."""
-        with_ids = any(isinstance(item, Object) and item.first("id") for item in items)
-        found = []
-        for place, item in enumerate(items):
-            if isinstance(item, Object):
-                found.append(self._task(item, f"{path}[{place}]", with_ids))
-            else:
-                self.wrong.append((at, f"{path}[{place}]: must be an object, not {_kind(item)}"))
-        return found
-
-    def _task(self, node: Object, path: str, with_ids: bool) -> Task:
-        before = len(self.wrong)
-        title, text = (_one_line(self._member(node, path, names, str) or "") for names in (_TITLE, _TEXT))
-        if not title and not text and len(self.wrong) == before:
-            self.wrong.append((node.start, f"{path}: has no description; say what shall be built"))
-        task_id, mark = self._own_id(node, path, with_ids), self._mark(node, path)
-        said = [("after", ", ".join(self._after(node, path))), ("priority", self._priority(node, path))]
-        said += [("verify", criterion) for criterion in self._criterion(node, path)]
-        blockers = node["blockers"] if mark == "!" and isinstance(node.get("blockers"), list) else ()
-        said += [("blocked", "; ".join(_one_line(one) for one in blockers if isinstance(one, str)))]
-        return Task(
-            id=task_id,
-            text=_joined(title, text),
-            mark=mark,
-            line=self.line(node.start),
-            notes=[Note(name=name, value=value) for name, value in said if value],
-            subtasks=self.tasks(self._member(node, path, ("subtasks",), list) or (), f"{path}.subtasks", node.start),
-        )
-
-    def _odd(self, node: Object, path: str, name: str, what: str) -> None:
-        self.wrong.append((node.spans[name.partition("[")[0]][0], f"{path}.{name}: {what}"))
-
-    def _member(self, node: Object, path: str, names: Sequence[str], kind: type) -> Any:
-        """What the first of these members says that says something."""
-        if not (name := node.first(*names)) or isinstance(node[name], kind):
-            return node[name] if name else None
-        wanted = {str: "a string", list: "a list", bool: "true or false"}[kind]
-        self._odd(node, path, name, f"must be {wanted}, not {_kind(node[name])}")
-        return None
-
-    def _own_id(self, node: Object, path: str, with_ids: bool) -> str:
-        """Its id, which no other has."""
-        said = self._new_ids.get(node.start, "")
-        if said and with_ids:
-            self.wrong.append((node.start, f"{path}.id: is missing, though others have one"))
-        said = said or self._id(node, path, "id", node["id"])
-        if self.nodes.setdefault(said, node) is not node and said:
-            self._odd(node, path, "id", f'"{said}" is the id of line {self.line(self.nodes[said].start)} too')
-        return said
-
-    def _id(self, node: Object, path: str, name: str, value: Any) -> str:
-        """An id, which is a word or a number."""
-        if not isinstance(value, str | int) or isinstance(value, bool):
-            self._odd(node, path, name, f"must be a string or a whole number, not {_kind(value)}")
-        elif not _ID.fullmatch(str(value)):
-            self._odd(node, path, name, f'"{_one_line(str(value))}" {_NO_ID}')
-        else:
-            return str(value)
-        return ""
-
-    def _after(self, node: Object, path: str) -> Iterator[str]:
-        """The ids of those it waits for."""
-        listed = node.first(*_AFTER)
-        for place, value in enumerate(self._member(node, path, _AFTER, list) or ()):
-            if one := self._id(node, path, f"{listed}[{place}]", value):
-                self.waits.append((node.spans[listed][0], f"{path}.{listed}[{place}]", one))
-                yield one
-
-    def _mark(self, node: Object, path: str) -> str:
-        """What stands between the brackets: done, blocked, or to do."""
-        passes, status = self._member(node, path, ("passes",), bool), node.get("status")
-        mark = mark_of(status)
-        if status is not None and not mark and not (self.form == "prd" and passes is not None):
-            self._odd(node, path, "status", f"{_kind(status)} is no status; write {_STATUSES}")
-        other = node.first("done", "completed", "complete")
-        if other and node[other] is True and status is None and passes is None:
-            self._odd(node, path, other, 'does not say that it is done; write "status": "done"')
-        if passes is None or (mark and self.form != "prd"):
-            return mark or " "
-        return "x" if passes else "!" if mark == "!" else " "
-
-    def _priority(self, node: Object, path: str) -> str:
-        """Its priority; 1 is the first."""
-        said = str(node[node.first("priority")]).strip().casefold() if node.first("priority") else ""
-        number = re.fullmatch(r"p?(-?\d{1,9})(\.0+)?", said, re.ASCII)
-        if number or not said or said in _PRIORITIES:
-            return number[1] if number else str(_PRIORITIES.get(said, ""))
-        what = "is no priority; write a whole number, 1 for the first"
-        self._odd(node, path, "priority", f"{_kind(node['priority'])} {what}")
-        return ""
-
-    def _criterion(self, node: Object, path: str) -> Iterator[str]:
-        """Each that must hold for it to be done: a text, or an object that has one."""
-        for place, one in enumerate(self._member(node, path, self._criteria, list) or ()):
-            value = one.get(one.first("description", "text", "criterion")) if isinstance(one, Object) else one
-            lines = value.splitlines() if isinstance(value, str) else ()
-            said = _UNSEEN.sub("", " ".join(map(str.strip, lines))).strip()
-            if not said:
-                what = f"must be what has to hold, not {_kind(value)}"
-                self._odd(node, path, f"{node.first(*self._criteria)}[{place}]", what)
-            yield said
+def _objects(value: Any) -> list[Object] | None:
+    return value if isinstance(value, list) and value and all(isinstance(one, Object) for one in value) else None
 
 
-def _form(name: str, items: Sequence[Any]) -> str:
-    has = {key for item in items if isinstance(item, Object) for key in item if item[key] is not None}
-    if name == "requirements":
-        return name
-    return "plan" if name == "tasks" and not has & {"passes", "acceptanceCriteria"} else "prd"
+def _text(value: Any) -> str | None:
+    return " ".join(value.split()) if isinstance(value, str) else None
 
 
-def _walk(items: Sequence[Any]) -> Iterator[Object]:
-    """All objects that stand for tasks, subtasks after their task."""
-    for item in items:
-        if isinstance(item, Object):
-            yield item
-            yield from _walk(item["subtasks"] if isinstance(item.get("subtasks"), list) else ())
+def _id(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and _ID.fullmatch(str(value)) else None
 
 
-def _kind(value: Any) -> str:
-    """What stands there, for people."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    return _UNSEEN.sub("", json.dumps(value, ensure_ascii=False))[:80]
+def _ids(value: Any) -> list[str] | None:
+    return [str(one) for one in value] if isinstance(value, list) and all(map(_id, value)) else None
+
+
+def _passes(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _priority(value: Any) -> str | None:
+    word = str(value).strip().casefold()
+    found = re.fullmatch(r"p?(-?\d{1,9})(?:\.0+)?", _PRIORITIES.get(word, word), re.ASCII)
+    return found[1] if found else None
+
+
+def _texts(value: Any) -> list[str] | None:
+    """Those of a list of texts, or of objects that have one each; the blanks within a line stay."""
+    found = []
+    for one in value if isinstance(value, list) else [None]:
+        said = one.get(one.first("description", "text", "criterion")) if isinstance(one, Object) else one
+        lines = said.splitlines() if isinstance(said, str) else []
+        found.append(" ".join(line.strip() for line in lines).strip())
+    return found if all(found) else None
 
 
 def mark_of(status: Any) -> str | None:
@@ -314,32 +181,73 @@ def mark_of(status: Any) -> str | None:
     return _MARKS.get(re.sub(r"[\s-]+", "_", status.strip().casefold())) if isinstance(status, str) else None
 
 
-def _one_line(text: str) -> str:
-    return _UNSEEN.sub("", " ".join(text.split()))
+_FIELDS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
+    "id": (["id"], _id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
+    "title": (_TITLE, _text, "a string"),
+    "text": (_TEXT, _text, "a string"),
+    "passes": (PASSES, _passes, "true or false"),
+    "status": (["status"], mark_of, "pending, in_progress, done, complete or blocked"),
+    "after": (_AFTER, _ids, "a list of ids"),
+    "priority": (["priority"], _priority, "a whole number, 1 for the first"),
+    "verify": ((*_CRITERIA, "steps"), _texts, "a list of what has to hold"),
+    "blockers": (["blockers"], _texts, "a list of reasons"),
+    "subtasks": (["subtasks"], lambda value: [] if value == [] else _objects(value), "a list of tasks"),
+}
+"""What is read of a task: the members that may say it, of which the first counts; as what; and what they must say."""
 
 
-def _joined(title: str, text: str) -> str:
-    """Both as one, where the second does not say the first again."""
-    if not text or not title or text.startswith(title.removesuffix("…")):
-        return cut(text or title, _LONGEST)
-    return cut(f"{title} ({text})", _LONGEST)
+class _Reading:
+    """A list while it is read, with what is wrong with it: in which line, and what."""
+
+    def __init__(self, text: str, line: int) -> None:
+        self._text, self._first = text, line
+        self.nodes: dict[str, Object] = {}
+        """What stands there for the task of each id."""
+        self.waits: list[tuple[int, str, str]] = []
+        """Where each id stands that something waits for: its line, and its path."""
+        self.wrong: list[tuple[int, str]] = []
+
+    def tasks(self, items: Sequence[Object], path: str) -> list[Task]:
+        """The tasks of this list."""
+        return [self._task(node, f"{path}[{place}]") for place, node in enumerate(items)]
+
+    def _task(self, node: Object, path: str) -> Task:
+        said: dict[str, Any] = {}
+        for field, (aliases, read, wanted) in _FIELDS.items():
+            name = node.first(*aliases)
+            at = self._line(node.spans[name][0]) if name else 0
+            said[field] = read(node[name]) if name else None
+            if name and said[field] is None and not (field == "status" and node.first(*PASSES)):
+                shown = shortened(json.dumps(node[name], ensure_ascii=False), 80)
+                self.wrong.append((at, f"{path}.{name}: must be {wanted}, not {shown}"))
+            if field == "after":
+                self.waits += [(at, f"{path}.{name}[{n}]", one) for n, one in enumerate(said[field] or ())]
+        line, title, text = self._line(node.start), said["title"] or "", said["text"] or ""
+        if not node.first(*_TITLE, *_TEXT):
+            self.wrong.append((line, f"{path}: has no description; say what shall be built"))
+        if title and not text.startswith(title.removesuffix("…")):
+            text = f"{title} ({text})" if text else title
+        mark = said["status"] or " "
+        if said["passes"] is not None:
+            mark = "x" if said["passes"] else "!" if mark == "!" else " "
+        task_id = said["id"] or tasks.new_ids([text], self.nodes)[0]
+        if (other := self.nodes.setdefault(task_id, node)) is not node:
+            self.wrong.append((line, f'{path}.id: "{task_id}" is the id of line {self._line(other.start)} too'))
+        below = self.tasks(said["subtasks"] or (), f"{path}.subtasks")
+        return Task(
+            id=task_id, text=shortened(text, _LONGEST), mark=mark, line=line, notes=_notes(said, mark), subtasks=below
+        )
+
+    def _line(self, at: int) -> int:
+        return self._first + self._text.count("\n", 0, at)
 
 
-def cut(text: str, most: int) -> str:
-    """At most so many characters, ending with a word."""
-    if len(text) <= most:
-        return text
-    begun = text[: most - 1]
-    return f"{(begun.rpartition(' ')[0] or begun).rstrip(' ,;:')}…"
-
-
-def matched(imported: Imported, today: Sequence[Task]) -> dict[str, Task]:
-    """Today's tasks by the file's ids: those of the same id, and where somebody took that away, of the same words."""
-    left = {task.id: task for task in tasks.flat(today)}
-    found = {task_id: left.pop(task_id) for task_id in imported.nodes if task_id in left}
-    said = {task.text: task for task in reversed(left.values())}
-    others = [one for one in tasks.flat(imported.tasks) if one.id not in found and one.text in said]
-    return found | {one.id: said.pop(one.text) for one in others if one.text in said}
+def _notes(said: Mapping[str, Any], mark: str) -> list[Note]:
+    lines = [("after", ", ".join(said["after"] or ())), ("priority", said["priority"] or "")]
+    lines += [("verify", one) for one in said["verify"] or ()]
+    if mark == "!":
+        lines.append(("blocked", "; ".join(said["blockers"] or ())))
+    return [Note(name=name, value=value) for name, value in lines if value]
 
 
 def taken_over(imported: Imported) -> str:
@@ -350,12 +258,12 @@ def taken_over(imported: Imported) -> str:
 
 def left_out(imported: Imported, text: bytes, progress_path: Path) -> Sequence[str]:
     """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there; () for none."""
-    known = matched(imported, tasks.read(tasks.with_ids(text)))
+    known = {task.id for task in tasks.flat(tasks.read(text))}
     missing = [one for one in tasks.flat(imported.tasks) if not one.done and one.id not in known]
     if not missing:
         return ()
-    verb, them = ("is", "it") if len(missing) == 1 else ("are", "them")
-    what = f"{counted(len(missing), 'task')} of {imported.place} {verb} not in the Task List, and not built: "
-    line = f"`- [ ] {missing[0].id}: {cut(missing[0].text, 60)}`"
-    shown = named([one.id for one in missing])
-    return what + shown, f"to have {them} built, write {them} there, in {progress_path}, such as {line}"
+    some = f"{counted(len(missing), 'task')} of {imported.place} {'is' if len(missing) == 1 else 'are'}"
+    what = f"{some} not in the Task List, and not built: {named([one.id for one in missing])}"
+    line = f"`- [ ] {missing[0].id}: {shortened(missing[0].text, 60)}`"
+    how = f"what shall be built has to stand there, in {progress_path}, such as {line}"
+    return what, how

@@ -11,7 +11,7 @@ from ralph.tasks.edits import (
     with_failure,
     with_ids,
 )
-from ralph.tasks.order import chain, find, problems, select, stuck
+from ralph.tasks.order import chain, find, problems, select, stuck, unknown
 from ralph.tasks.reading import Note, Task, flat, read
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "select",
     "stuck",
     "taken_up",
+    "unknown",
     "unticked",
     "with_block",
     "with_done",

@@ -5,13 +5,14 @@ stop a run are anybody's. However tricky a text is, the result is only taken if 
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ralph import progress
 from ralph.progress.edits import insert
 from ralph.tasks.edits import lines
+from ralph.tasks.order import unknown
 from ralph.tasks.reading import Task, flat, read
 
 _OURS = ("progress", "status", "task", "verification")
@@ -36,7 +37,7 @@ def mend(before: bytes, after: bytes) -> Mended:
     if _meaning(after) == wanted:
         return Mended(text=after)
     known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
-    new = list(_new(read(after), known))
+    new = unknown(read(after), known)
     what = _undone(before, after, new)
     for quoted in (False, True) if after.strip() else ():  # quoted, nothing means anything
         text = _with_stops(_with_proposed(_merged(before, after, quoted=quoted), new), after)
@@ -63,16 +64,6 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
         yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
 
-def _new(tasks: Sequence[Task], known: Collection[str]) -> Iterator[Task]:
-    """Those of them that are not known, unticked, and below the others likewise."""
-    for task in tasks:
-        below = list(_new(task.subtasks, known))
-        if task.id in known or task.text in known:
-            yield from below
-        else:
-            yield replace(task, mark=" ", subtasks=below)
-
-
 def _undone(before: bytes, after: bytes, new: Sequence[Task]) -> tuple[str, ...]:
     """The lines in which ralph's sections differ, but for the new tasks, which are proposals."""
     proposed = {line.body.strip() for task in flat(new) for line in (task.place, *(note.place for note in task.notes))}
@@ -92,28 +83,27 @@ def _protected(text: bytes) -> dict[bytes, None]:
 
 
 def _merged(before: bytes, after: bytes, *, quoted: bool) -> bytes:
-    """Ralph's sections as they were, all others as they are, each behind the one of ralph's it stands behind."""
-    ours = [(title, section) for title, is_ours, section in _sections(before) if is_ours]
-    titles, parts = [title for title, _ in ours], [section for _, section in ours]
-    at = 0
+    """Ralph's sections as they were, all others as they are, in the order in which they were, new ones last."""
+    ours = {title for title, is_ours, _ in _sections(before) if is_ours}
+    theirs: dict[str, bytes] = {}
     for title, _, section in _sections(after):
-        if title in titles:
-            at = titles.index(title)
-        elif title and not title.startswith(_OURS):
+        if title not in ours and not title.startswith(_OURS):
             heading, *rest = section.splitlines(keepends=True)
-            theirs = b"> ".join([heading, *rest]) if quoted else section
-            parts[at] += b"\n" * (not parts[at].endswith(b"\n")) + theirs
+            theirs[title] = theirs.get(title, b"") + (b"> ".join([heading, *rest]) if quoted else section)
+    parts = [section if title in ours else theirs.pop(title, b"") for title, _, section in _sections(before)]
+    parts += theirs.values()
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
 
 def _with_proposed(text: bytes, new: Sequence[Task]) -> bytes:
-    """The same with these tasks at the end of its Proposed section, made where there is none."""
+    """The same with these tasks, to do, at the end of its Proposed section, made where there is none."""
+    listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
     at = 0
     for title, _, section in _sections(text):
         at += len(section)
-        if title == "proposed" and new:
-            return insert(text, at, lines(new))
-    return insert(text, len(text), [b"", b"## Proposed", b"", *lines(new)]) if new else text
+        if title == "proposed":
+            return insert(text, at, listed)
+    return insert(text, len(text), [b"", b"## Proposed", b"", *listed]) if new else text
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Which task is next, what the others wait for, and what makes a list impossible to work on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from ralph.tasks.reading import WHOLE, Task, flat
@@ -19,6 +20,15 @@ def placed(tasks: Sequence[Task], above: tuple[Task, ...] = ()) -> Iterator[tupl
     for task in tasks:
         yield task, above
         yield from placed(task.subtasks, (*above, task))
+
+
+def unknown(tasks: Sequence[Task], known: Collection[str]) -> list[Task]:
+    """Those of them whose id or words are not known, and below the others likewise."""
+    found = []
+    for task in tasks:
+        below = unknown(task.subtasks, known)
+        found += below if task.id in known or task.text in known else [replace(task, subtasks=below)]
+    return found
 
 
 def select(tasks: Sequence[Task]) -> Task | None:
