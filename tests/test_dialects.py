@@ -114,7 +114,7 @@ def notice_of(body: str, title: str = "Ralph Started") -> Notice:
 @pytest.mark.parametrize(
     ("text", "sent"),
     [
-        pytest.param("a\x1b[2Jb\x00\x7f\x9bc", "a[2Jbc", id="control characters cannot drive a terminal"),
+        pytest.param("a\x1b[2Jb\x00\x7f\x9bc", "a�[2Jb���c", id="control characters cannot drive a terminal"),
         pytest.param("a\tb\nc\r\nd", "a\tb\nc\nd", id="tabs and lines stay"),
         pytest.param(b"caf\xe9".decode("utf-8", "surrogateescape"), "caf?", id="a name that is not UTF-8"),
         pytest.param("{{ title }}{% raw %}${HOME}", "{{ title }}{% raw %}${HOME}", id="a text is no template"),

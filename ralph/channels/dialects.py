@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ralph.words import plain
+
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -52,21 +54,22 @@ def filled(template: Any, variables: Mapping[str, str]) -> Any:
 
 
 def clean(text: str) -> str:
-    """The text without control characters (newline and tab stay) and without halves of characters."""
-    text = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+    """The text without what could drive a terminal, and without halves of characters, which nobody can send."""
+    return plain(text).encode("utf-8", "replace").decode()
 
 
-def cut(text: str, units: int) -> str:
-    """The text, ended by an ellipsis where it is longer than so many UTF-16 units (Telegram's way to count)."""
-    data = text.encode("utf-16-le")
-    return text if len(data) <= 2 * units else data[: 2 * (units - 1)].decode("utf-16-le", "ignore") + "…"
+def cut(text: str, most: int, encoding: str = "utf-16-le") -> str:
+    """The text, ended by an ellipsis where it is longer than so many UTF-16 units, Telegram's way to count."""
+    unit = len("x".encode(encoding))
+    data = text.encode(encoding)
+    if len(data) <= most * unit:
+        return text
+    return data[: most * unit - len("…".encode(encoding))].decode(encoding, "ignore") + "…"
 
 
-def cut_bytes(text: str, size: int) -> str:
-    """The text, ended by an ellipsis where it is longer than so many bytes of UTF-8."""
-    data = text.encode()
-    return text if len(data) <= size else data[: size - len("…".encode())].decode("utf-8", "ignore") + "…"
+def cut_bytes(text: str, most: int) -> str:
+    """The same where it is longer than so many bytes of UTF-8."""
+    return cut(text, most, "utf-8")
 
 
 def fenced(text: str) -> str:

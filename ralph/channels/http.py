@@ -10,6 +10,7 @@ from ralph.errors import RalphError
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 """No proxy leads to what runs on this machine, whatever the environment says."""
+_TOLD_BYTES = 2000
 
 
 def ask(  # noqa: PLR0913 - what a request is made of
@@ -59,7 +60,7 @@ def _beginning(content: Iterable[bytes]) -> str:
     with contextlib.suppress(OSError):  # the status says enough
         for byte in content:
             said += byte
-            if len(said) >= 2000 or time.monotonic() > until:
+            if len(said) >= _TOLD_BYTES or time.monotonic() > until:
                 break
     return said.decode("utf-8", "replace").strip()
 

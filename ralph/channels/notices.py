@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from ralph.channels import Notice
 from ralph.judge import Iteration, tasks
 from ralph.progress import LARGE_BYTES, Progress
-from ralph.verdict import Reason, Stop, Tally
-from ralph.words import counted, duration, usd
+from ralph.verdict import Reason, Stop
+from ralph.words import counted, duration, shortened, usd
 
 if TYPE_CHECKING:
     from ralph.run import Run
+
+_LONGEST = 1000
 
 
 def heading(run: "Run", now: Progress) -> str:
@@ -47,7 +49,31 @@ def progressed(run: "Run", iteration: Iteration) -> Notice:
 
 def waiting(run: "Run", what: str, why: str) -> Notice:
     """Nothing happens for a while."""
-    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {why[:1000]}")
+    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, _LONGEST)}")
+
+
+def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
+    """The run is over: why, what it came to, and what a person can do."""
+    mode, file, pays = run.start.asked.mode, run.file.path.name, run.tally.pays
+    event, what = "stopped", "Stopped"
+    if stop.reason is Reason.ONCE and mode == "plan":
+        event, what = "planned", "Planning Complete!"
+    elif stop.reason.code == 0:
+        event, what = "done", "Complete!"
+    elif stop.reason.code == 4 or stop.reason is Reason.FAILURES:
+        event, what = "blocked", "Blocked"
+    move = stop.next_move(file)
+    return _notice(
+        run,
+        event,
+        what,
+        f"Mode: {mode}",
+        f"Reason: {shortened(stop.why, _LONGEST)}" if stop.why else "",
+        f"To go on: {move}" if move else "",
+        f"Task list: {file}" if event == "planned" else "",
+        _came_to(run, now, f", paid by the API key in {pays}" if pays else ""),
+        *(["Last:", *run.summaries] if run.summaries else []),
+    )
 
 
 def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
@@ -56,54 +82,22 @@ def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
     return Notice(event, title, body)
 
 
-def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
-    """The run is over: why, what it came to, and what a person can do."""
-    tally, file = run.tally, run.file.path.name
-    event, what = "stopped", "Stopped"
-    if stop.reason is Reason.ONCE and run.start.asked.mode == "plan":
-        event, what = "planned", "Planning Complete!"
-    elif stop.reason.code == 0:
-        event, what = "done", "Complete!"
-    elif stop.reason.code == 4 or stop.reason is Reason.FAILURES:
-        event, what = "blocked", "Blocked"
-    left = f", {len(now.open)} left" if now.open else ""
-    blocked = sum(task.mark == "!" for task in now.open)
-    of_tasks = f"{now.ticked} of {len(now.tasks)} done{left}" + (f", {blocked} of them blocked" if blocked else "")
-    cost = _cost(tally, f", paid by the API key in {tally.pays}" if tally.pays else "")
-    return _notice(
-        run,
-        event,
-        what,
-        f"Mode: {run.start.asked.mode}",
-        f"Reason: {stop.why[:1000]}" if stop.why else "",
-        f"To go on: {move}" if (move := stop.next_move(file)) else "",
-        f"Task list created in: {file}" if event == "planned" and now.tasks else "",
-        f"Tasks: {of_tasks}" if now.tasks else f"No task in {file}",
-        f"Iterations: {tally.iterations}",
-        f"Commits: {tally.commits}",
-        f"Time: {duration(run.elapsed_s())}",
-        f"Waited: {duration(tally.waited_s)} ({counted(tally.waits, 'time')})" if tally.waits else "",
-        f"Cost: {cost}" if cost else "",
-        *(["Last:", *run.summaries] if run.summaries else []),
-    )
-
-
-def _cost(tally: Tally, paid: str = "") -> str:
-    return "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least) + paid
-
-
 def closing(run: "Run", stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     planned = stop.reason is Reason.ONCE and run.start.asked.mode == "plan"
-    parts = ["planned" if planned else stop.reason.label + why, tasks(now)]
-    if not run.settings.once:
-        parts += [counted(run.tally.iterations, "iteration"), counted(run.tally.commits, "commit")]
     move = stop.next_move(run.file.path.name)
-    parts += [
-        duration(run.elapsed_s()),
-        f"{duration(run.tally.waited_s)} of it waiting" if run.tally.waits else "",
-        _cost(run.tally),
-        f"to go on, {move}" if move else "",
-    ]
-    return " · ".join(filter(None, parts))
+    end = f" · to go on, {move}" if move else ""
+    return f"{'planned' if planned else stop.reason.label + why} · {_came_to(run, now)}{end}"
+
+
+def _came_to(run: "Run", now: Progress, paid: str = "") -> str:
+    tally, parts = run.tally, [tasks(now)]
+    if not run.settings.once:
+        parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
+    parts.append(duration(run.elapsed_s()))
+    if tally.waits:
+        parts.append(f"{duration(tally.waited_s)} of it waiting")
+    if tally.cost_usd is not None:
+        parts.append(usd(tally.cost_usd, at_least=tally.at_least) + paid)
+    return " · ".join(parts)

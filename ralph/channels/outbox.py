@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,8 +15,8 @@ _MONITOR = Channel(
     path=Path("--heartbeat-url"),
     name="heartbeat",
     title="A monitor that raises the alarm when no signs of life come",
-    needs=("RALPH_HEARTBEAT_URL",),
-    secret=("RALPH_HEARTBEAT_URL",),
+    needs=["RALPH_HEARTBEAT_URL"],
+    secret=["RALPH_HEARTBEAT_URL"],
     request={"url": "{{ RALPH_HEARTBEAT_URL }}", "method": "GET"},
 )
 _SIGN_OF_LIFE = Notice("alive")
@@ -26,45 +27,43 @@ def fetch(url: str) -> str:
     return deliver(_MONITOR, _SIGN_OF_LIFE, {"RALPH_HEARTBEAT_URL": url})
 
 
-class _Queue:
+class _Lane:
     """What is on its way to one channel; as long as there is something, a thread sends it, one after the other."""
 
     def __init__(self, channel: Channel, values: Mapping[str, str], complain: Callable[[str], None]) -> None:
         self._channel, self._values, self._complain = channel, values, complain
         self._lock = threading.Lock()
         self._failing = False
-        self.notices: list[Notice] = []
-        """The first of them is being sent."""
+        self._waiting = deque[Notice](maxlen=_MOST_WAITING)
+        self.sending: Notice | None = None
 
     def put(self, notice: Notice) -> None:
         """Never waits; of too many the oldest is dropped."""
         with self._lock:
-            self.notices.append(notice)
-            del self.notices[1:-_MOST_WAITING]
-            if len(self.notices) == 1:
+            self._waiting.append(notice)
+            if self.sending is None:
+                self.sending = self._waiting.popleft()
                 with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what was not sent
-                    threading.Thread(target=self._work, args=(notice,), daemon=True).start()
+                    threading.Thread(target=self._work, daemon=True).start()
 
-    def _work(self, notice: Notice) -> None:
-        while True:
+    def _work(self) -> None:
+        while notice := self.sending:
             why = deliver(self._channel, notice, self._values)
             with self._lock:
-                if not self.notices:  # give_up() was quicker on it
+                if self.sending is None:  # give_up() was quicker on it
                     return
                 if why and not (self._failing and notice is _SIGN_OF_LIFE):  # a monitor down for a week is one news
                     self._tell(notice, why)
                 self._failing = bool(why)
-                del self.notices[0]
-                if not self.notices:
-                    return
-                notice = self.notices[0]
+                self.sending = self._waiting.popleft() if self._waiting else None
 
     def give_up(self) -> None:
         """Complains about each that is left."""
         with self._lock:
-            for notice in self.notices:
+            for notice in filter(None, [self.sending, *self._waiting]):
                 self._tell(notice, "no time left")
-            self.notices.clear()
+            self._waiting.clear()
+            self.sending = None
 
     def _tell(self, notice: Notice, why: str) -> None:
         self._complain(": ".join(filter(None, (self._channel.name, "not sent", notice.title, why))))
@@ -81,25 +80,25 @@ class Outbox:
         *,
         monitor: str | None = None,
     ) -> None:
-        self._channels = [_Queue(channel, values, complain) for channel in channels]
-        self._monitors = [_Queue(_MONITOR, {"RALPH_HEARTBEAT_URL": monitor}, complain)] if monitor else []
+        self._lanes = [_Lane(channel, values, complain) for channel in channels]
+        self._monitors = [_Lane(_MONITOR, {"RALPH_HEARTBEAT_URL": monitor}, complain)] if monitor else []
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel and returns at once."""
-        for queue in self._channels:
-            queue.put(notice)
+        for lane in self._lanes:
+            lane.put(notice)
 
     def beat(self) -> None:
         """Asks for a sign of life and returns at once; those asked for while one is on its way become one."""
-        for queue in self._monitors:
-            if not queue.notices:
-                queue.put(_SIGN_OF_LIFE)
+        for lane in self._monitors:
+            if not lane.sending:
+                lane.put(_SIGN_OF_LIFE)
 
     def pending(self) -> bool:
         """Whether anything is still on its way."""
-        return any(queue.notices for queue in (*self._channels, *self._monitors))
+        return any(lane.sending for lane in (*self._lanes, *self._monitors))
 
     def close(self) -> None:
         """Gives up on what is still on its way, and says so."""
-        for queue in (*self._channels, *self._monitors):
-            queue.give_up()
+        for lane in (*self._lanes, *self._monitors):
+            lane.give_up()
