@@ -3,7 +3,6 @@
 How the real one behaves was measured, with claude 2.1.197; tests/test_real_claude.py holds it to that.
 """
 
-import errno
 import os
 import re
 import shutil
@@ -16,6 +15,8 @@ from ralph.settings import Settings
 
 _ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
 _NO_THINKING = "none"
+_MARGIN_S = 300.0
+"""The model's own longest silence after a tool has ended."""
 
 
 def is_claude(command: Sequence[str]) -> bool:
@@ -28,8 +29,7 @@ def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = No
     if not is_claude(settings.agent):
         asked = [settings.said[name].where for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
         if asked:
-            where = ", ".join(asked)
-            what = f"{where}: only claude understands this, and the agent is {settings.agent[0]}"
+            what = f"{', '.join(asked)}: only claude understands this, and the agent is {settings.agent[0]}"
             raise RalphError(what, fix="leave it out")
         return [*settings.agent, *extra]
     flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
@@ -47,28 +47,15 @@ def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = No
 
 def check_there(command: Sequence[str]) -> None:
     """Raises RalphError with cause and remedy when there is no such program."""
-    if shutil.which(command[0]):
-        return
-    if "/" in command[0]:
-        path = Path(command[0])
-        what = "is not executable" if path.is_file() else "is a folder" if path.is_dir() else "is not there"
-        fix = ("chmod +x it, or " if path.is_file() else "") + "name another with --agent"
-        raise RalphError(f"the agent {command[0]} {what}", 1, fix=fix)
-    raise RalphError(
-        f"{command[0]} is not on the PATH, which is {os.environ.get('PATH', '(unset)')}",
-        1,
-        fix="install it, or give its full path with --agent (cron has a short PATH)",
-    )
+    if not shutil.which(command[0]):
+        path = f"is not on the PATH, which is {os.environ.get('PATH', '(unset)')}"
+        what = f"the agent {command[0]} " + ("is not there, or is not executable" if "/" in command[0] else path)
+        raise RalphError(what, 1, fix="install it, or give its full path with --agent (cron has a short PATH)")
 
 
 def why_not_started(command: Sequence[str], error: OSError) -> str:
     """What the system's refusal to start it means, with the remedy."""
-    said = f"the agent {command[0]} cannot be started: {error.strerror}"
-    if error.errno == errno.ENOEXEC:
-        return f"{said} (it is no program; a script begins with a line such as #!/bin/sh)"
-    if error.errno == errno.ENOENT:
-        return f"{said} (the program that its #! line names is not there)"
-    return f"{said} (see --agent)"
+    return f"the agent {command[0]} cannot be started: {error.strerror} (a script needs a right #! line; see --agent)"
 
 
 def environment(base: Mapping[str, str], *, run: str, tmux: Path, effort: str | None = None) -> dict[str, str]:
@@ -84,10 +71,10 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path, effort: str | 
     env["PWD"] = os.getcwd()  # noqa: PTH109 - a string is what is wanted
     said = env.get("GIT_CONFIG_COUNT", "")
     count = int(said) if re.fullmatch("[0-9]{1,3}", said) else 0
-    for key in ("gc.autoDetach", "maintenance.autoDetach"):
-        env[f"GIT_CONFIG_KEY_{count}"], env[f"GIT_CONFIG_VALUE_{count}"] = key, "false"
-        count += 1
-    env["GIT_CONFIG_COUNT"] = str(count)
+    for number, key in enumerate(("gc.autoDetach", "maintenance.autoDetach"), count):
+        env[f"GIT_CONFIG_KEY_{number}"] = key
+        env[f"GIT_CONFIG_VALUE_{number}"] = "false"
+    env["GIT_CONFIG_COUNT"] = str(count + 2)
     if effort == _NO_THINKING:
         env["MAX_THINKING_TOKENS"] = "0"
     return env
@@ -104,7 +91,3 @@ def silence_s(settings: Settings, env: Mapping[str, str]) -> float | None:
     allowed = [env.get(name, "") for name in ("BASH_MAX_TIMEOUT_MS", "BASH_DEFAULT_TIMEOUT_MS")]
     longest_ms = max((int(text) for text in allowed if re.fullmatch("[0-9]{1,9}", text)), default=0)
     return max(settings.idle_timeout, longest_ms / 1000 + _MARGIN_S)
-
-
-_MARGIN_S = 300.0
-"""The model's own longest silence after a tool has ended."""

@@ -42,11 +42,11 @@ class Tokens:
     cache_write: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Turn:
-    """What came of running the agent once."""
+    """What came of running the agent once; filled while it runs."""
 
-    outcome: Outcome
+    outcome: Outcome = Outcome.OK
     why: str = ""
     """What went wrong, for a person, with the remedy where there is one."""
     fix: str = ""
@@ -142,8 +142,7 @@ _REFUSALS = (
     (r"cannot be used with root", "run as an ordinary user, or in a container set IS_SANDBOX=1"),
     (r"cannot be launched inside another Claude Code session", "unset CLAUDECODE"),
     (r"error: unknown option|Invalid MCP configuration|Settings file not found", "see the arguments after --"),
-    (r"is not valid JSON|requires --verbose", "see the arguments after --"),
-    (r"Session ID .* already in use|No conversation found", "see the arguments after --"),
+    (r"is not valid JSON|Session ID .* already in use|No conversation found", "see the arguments after --"),
 )
 """What the real agent writes to standard error when it refuses to start at all."""
 

@@ -38,7 +38,7 @@ class ProgressFile:
     def exists(self) -> bool:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
         if self._is_usurped():
-            raise RalphError(f"{self.path}: is no file", 1, fix="move it away")
+            raise RalphError(f"{self.path}: is no file (a directory, a pipe?)", 1, fix="move it away")
         return self.path.exists()
 
     def read(self) -> Progress:

@@ -121,8 +121,8 @@ class View:
             for error in errors if isinstance(errors, list) else ():
                 if not str(error).startswith(_INTERNAL):
                     yield f"✗ {error}"
-            if self._stream.context is not None:
-                yield f"context {self._stream.context:.0%}"
+            if self._stream.so_far.context is not None:
+                yield f"context {self._stream.so_far.context:.0%}"
 
     def _brief(self, speaker: str, block: Event, room: int | None) -> Iterator[str]:
         """What an agent says, and a row for a call and for what came of it."""
