@@ -146,7 +146,6 @@ def record(run: Run, iteration: Iteration) -> None:
     if not iteration.again:
         run.screen.say(said)
         run.summaries.append(said)
-        run.waited_until = None
     spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(lambda text: progress.with_spent(text, spent))

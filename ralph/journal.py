@@ -32,25 +32,14 @@ def append(path: Path, record: Mapping[str, object], *, mode: int = 0o600, own: 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
     try:
-        _write(fd, b"\n" + line if _is_torn(fd) else line)
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":  # torn, or just being written: a blank line does no harm
+            line = b"\n" + line
+        if os.write(fd, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _is_torn(fd: int) -> bool:
-    """Whether the last line has no end. One that is just being written seems so too; a blank line does no harm."""
-    size = os.fstat(fd).st_size
-    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-
-
-def _write(fd: int, line: bytes) -> None:
-    """Writes the line at once. Where only a part went in, it comes again, since somebody else's may stand behind it."""
-    written = os.write(fd, line)
-    if written < len(line):
-        again = b"\n" if written == len(line) - 1 else b"\n" + line
-        if os.write(fd, again) < len(again):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

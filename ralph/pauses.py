@@ -13,8 +13,6 @@ from ralph.words import duration, moment
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
-_LATER_S = 3600.0
-"""A limit that ends so much later than somebody was told deserves a second notice."""
 
 
 def notify(run: Run, iteration: Iteration) -> None:
@@ -37,9 +35,7 @@ def wait(run: Run, turn: Turn) -> Stop | None:
     run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
     why = turn.outcome.name.lower()
     run.write_down("wait", success=True, message=turn.why, why=why, until=round(until, 3), planned_s=seconds)
-    known = run.waited_until
-    if turn.outcome is Outcome.LIMIT and (known is None or (turn.resets_at and until > known + _LATER_S)):
-        run.waited_until = until
+    if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting(run, waiting, turn.why))
     began = run.elapsed_s()
     run.status.does(f"until {moment(until, now)}: {cause}", seconds)

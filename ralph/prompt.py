@@ -1,15 +1,12 @@
 """Prompt templates: found by mode, and rendered to what the agent is told."""
 
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.errors import RalphError
-
-if TYPE_CHECKING:
-    import jinja2
 
 Value = str | int | bool | Sequence[str]
 """Of a variable: a text is printed as it is, whatever stands in it; a list is for `{% for %}`."""
@@ -34,7 +31,6 @@ ORIGINAL = _ALWAYS[:4]
 """What templates of ralph.sh may write as `${NAME}`."""
 LEADING_COMMENT = re.compile(r"\A\ufeff?\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """Of a template; it may hold settings, and is not for the agent."""
-_SHELL_STYLE = re.compile(r"\$\{(\w+)\}")
 _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
 """For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""
 
@@ -79,27 +75,15 @@ class Prompt:
     """
 
     def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value] = OF_A_TASK) -> None:
-        self.path, self._values = path, {**OF_A_TASK, **values}
-        rest = LEADING_COMMENT.sub("", text, count=1)
-        self._text = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
-        self._check_shell_style()
-        self._template = self._compile(places)
-
-    def _check_shell_style(self) -> None:
-        for found in _SHELL_STYLE.finditer(self._text):
-            import difflib  # noqa: PLC0415 - hardly a template has any
-
-            if found[1] not in ORIGINAL and (near := difflib.get_close_matches(found[1], ORIGINAL, n=1, cutoff=0.8)):
-                line = self._text.count("\n", 0, found.start()) + 1
-                what = f"{self.path}:{line}: ${{{found[1]}}} is unknown"
-                raise RalphError(what, fix=f"did you mean ${{{near[0]}}}?")
-
-    def _compile(self, places: Sequence[Path]) -> "jinja2.Template":
-        import jinja2  # noqa: PLC0415 - 33 ms
-        import jinja2.meta  # noqa: PLC0415
+        import jinja2.meta  # noqa: PLC0415 - 33 ms
         import jinja2.nodes  # noqa: PLC0415
         import jinja2.sandbox  # noqa: PLC0415
 
+        self.path, self._values = path, {**OF_A_TASK, **values}
+        rest = LEADING_COMMENT.sub("", text, count=1)
+        rest = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
+        source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
+        fix = _AS_TEXT if source != rest else ""
         environment = jinja2.sandbox.SandboxedEnvironment(
             undefined=jinja2.StrictUndefined,
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
@@ -108,19 +92,17 @@ class Prompt:
             lstrip_blocks=True,
             loader=jinja2.FileSystemLoader([str(place) for place in places]),
         )
-        source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", self._text)
-        fix = _AS_TEXT if source != self._text else ""
         try:
-            code = environment.compile(source, filename=str(self.path))
-            tree = environment.parse(source, filename=str(self.path))
+            tree = environment.parse(source, filename=str(path))
             unknown = jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)
             for name in tree.find_all(jinja2.nodes.Name):
                 if name.name in unknown:
                     there = f"{name.name} is no variable; there are {', '.join(VARIABLES)}"
-                    raise RalphError(f"{self.path}:{name.lineno}: {there}", fix=fix)
+                    raise RalphError(f"{path}:{name.lineno}: {there}", fix=fix)
+            code = environment.compile(tree, filename=str(path))
         except jinja2.TemplateSyntaxError as error:
-            raise RalphError(f"{error.filename or self.path}:{error.lineno}: {error.message}", fix=fix) from error
-        return jinja2.Template.from_code(environment, code, environment.globals)
+            raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
+        self._template = jinja2.Template.from_code(environment, code, environment.globals)
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
@@ -129,19 +111,10 @@ class Prompt:
         try:
             text = self._template.render({**self._values, **values}).lstrip("\n")
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise RalphError(f"{self.path}:{_line_in(error, self.path)}: {error}") from error
+            frames = traceback.walk_tb(error.__traceback__)  # jinja2 puts the template's lines into it
+            lines = [line for frame, line in frames if frame.f_code.co_filename == str(self.path)]
+            raise RalphError(f"{self.path}:{lines[-1] if lines else '?'}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text
-
-
-def _line_in(error: BaseException, path: Path) -> int | str:
-    """The line of the template in which `error` was raised; jinja2 puts template lines into the traceback."""
-    line: int | str = "?"
-    trace = error.__traceback__
-    while trace:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

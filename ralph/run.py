@@ -112,8 +112,6 @@ class Run:
         """The progress file when it began."""
         self.waited_s = 0.0
         """What was waited since the last iteration was written down."""
-        self.waited_until: float | None = None
-        """What somebody was told last."""
         self.windows = dict[str, int]()
         """The context windows of models, as results have told them."""
         self.summaries = deque[str](maxlen=5)

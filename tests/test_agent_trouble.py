@@ -27,15 +27,6 @@ ROOT = raw(
 OPTION = raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1)
 
 
-def stops(project: Project, agent: Agent, cause: str, remedy: str) -> None:
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (1, 1), run.text
-    message = run.stderr[run.stderr.index("ralph: ") :]
-    assert cause in message
-    assert remedy.lower() in message.replace(cause, "").lower(), message
-    assert "Traceback" not in message
-
-
 @pytest.mark.parametrize(
     ("trouble", "cause", "remedy"),
     [
@@ -47,19 +38,18 @@ def stops(project: Project, agent: Agent, cause: str, remedy: str) -> None:
         pytest.param(OPTION, "--x", "--", id="there is no such option"),
     ],
 )
-def test_what_cannot_mend_itself_stops_at_once_and_leaves_nothing_behind(
+def test_what_cannot_mend_itself_stops_at_once_and_changes_nothing(
     project: Project, agent: Agent, trouble: Act, cause: str, remedy: str
 ) -> None:
-    agent.story(trouble, repeat=True)
-    stops(project, agent, cause, remedy)
-    assert not project.progress.exists()
-
-
-def test_what_cannot_mend_itself_changes_nothing_in_the_file(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     before = project.progress.read_bytes()
-    agent.story(KEY, repeat=True)
-    stops(project, agent, "Invalid API key", "key")
+    agent.story(trouble, repeat=True)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (1, 1), run.text
+    message = run.stderr[run.stderr.index("ralph: ") :]
+    assert cause in message
+    assert remedy.lower() in message.replace(cause, "").lower(), message
+    assert "Traceback" not in message
     assert project.progress.read_bytes() == before
 
 
@@ -74,39 +64,25 @@ def without_claude(project: Project) -> None:
     project.env["PATH"] = str(tools)
 
 
-class TestAnAgentThatCannotStart:
-    def refused(self, project: Project, *args: str) -> str:
-        run = project.build(*args)
-        assert run.code == 1, run.text
-        assert not project.progress.exists()
-        assert "Traceback" not in run.text
-        assert run.stderr.startswith("ralph: ")
-        return run.stderr
-
-    def test_is_not_on_path(self, project: Project) -> None:
-        without_claude(project)
-        message = self.refused(project)
-        assert "claude" in message
-        assert "PATH" in message
-
-    def test_is_not_there(self, project: Project) -> None:
-        assert "./mine" in self.refused(project, "--agent", "./mine --x")
-
-    def test_is_not_executable(self, project: Project, agent: Agent) -> None:
-        agent.install(project.root / "mine").chmod(0o644)
-        message = self.refused(project, "--agent", "./mine")
-        assert "execut" in message or "chmod" in message
-
-    def test_names_an_interpreter_that_is_missing(self, project: Project) -> None:
-        (project.root / "mine").write_text("#!/nowhere/python\n")
-        (project.root / "mine").chmod(0o755)
-        assert "./mine" in self.refused(project, "--agent", "./mine")
-
-    @pytest.mark.parametrize("command", ["", "  ", "'unclosed"])
-    def test_is_no_command(self, project: Project, command: str) -> None:
-        run = project.build("--agent", command)
-        assert run.code == 2, run.text
-        assert "agent" in run.stderr
+@pytest.mark.parametrize(
+    ("agent_is", "words"),
+    [
+        pytest.param("claude", "on the PATH", id="not on the PATH"),
+        pytest.param("./missing --x", "./missing", id="not there"),
+        pytest.param("./mine", "chmod", id="not executable"),
+        pytest.param("./odd", "#! line", id="of an interpreter that is missing"),
+    ],
+)
+def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, agent_is: str, words: str) -> None:
+    without_claude(project)
+    (project.root / "mine").write_text("#!/bin/sh\n")
+    (project.root / "odd").write_text("#!/nowhere/python\n")
+    (project.root / "odd").chmod(0o755)
+    run = project.build("--agent", agent_is)
+    assert run.code == 1, run.text
+    assert run.stderr.startswith("ralph: ")
+    assert words in run.stderr
+    assert "Traceback" not in run.text
 
 
 def script(project: Project, text: str, name: str = "mine") -> str:

@@ -12,7 +12,7 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge, tallied, wait_s
 from ralph.progress import Progress, parse
 from ralph.settings import Settings
-from ralph.verdict import OPENS, Reason, Tally, budget_usd, one_try, verdict
+from ralph.verdict import Reason, Tally, budget_usd, one_try, verdict
 
 
 def limits(**more: Any) -> Settings:
@@ -39,6 +39,7 @@ WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
 CUT_SHORT = (*WATCHDOG, Outcome.CONTEXT_FULL, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET)
 A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
 CLAIM = A + "; RALPH_DONE"
+AB = "- [ ] a; - [ ] b"
 
 
 def says(text: str) -> Progress:
@@ -60,12 +61,10 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
 @pytest.mark.parametrize(
     ("text", "settings", "reason"),
     [
-        ("- [ ] a", {}, None),
         ("- [x] a", {}, None),  # nobody said done
         ("RALPH_DONE; - [ ] a", {}, Reason.DONE),  # a person's word
         ("RALPH_DONE; RALPH_STOP", {}, Reason.DONE),
         ("RALPH_STOP", {}, Reason.STOPPED),
-        ("RALPH_BLOCKED", {}, Reason.BLOCKED),
         ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, Reason.BLOCKED),
         ("RALPH_DONE", {"verify": "make test"}, None),
         ("RALPH_DONE; Verified: x", {"verify": "make test"}, Reason.DONE),
@@ -74,7 +73,6 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
         ("RALPH_DONE; - [x] a", {"strict": True}, Reason.DONE),
         ("RALPH_DONE; - [ ] a", {"strict": True}, None),
         ("RALPH_DONE", {"once": True}, None),
-        ("RALPH_STOP", {"once": True}, Reason.STOPPED),
         ("Spent: $9.99", {"max_total_cost": 10.0}, None),
         ("Spent: $10", {"max_total_cost": 10.0}, Reason.LIMIT),
         ("Spent: $10", {"max_cost": 10.0}, None),  # of other starts
@@ -86,44 +84,32 @@ def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("tally", "settings", "reason", "words"),
+    ("tally", "settings", "words"),
     [
-        ({"failures": 2, "refusals": 2, "stalls": 4}, {}, None, ""),
-        ({"failures": 3, "last_failure": "HTTP 500"}, {}, Reason.FAILURES, "3 iterations failed in a row: HTTP 500"),
-        ({"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, None, ""),
-        ({"failures": 3, "trouble": True}, {}, Reason.TROUBLE, "3 iterations failed in a row"),
-        (
-            {"refusals": 3, "last_refusal": "1 task"},
-            {},
-            Reason.REFUSED,
-            "claimed 3 times in a row and does not hold: 1 t",
-        ),
-        ({"stalls": 5}, {}, Reason.STALLED, "5 iterations in a row changed nothing"),
-        ({"iterations": 49}, {"max_iterations": 50}, None, ""),
-        ({"iterations": 50}, {"max_iterations": 50}, Reason.LIMIT, "max-iterations is 50"),
-        ({"cost_usd": 4.99}, {"max_cost": 5.0}, None, ""),
-        ({"cost_usd": 5.12}, {"max_cost": 5.0}, Reason.LIMIT, "max-cost is $5.00, and this start cost $5.12"),
-        ({"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, Reason.LIMIT, "max-cost is $1.00"),
-        ({"cost_usd": 9.0}, {"max_iteration_cost": 1.0}, None, ""),
-        ({"iterations": 9, "failures": 3, "stalls": 5}, {"max_iterations": 9}, Reason.FAILURES, ""),
+        ({"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
+        ({"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
+        ({"failures": 3, "last_failure": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
+        ({"failures": 3, "trouble": True}, {}, "trouble outside: 3 iterations failed in a row"),
+        ({"failures": 1}, {"strict": True, "max_failures": 1}, "failed: a task was given up, or the agent failed, 1 "),
+        ({"refusals": 3, "last_refusal": "1 task"}, {}, "done refused: done was claimed 3 times in a row and does not"),
+        ({"stalls": 5}, {}, "no progress: 5 iterations in a row changed nothing"),
+        ({"iterations": 50}, {"max_iterations": 50}, "limit reached: max-iterations is 50"),
+        ({"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
+        ({"cost_usd": 4.99}, {"max_cost": 5.0}, ""),
+        ({"cost_usd": 5.12}, {"max_cost": 5.0}, "limit reached: max-cost is $5.00, and this start cost $5.12"),
+        ({"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: max-cost is $1.00"),
     ],
 )
-def test_what_happened_may_stop_a_run(
-    tally: dict[str, Any], settings: dict[str, Any], reason: Reason | None, words: str
-) -> None:
+def test_what_happened_may_stop_a_run(tally: dict[str, Any], settings: dict[str, Any], words: str) -> None:
     stop = verdict(says(""), Tally(**tally), limits(**({"max_stalls": 5} | settings)))
-    assert (stop and stop.reason) == reason
-    assert words in (stop.why if stop else "")
+    assert bool(stop) == bool(words)
+    assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
 
 
-@pytest.mark.parametrize(("elapsed_s", "over"), [(HOUR_S - 0.1, False), (HOUR_S, True), (9 * HOUR_S, True)])
+@pytest.mark.parametrize(("elapsed_s", "over"), [(HOUR_S - 0.1, False), (HOUR_S, True)])
 def test_the_time_is_over(elapsed_s: float, over: bool) -> None:
     stop = verdict(says(""), Tally(), limits(max_time=HOUR_S), elapsed_s)
     assert (stop and stop.why) == ("max-time is 1h00m" if over else None)
-
-
-def test_only_what_a_person_can_mend_in_the_project_opens_the_breaker() -> None:
-    assert set(OPENS) == {Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED}
 
 
 LIMIT_USD = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)
@@ -151,45 +137,37 @@ def test_the_agent_may_spend_the_smallest_rest_and_without_a_rest_it_is_not_aske
 
 
 @pytest.mark.parametrize("outcome", CUT_SHORT, ids=lambda outcome: outcome.value)
-@pytest.mark.parametrize(
-    ("before", "after", "commits", "changed", "failed"),
-    [
+@pytest.mark.parametrize("commit", [True, False], ids=["commits", "commits nothing"])
+def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(outcome: Outcome, commit: bool) -> None:
+    """Who always hangs edits a little each time: to a watchdog a changed file is nothing, where there are commits."""
+    settings = limits(max_iteration_cost=1.0, auto_commit=commit)
+    lasting = commit and outcome in WATCHDOG
+    for before, after, commits, changed, failed in (
         (A, B, 0, "", False),
         ("", A, 0, "", False),
         ("", "", 1, "a.py", False),
         (A, A, 0, "", True),
         (B, A, 0, "", True),
-        ("- [ ] a; - [ ] b", A, 0, "", True),
-        ("", "", 0, "a.py", None),
-    ],
-    ids=["tick", "new task", "commit", "nothing", "untick", "task gone", "file"],
-)
-@pytest.mark.parametrize("commit", [True, False], ids=["commits", "commits nothing"])
-def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(  # noqa: PLR0917
-    outcome: Outcome, before: str, after: str, commits: int, changed: str, failed: bool | None, commit: bool
-) -> None:
-    """Who always hangs edits a little each time: to a watchdog a changed file is nothing, where there are commits."""
-    turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
-    settings = limits(max_iteration_cost=1.0, auto_commit=commit)
-    judged = judge(iteration(before, after, turn, commits=commits, changed=changed), Tally(), settings)
-    lasting = commit and outcome in WATCHDOG
-    assert bool(judged.failed) == (lasting if failed is None else failed)
-    assert (judged.ended, judged.again) == (None, False)
-    if judged.failed:
-        assert judged.failed == f"cut short, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
+        (AB, A, 0, "", True),
+        ("", "", 0, "a.py", lasting),
+    ):
+        turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)
+        judged = judge(iteration(before, after, turn, commits=commits, changed=changed), Tally(), settings)
+        assert (judged.ended, judged.again) == (None, False)
+        why = f"cut short, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
+        assert judged.failed == (why if failed else "")
 
 
+@pytest.mark.parametrize("cost_usd", [1.02, None])
 @pytest.mark.parametrize(
     ("settings", "failed"),
     [
         ({"max_iteration_cost": 1.0}, True),
-        ({"max_cost": 9.0}, False),
         ({"max_total_cost": 11.0}, False),
         ({"max_iteration_cost": 1.01, "max_cost": 9.0}, False),
         ({"max_iteration_cost": 0.99, "max_cost": 9.0, "max_total_cost": 11.0}, True),
     ],
 )
-@pytest.mark.parametrize("cost_usd", [1.02, None])
 def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
     settings: dict[str, Any], failed: bool, cost_usd: float | None
 ) -> None:
@@ -203,23 +181,15 @@ def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
 @pytest.mark.parametrize(
     ("before", "after", "turn", "words"),
     [
-        (A, B, OK, []),
         (A, DONE, OK, []),
         ("- [x] a; - [ ] b", "- [x] b; RALPH_DONE", OK, []),  # finished tasks may be tidied away
-        ("- [ ] a; - [ ] b", "- [x] a; - [ ] b; RALPH_DONE", OK, ['1 task is not ticked: "b"']),
+        (AB, "- [x] a; - [ ] b; RALPH_DONE", OK, ['1 task is not ticked: "b"']),
         ("", "- [!] b; RALPH_DONE", OK, ["not ticked"]),
-        ("- [ ] a; - [ ] b", DONE, OK, ['1 task is gone without being ticked, now put back: "b"']),
-        (A, DONE, FAILED, ["did not end well: exit 1"]),
-        (A, DONE, AT_LIMIT, ["limit"]),
-        (A, DONE, INTERRUPTED, ["interrupted"]),
-        ("- [ ] a; - [ ] b", CLAIM, FAILED, ['not ticked: "a"', 'put back: "b"', "exit 1"]),
+        (AB, DONE, OK, ['1 task is gone without being ticked, now put back: "b"']),
+        (A, DONE, AT_LIMIT, ["did not end well: limit"]),
+        (AB, CLAIM, FAILED, ['not ticked: "a"', 'put back: "b"', "exit 1"]),
         ("", "- [x] a; RALPH_DONE; RALPH_BLOCKED: x", OK, ["RALPH_BLOCKED stands there, too"]),
-        (
-            "",
-            "; ".join(f"- [ ] {n}" for n in "abcde") + "; RALPH_DONE",
-            OK,
-            ['5 tasks are not ticked: "a", "b", "c" and 2'],
-        ),
+        ("", "- [ ] a; - [ ] b; - [ ] c; - [ ] d; RALPH_DONE", OK, ['4 tasks are not ticked: "a", "b", "c" and 1']),
     ],
 )
 def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[str]) -> None:
@@ -234,8 +204,8 @@ def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[s
         (A, A + "; a long note", "", False),
         (A, B, "", True),
         (B, A, "", False),
-        (A, A + "; - [ ] b", "", True),
-        ("- [ ] a; - [ ] b", A, "", False),
+        (A, AB, "", True),
+        (AB, A, "", False),
         (A, "- [~] a", "", False),
         ("- [x] a; - [ ] b", "- [x] b", "", True),
         ("## Tasks; - [ ] a; - [ ] b", "## Tasks; - [ ] b; ## Completed; - [x] a", "", True),
@@ -244,8 +214,8 @@ def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[s
     ],
 )
 def test_what_is_progress(before: str, after: str, changed: str, moved: bool) -> None:
-    assert judge(iteration(before, after, changed=changed), Tally(), LIMITS).moved == moved
-    assert judge(iteration(before, after, FAILED, changed=changed), Tally(), LIMITS).moved == moved
+    for turn in (OK, FAILED):
+        assert judge(iteration(before, after, turn, changed=changed), Tally(), LIMITS).moved == moved
 
 
 @pytest.mark.parametrize(
@@ -258,15 +228,12 @@ def test_what_is_progress(before: str, after: str, changed: str, moved: bool) ->
         (TROUBLE, A, "", NO_WAIT, None),
         (HOPELESS, A, "", LIMITS, Reason.HOPELESS),
         (INTERRUPTED, A, "", LIMITS, Reason.INTERRUPTED),
-        (OK, "", "", ONCE, Reason.ONCE),
         (OK, CLAIM, "", ONCE, Reason.ONCE),
-        (FAILED, A, "", ONCE, Reason.ONCE_FAILED),
         (HUNG, A, "", ONCE, Reason.ONCE_FAILED),
         (OUT_OF_TIME, A, "", ONCE, Reason.LIMIT),
         (OUT_OF_BUDGET, A, "", ONCE, Reason.LIMIT),
         (OK, "RALPH_BLOCKED: x", "", ONCE, Reason.BLOCKED),
         (FAILED, "RALPH_BLOCKED: x", "", ONCE, Reason.ONCE_FAILED),
-        (OK, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
         (AT_LIMIT, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
         (AT_LIMIT, A, "", ONCE, None),
         (AT_LIMIT, A, "", limits(once=True, wait=False), Reason.LIMIT),
@@ -281,23 +248,6 @@ def test_what_ends_a_run(turn: Turn, after: str, changed: str, settings: Setting
         assert "x.py, y.py" in judged.ended.why
     if settings.once:
         assert judged.refused == ()
-
-
-@pytest.mark.parametrize(
-    ("before", "turn", "changed", "failed"),
-    [
-        (Tally(), TROUBLE, "", False),
-        (Tally(waits_for=Outcome.TROUBLE, repeats=7), TROUBLE, "", False),
-        (Tally(waits_for=Outcome.TROUBLE, repeats=8), TROUBLE, "", True),
-        (Tally(waits_for=Outcome.TROUBLE, repeats=8), TROUBLE, "a.py", False),  # something was done meanwhile
-        (Tally(waits_for=Outcome.LIMIT, repeats=8), TROUBLE, "", False),
-        (Tally(waits_for=Outcome.LIMIT, repeats=99), AT_LIMIT, "", False),
-    ],
-)
-def test_trouble_is_a_failure_after_an_hour(before: Tally, turn: Turn, changed: str, failed: bool) -> None:
-    judged = judge(iteration("", "", turn, changed=changed), before, LIMITS)
-    assert (judged.again, judged.trouble) == (not failed, failed)
-    assert judged.failed == ("trouble for an hour: HTTP 529" if failed else "")
 
 
 def told(story: str) -> Tally:
@@ -321,32 +271,25 @@ def told(story: str) -> Tally:
 
 
 @pytest.mark.parametrize(
-    ("story", "iterations", "failures", "refusals", "stalls", "repeats", "outside"),
+    ("story", "counts"),
     [
-        ("f f o f", 4, 1, 0, 4, 0, False),
-        ("r o r", 3, 0, 1, 3, 0, False),
-        ("f r f r f", 5, 3, 2, 5, 0, False),
-        ("fr fr", 2, 2, 2, 2, 0, False),
-        ("f c f", 3, 2, 0, 3, 0, False),
-        ("r c r", 3, 0, 2, 3, 0, False),
-        ("o o m o", 4, 0, 0, 1, 0, False),
-        ("f fm f", 3, 3, 0, 1, 0, False),
-        ("r rm", 2, 0, 2, 0, 0, False),
-        ("o w w o w", 2, 0, 0, 2, 1, False),
-        ("o w wm o", 2, 0, 0, 1, 0, False),
-        ("f wm f", 2, 2, 0, 1, 0, False),
-        ("r w r w w", 2, 0, 2, 2, 2, False),
-        ("o t t", 3, 2, 0, 1, 0, True),
-        ("t f", 2, 2, 0, 1, 0, True),
-        ("t o f", 3, 1, 0, 2, 0, False),
+        ("f f o f", (4, 1, 0, 4, 0, False)),
+        ("f r f r f", (5, 3, 2, 5, 0, False)),
+        ("fr fr", (2, 2, 2, 2, 0, False)),
+        ("f c f", (3, 2, 0, 3, 0, False)),
+        ("r c r", (3, 0, 2, 3, 0, False)),
+        ("f fm f", (3, 3, 0, 1, 0, False)),
+        ("o w w o w", (2, 0, 0, 2, 1, False)),
+        ("o w wm o", (2, 0, 0, 1, 0, False)),
+        ("r w r w w", (2, 0, 2, 2, 2, False)),
+        ("o t t", (3, 2, 0, 1, 0, True)),
+        ("t f", (2, 2, 0, 1, 0, True)),
+        ("t o f", (3, 1, 0, 2, 0, False)),
     ],
 )
-def test_only_what_comes_in_a_row_adds_up(  # noqa: PLR0917
-    story: str, iterations: int, failures: int, refusals: int, stalls: int, repeats: int, outside: bool
-) -> None:
+def test_only_what_comes_in_a_row_adds_up(story: str, counts: tuple[object, ...]) -> None:
     now = told(story)
-    assert (now.iterations, now.failures, now.refusals) == (iterations, failures, refusals)
-    assert (now.stalls, now.repeats, now.trouble) == (stalls, repeats, outside)
+    assert (now.iterations, now.failures, now.refusals, now.stalls, now.repeats, now.trouble) == counts
     assert now.cost_usd == 0.5 * len(story.split()), "what is due again was not free"
 
 
@@ -361,10 +304,8 @@ def ends_in(seconds: float) -> Turn:
         (AT_LIMIT, [300, 600, 1200, 2400, 3600, 3600]),
         (ends_in(-1), [300, 600]),
         (ends_in(18_000), [18_002] * 9),
-        (ends_in(1), [3, 6, 12, 24, 48]),
         (ends_in(10), [12, 12, 12, 24, 48]),
         (TROUBLE, [30, 60, 120, 240, 480, 900, 900]),
-        (replace(TROUBLE, resets_at=START + 9), [30, 60]),
     ],
 )
 def test_how_long_to_wait(turn: Turn, pauses: list[float]) -> None:
@@ -421,8 +362,7 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
     ("story", "settings", "end"),
     [
         ([IDLE, WORKS, FINISHES], LIMITS, "3: done"),
-        ([FAILS] * 3, LIMITS, "3: failed"),
-        ([FAILS, FAILS, IDLE, FAILS, FINISHES], LIMITS, "5: done"),
+        ([FAILS, FAILS, IDLE, FAILS, FAILS, FAILS], LIMITS, "6: failed"),
         ([CLAIMS] * 3, LIMITS, "3: done refused"),
         ([CLAIMS, FINISHES], LIMITS, "2: done"),
         ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
@@ -432,14 +372,13 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ([BREAKS], limits(verify="make test", max_iterations=1), "1: limit reached"),
         ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
         ([IDLE, IDLE, DOES, IDLE, IDLE, IDLE], STALLS, "6: no progress"),
-        ([LIMITED, FINISHES], LAST_CHANCE, "300 1: done"),
-        ([FIVE_HOURS, FINISHES], LIMITS, "18002 1: done"),
+        ([FIVE_HOURS, FINISHES], LAST_CHANCE, "18002 1: done"),
         ([LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
         ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
         ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
         ([TROUBLED, FINISHES], NO_WAIT, "30 1: done"),
         ([*HOUR[:8], FINISHES], LAST_CHANCE, f"{PAUSES} 1: done"),
-        ([*HOUR, FINISHES], LIMITS, f"{PAUSES} 2: done"),
+        ([*HOUR[:8], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
         (HOUR * 3, LIMITS, f"{PAUSES} {PAUSES} {PAUSES} 3: trouble outside"),
         ([*HOUR * 2, WORKS, *HOUR * 2, FINISHES], LIMITS, f"{PAUSES} {PAUSES} {PAUSES} {PAUSES} 6: done"),
         ([FAILS, FAILS, *HOUR], LIMITS, f"{PAUSES} 3: trouble outside"),
@@ -450,7 +389,7 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
         ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=1, max_cost=1.0), "1: limit reached"),
         (
-            [Step(turn=replace(OUT_OF_TIME, took_s=60.0))],
+            [Step(turn=replace(OUT_OF_TIME, took_s=60))],
             limits(max_stalls=1, max_time=60.0),
             "1: limit reached",
         ),
@@ -464,12 +403,10 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
     ("opened", "story", "end"),
     [
         (Reason.FAILURES, [FAILS], "1: failed"),
-        (Reason.FAILURES, [CLAIMS, FAILS], "2: failed"),
         (Reason.FAILURES, [WORKS, FAILS, FAILS], "3"),
         (Reason.REFUSED, [CLAIMS], "1: done refused"),
         (Reason.STALLED, [IDLE], "1: no progress"),
         (Reason.STALLED, [WORKS, IDLE, IDLE, IDLE], "4"),
-        (Reason.FAILURES, HOUR, f"{PAUSES} 1: trouble outside"),
         (Reason.FAILURES, [LIMITED, FAILS], "300 1: failed"),
         (Reason.TAMPERED, [FAILS, FAILS], "2"),
     ],

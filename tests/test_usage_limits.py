@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from away import Mailbox
 from leaps import leaping
-from ralph_driver import Project, Run, Running, eventually, paced, progress_text
+from ralph_driver import Project, Running, eventually, paced, progress_text
 from stories import LIMIT, Act, Agent, api_error, at_limit, init, rate_limit, raw, result, says, step, tool_result
 
 HOUR_S = 3600.0
@@ -32,11 +32,6 @@ def in_short(line: dict[str, Any]) -> str:
     return f"#{line['iteration']} {line['ended']}" + ("" if line["counted"] else " (not counted)")
 
 
-def numbers(agent: Agent) -> list[str]:
-    """The iteration that each prompt spoke of."""
-    return [found for prompt in agent.prompts for found in re.findall(r"Iteration: (\d+)", prompt)]
-
-
 def waits(project: Project) -> list[float]:
     return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
 
@@ -45,17 +40,11 @@ def test_a_limit_is_no_iteration_and_no_failure(project: Project, agent: Agent) 
     agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
     run = project.build(*STRICT, command=leaping(times=30))
     assert run.code == 0, run.text
-    assert numbers(agent) == ["1", "1"]
     assert happened(project) == ["#1 limit (not counted)", "wait", "#1 ok", "done"]
-    assert waits(project) == pytest.approx([5 * HOUR_S], abs=SLACK_S)
-    assert len(re.findall(r"^#1 · ", run.stdout, re.MULTILINE)) == 1
+    assert [re.findall(r"Iteration: (\d+)", prompt) for prompt in agent.prompts] == [["1"], ["1"]]
+    assert waits(project) == [pytest.approx(5 * HOUR_S, abs=SLACK_S)]
     assert len(re.findall(r"waiting until \d\d:\d\d \((5h00m|4h59m)\)", run.stdout)) == 1
     assert re.search(r"1 iteration · .*(5h00m|5h01m|4h59m) of it waiting", run.stdout)
-
-
-def told(mailbox: Mailbox) -> list[str]:
-    """The third line of each notice about a wait."""
-    return [notice.split("\n")[2] for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
 
 
 def test_several_in_a_row_are_told_once_and_asked_about_less_and_less(project: Project, agent: Agent) -> None:
@@ -66,17 +55,8 @@ def test_several_in_a_row_are_told_once_and_asked_about_less_and_less(project: P
     assert run.code == 0, run.text
     assert waits(project) == [300, 600, 1200]
     assert len(re.findall(r"waiting until \d\d:\d\d ", run.stdout)) == 3
-    (notice,) = told(mailbox)
-    assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice)
-
-
-def test_one_that_ends_much_later_than_was_told_is_told_again(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    agent.story(at_limit(resets_in_s=HOUR_S), at_limit(resets_in_s=100 * HOUR_S), FINISHES)
-    assert project.build(command=leaping(times=1000)).code == 0
-    first, second = told(mailbox)
-    assert re.search(r"until \d\d:\d\d ", first)
-    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d ", second), "with its date"
+    (notice,) = [notice for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
+    assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice.split("\n")[2])
 
 
 @pytest.mark.parametrize(
@@ -125,24 +105,18 @@ def waiting(project: Project, agent: Agent, speed: float) -> Running:
     return running
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl+C", "SIGTERM"])
-def test_a_signal_ends_the_wait_at_once(project: Project, agent: Agent, which: signal.Signals) -> None:
+def test_a_signal_ends_the_wait_at_once(project: Project, agent: Agent) -> None:
     running = waiting(project, agent, speed=0.1)  # it would look up after 20 s
-    running.signal(which)
+    running.signal(signal.SIGTERM)
     began = time.monotonic()
-    assert running.wait().code == -which
+    assert running.wait().code == -signal.SIGTERM
     assert time.monotonic() - began < 15
     assert project.progress_text == progress_text("one")
     assert happened(project)[-1] == "interrupted"
 
 
 @pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        pytest.param("RALPH_STOP", 3, id="stop"),
-        pytest.param("RALPH_BLOCKED: which one?", 4, id="blocked"),
-        pytest.param("RALPH_DONE", 0, id="done"),
-    ],
+    ("word", "code"), [pytest.param("RALPH_STOP", 3, id="stop"), pytest.param("RALPH_DONE", 0, id="done")]
 )
 def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: str, code: int) -> None:
     running = waiting(project, agent, speed=20)
@@ -153,29 +127,20 @@ def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: 
     assert project.progress_text == text
 
 
-@pytest.mark.parametrize(
-    ("args", "env"),
-    [
-        pytest.param(["--no-wait"], {}, id="the option"),
-    ],
-)
-def test_who_does_not_want_to_wait_comes_back_later(
-    project: Project, agent: Agent, args: list[str], env: dict[str, str]
-) -> None:
+def test_who_does_not_want_to_wait_comes_back_later(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(at_limit(), step(ticks="all", writes_done=True))
-    run = project.build(*args, env=env)
+    run = project.build("--no-wait")
     assert run.code == 3, run.text
     (until,) = re.findall(r"until (\d{4}-\d\d-\d\d \d\d:\d\d)", run.stdout)
     assert time.mktime(time.strptime(until, "%Y-%m-%d %H:%M")) == pytest.approx(time.time() + HOUR_S, abs=SLACK_S)
     assert project.progress_text == progress_text("one")
-    assert project.build(*args, env=env).code == 0
+    assert project.build("--no-wait").code == 0
 
 
 REJECTED = rate_limit(resets_at=time.time() + HOUR_S)
 ON_OVERAGE = rate_limit(resets_at=time.time() + HOUR_S, overage=True)
 NO_LIMITS = [
-    step(tool_result(LIMIT)),
     step(tool_result(f"cat notes.md\n{LIMIT}\nAPI Error: 529 Overloaded", is_error=True)),
     step(says(LIMIT)),
     raw(init(), result(LIMIT)),
@@ -194,26 +159,15 @@ def test_the_words_of_a_limit_alone_are_none(project: Project, agent: Agent) -> 
 def test_what_failed_for_another_reason_is_no_limit(project: Project, agent: Agent) -> None:
     wrong: list[Act] = [says(LIMIT), tool_result(LIMIT), REJECTED, result("It went wrong.", ok=False)]
     broken = api_error("API Error: 500 Internal server error", "server_error", status=500)
-    agent.story(
-        raw(init(), *wrong, exit_code=1),
-        raw(init(), ON_OVERAGE, *broken, exit_code=1),
-        raw(init(), REJECTED, *broken, exit_code=1),
-        FINISHES,
-    )
+    agent.story(raw(init(), *wrong, exit_code=1), raw(init(), REJECTED, *broken, exit_code=1), FINISHES)
     assert project.build(command=leaping()).code == 0
-    trouble = "#2 trouble (not counted)"
-    assert happened(project) == ["#1 failed", trouble, "wait", trouble, "wait", "#2 ok", "done"]
-
-
-def says_in_text(project: Project, *lines: str) -> Run:
-    """A run of an agent that is not claude, prints this and exits with 1."""
-    script = project.root / "mine"
-    script.write_text("#!/bin/sh\ncat > /dev/null\n" + "".join(f'echo "{line}"\n' for line in lines) + "exit 1\n")
-    script.chmod(0o755)
-    return project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
+    assert happened(project) == ["#1 failed", "#2 trouble (not counted)", "wait", "#2 ok", "done"]
 
 
 def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None:
-    run = says_in_text(project, LIMIT)
+    script = project.root / "mine"
+    script.write_text(f'#!/bin/sh\ncat > /dev/null\necho "{LIMIT}"\nexit 1\n')
+    script.chmod(0o755)
+    run = project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
     assert run.code == 3, run.text
     assert happened(project) == ["#1 limit", "limit"]
