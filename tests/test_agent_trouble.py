@@ -83,6 +83,7 @@ def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, ag
     assert run.stderr.startswith("ralph: ")
     assert words in run.stderr
     assert "Traceback" not in run.text
+    assert not project.progress.exists()
 
 
 def script(project: Project, text: str, name: str = "mine") -> str:
