@@ -32,6 +32,16 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("ralph")
 
+MEMORY = "/dev/shm"
+ROOM_BYTES = 2_000_000_000
+if (
+    os.path.isdir(MEMORY)  # noqa: PTH112 - a string is what it shall be
+    and f" {tempfile.gettempdir()} tmpfs " not in Path("/proc/mounts").read_text()  # which is as good
+    and shutil.disk_usage(MEMORY).free > ROOM_BYTES
+    and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)  # on a disk each of thousands of fsyncs takes milliseconds
+
 LOOPBACK = ("127.", "::1", "localhost")
 GRACE_S = 10.0
 """How long ralph's own small processes may take to leave after ralph has ended, on a slow machine."""
@@ -123,7 +133,8 @@ def agent(tmp_path: Path) -> Agent:
 def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
     """A folder with a plan, which is no git repository."""
     del agent  # it has to be on PATH
-    temporary = Path(tempfile.mkdtemp(prefix="rt"))  # short: a socket's path has 108 bytes
+    memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")
+    temporary = Path(tempfile.mkdtemp(prefix="rt", dir=memory))  # short: a socket's path has 108 bytes
     names = ("repo", "home", "state", "outputs")
     root, home, state, outputs = (tmp_path / name for name in names)
     for folder in (root, home, state, outputs):
