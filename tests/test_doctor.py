@@ -175,7 +175,7 @@ CASES: dict[str, list[Any]] = {
         (progress_says("a", notes="```\n"), "", "warning", "feature_PROGRESS.md:15", "fence"),
         (progress_says("a", notes="word " * 12_000), "", "warning", "60 kB"),
         (lambda project: project.progress.mkdir(), "", "bad", "move it away"),
-        (progress_says(), "build --strict", "bad", "no task yet", "plan --strict"),
+        (progress_says(), "build --strict", "bad", "there is no task in", "plan --strict"),
         (progress_says("a: A\n  - verify: it is fast"), "build --strict --criteria strict", "bad", "it is fast"),
     ],
     "repository": [
@@ -186,9 +186,7 @@ CASES: dict[str, list[Any]] = {
         (without(lambda project: project.root / ".git/HEAD"), "", "bad", "not a git repository"),
         (NO_NAME, "", "bad", "commits fail", "git config --global user.name"),
         (has("new.txt", "x"), "", "warning", "1 uncommitted file: new.txt", "stash"),
-        (has(".git/MERGE_HEAD", ""), "", "bad", "a merge", "git status"),
         (has(".git/index.lock", ""), "", "bad", "one that was killed left it", "rm /"),
-        (lambda project: project.git("checkout", "-q", "--detach"), "", "warning", "on no branch"),
     ],
     "notices": [
         (nothing, "", "warning", "no channel is set up", "ralph notify setup"),
@@ -198,7 +196,6 @@ CASES: dict[str, list[Any]] = {
     ],
     "rights": [
         (has(".claude/settings.json", json.dumps({"hooks": HOOKS})), "", "warning", "settings.json: its hooks"),
-        (has(".claude/settings.json", "{"), "", "warning", "claude ignores it"),
         (has(".mcp.json", SERVERS), "", "warning", "its mcpServers"),
         (has(".mcp.json", SERVERS), "-- --strict-mcp-config", "ok"),
     ],
@@ -261,13 +258,11 @@ def test_a_full_disk(doctor: Doctor, tmp_path: Path) -> None:
 
 def test_what_may_not_be_read_or_written_to_is_no_traceback(patient: Project, no_override: list[str]) -> None:
     patient.has_tasks("one")
-    patient.progress.chmod(0o444)
     patient.state.chmod(0o555)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     assert (run.code, run.stderr) == (1, "")
-    assert "feature_PROGRESS.md cannot be written to\n                 → chmod u+w feature_PROGRESS.md" in run.stdout
     assert f"BAD  machine     {patient.state} cannot be written to\n                 → set XDG_STATE" in run.stdout
-    assert run.stdout.splitlines()[-1] == "2 things to mend: plan, machine."
+    assert run.stdout.splitlines()[-1] == "1 thing to mend: machine."
     (patient.root / ".ralph").mkdir(mode=0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     (patient.root / ".ralph").chmod(0o755)

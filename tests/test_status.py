@@ -82,7 +82,7 @@ STATES: dict[str, tuple[Happens, str, str, int]] = {
     "a limit": (built("--max-iterations", "1", story=step()), "stopped", "limit reached: max-iterations is 1", 3),
     "done": (built(story=step(ticks="all", writes_done=True)), "done", "", 0),
     "a person is asked": (built(story=step(blocks="which database?")), "blocked", "which database?", 4),
-    "ralph gave up": (built("--max-failures", "1", story=fails()), "blocked", "an iteration failed: It went", 4),
+    "ralph gave up": (built("--max-failures", "1", story=fails()), "blocked", "iteration failed: It went", 4),
     "from afar": (words("x one", "two", status="IN_PROGRESS"), "stopped", "no run is on record", 3),
     "verified by its plan": (
         words(status="RALPH_DONE", plan="RALPH_VERIFY: true\n"),

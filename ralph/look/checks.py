@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ralph import __version__, changes, channels, files, lock, options, progress, sources, taskjson, tasklist, tasks
+from ralph import __version__, changes, channels, files, lock, options, progress, sources, taskjson, tasks
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
@@ -67,7 +67,7 @@ def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -
         "agent": _agent(known, asked.agent_arguments, live=live),
         "rights": _rights(known, asked.agent_arguments),
         "repository": _repository(tree, known, start),
-        "machine": _machine(tree),
+        "machine": _machine(),
         "notices": _notices(known, live=live),
         "cron": _cron(asked, settings) if settings else iter(()),
     }
@@ -127,27 +127,19 @@ def _plan(asked: Asked) -> Iterator[Check]:
     now = progress.parse(text)
     check_place(start, now if there else None)
     yield ok(f"{path}: {ticked(now)}" if there else f"there is no {path} yet; the first start makes it")
-    yield from _writable(Path(os.path.realpath(path)).parent, "make the folder writable")
-    yield from _writable(path, f"chmod u+w {path}")
     if died := state.died():
         yield ok(f"the last run died in iteration {died.iteration}; a start clears up after it first")
-    early = None
-    with contextlib.suppress(RalphError):  # what is wrong with the tasks is said of them
-        early = ends_at_once(start, now, state, text) if there else None
-    if now.blocked_by_ralph and attended():
-        yield warning(f"ralph gave up: {now.blocked}", "a start from a terminal tries again; from cron it ends at once")
-    elif early and (early.reason is not Reason.STUCK or now.tasks):
-        why = told(start, now, early)
-        yield (warning if early.reason is Reason.DONE else bad)(f"{why.what}: a start ends at once", why.fix)
     fixes = {"fence": "close it", "size": "move old notes elsewhere"}
     yield from (warning(said, fixes[what]) for what, said in oddities(str(path), now).items())
     if start.imported and not now.tasks:
         text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
-    if start.strict and not now.done and not tasklist.check(text, path.name, start.settings):
-        said = f"there is no task yet in {path}, and --strict works by them"
-        yield bad(said, "write some, or let ralph PLAN plan --strict do it")
-    if start.imported and (missing := taskjson.left_out(start.imported, text, path)):
+    elif start.imported and (missing := taskjson.left_out(start.imported, text, path)):
         yield warning(*missing)
+    if now.blocked_by_ralph and attended():
+        yield warning(f"ralph gave up: {now.blocked}", "a start from a terminal tries again; from cron it ends at once")
+    elif early := ends_at_once(start, progress.parse(text), state, text):
+        why = told(start, now, early)
+        yield (warning if early.reason is Reason.DONE else bad)(f"{why.what}: a start ends at once", why.fix)
 
 
 _OLD = (2, 1, 0)
@@ -237,17 +229,14 @@ def _rights(settings: Settings, extra: Sequence[str]) -> Iterator[Check]:
         return
     for path in (path for path in map(Path, _LOADED) if path.exists()):
         found = {}
-        try:
+        with contextlib.suppress(ValueError, TypeError):  # claude ignores it then
             found = dict(json.loads(path.read_bytes()))
-        except (ValueError, TypeError, RecursionError):
-            yield warning(f"{path} cannot be read, so that claude ignores it, what it forbids too", "mend it")
         if does := [f"its {key}" for key in _EFFECTIVE if found.get(key)]:
             fix = "read it: whoever can commit here can write it; "
             fix += "`-- --setting-sources user --strict-mcp-config` leaves it out"
             yield warning(f"{path}: {', '.join(does)} take effect with your rights, without asking", fix)
 
 
-_UNFINISHED = ("MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 _INTRODUCE = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
 
 
@@ -271,13 +260,8 @@ def _repository(tree: Path, settings: Settings, start: Start | None) -> Iterator
     else:
         who = changes.git("var", "GIT_AUTHOR_IDENT", cwd=tree).stdout.decode(errors="replace")
         yield ok(f"commits are by {who.rpartition('>')[0]}>")
-    if any((changes.git_folder(tree) / name).exists() for name in _UNFINISHED):
-        said = "a merge, rebase, cherry-pick or revert is not finished, and commits would become part of it"
-        yield bad(said, "git status says how to end it")
     for left in changes.locks(tree):
         yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
-    if changes.git("symbolic-ref", "-q", "HEAD", cwd=tree).code:
-        yield warning("HEAD is on no branch, and so would the commits be", "git switch -c a-branch")
     own = {os.path.relpath(os.path.realpath(one), os.path.realpath(tree)) for one in (start.own if start else ())}
     now = changes.tree(tree)
     if uncommitted := sorted(set(now.files if now else ()) - own):
@@ -292,27 +276,16 @@ _LITTLE_BYTES = 1_000_000_000
 _NO_BYTES = 50_000_000
 
 
-def _machine(tree: Path) -> Iterator[Check]:
+def _machine() -> Iterator[Check]:
     yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}")
-    yield from _writable(files.state_home(), "set XDG_STATE_HOME elsewhere")
-    for place in (tree, _existing(files.state_home())):
+    for path, fix in ((Path.cwd(), "make the folder writable"), (files.state_home(), "set XDG_STATE_HOME elsewhere")):
+        place = next(one for one in (path, *path.parents) if os.path.lexists(one))
+        if not os.access(place, os.W_OK):
+            yield bad(f"{place} cannot be written to", fix)
         disk = os.statvfs(place)
-        free = disk.f_bavail * disk.f_frsize
-        if free < _LITTLE_BYTES:
+        if (free := disk.f_bavail * disk.f_frsize) < _LITTLE_BYTES:
             said = f"{free / 1e6:.0f} MB free in {place}"
             yield (bad if free < _NO_BYTES else warning)(said, "free some space; who cannot write works for nothing")
-
-
-def _existing(path: Path) -> Path:
-    """It, or the first folder above that is there."""
-    return next(one for one in (path.absolute(), *path.absolute().parents) if os.path.lexists(one))
-
-
-def _writable(path: Path, fix: str) -> Iterator[Check]:
-    """Nothing when it, or what it would be made in, can be written to."""
-    place = _existing(path)
-    if not os.access(place, os.W_OK):
-        yield bad(f"{place} cannot be written to", fix)
 
 
 _SET_UP = "ralph notify setup"

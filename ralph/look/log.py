@@ -32,45 +32,36 @@ def log(  # noqa: PLR0913 - what can be asked for
     word: str | None, *, number: str | None, what: str | None, follow: bool, verbose: bool, progress_file: str | None
 ) -> int:
     """Prints the log of a plan, or what came of one iteration; 0. Raises RalphError when there is no such."""
-    plan, number = _meant(word, number, progress_file)
+    if number is None and word and re.fullmatch(r"last|\d+", word):
+        word, number = None, word  # the only plan of the folder need not be named
+    plan = plans.find(word, progress_file)
     if follow and (number or what):
         raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt and --diff")
     if follow:
         return _follow(plan, verbose=verbose)
-    seen = plans.look(plan)
-    records = [*seen.records]
-    if seen.begun and not journal.tells_of(records, seen.begun):
-        records += journal.records([journal.unfinished(seen.begun, "runs now" if seen.holder else "ralph was killed")])
-    if number is None and what is None:
+    records = _records(plan)
+    if is_list := number is None and what is None:
         for record in records:
             _say(_line(record))
     rows = journal.rows(records)
     if not rows:
         raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
-    if number is None and what is None:
+    if is_list:
         return 0
-    found = [row for row in rows if number in (None, "last", str(row.iteration))]
-    if not found:
-        what = f'"{number}" is none of the {rows[-1].iteration} iterations'
-        raise RalphError(f"{plan.name}: {what}", fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
-    return _show(plan, found[-1], what, verbose=verbose)
+    for row in reversed(rows):
+        if number in (None, "last", str(row.iteration)):
+            return _show(plan, row, what, verbose=verbose)
+    said = f'{plan.name}: "{number}" is none of the {rows[-1].iteration} iterations'
+    raise RalphError(said, fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
 
 
-def _meant(word: str | None, number: str | None, progress_file: str | None) -> tuple[Plan, str | None]:
-    """The plan and the iteration that are meant, where the only plan of the folder need not be named."""
-    try:
-        if word is not None or progress_file is not None:
-            return plans.find(word or "", progress_file), number
-    except RalphError:
-        if number is not None or not re.fullmatch(r"last|\d+", word or ""):
-            raise
-    found = plans.here()
-    if len(found) == 1:
-        return found[0], word
-    if not found:
-        raise RalphError(f"no progress file in {Path.cwd()}", fix="name the plan, or look elsewhere with -C DIR")
-    names = ", ".join(plan.progress_path.name.removesuffix("_PROGRESS.md") for plan in found)
-    raise RalphError(f"name one of the plans that are here: {names}")
+def _records(plan: Plan) -> list[Record]:
+    """The journal, with the iteration that runs now, or in which ralph was killed just now."""
+    seen = plans.look(plan)
+    if seen.begun is None or journal.tells_of(seen.records, seen.begun):
+        return [*seen.records]
+    what = "runs now" if seen.holder else "ralph was killed"
+    return [*seen.records, *journal.records([journal.unfinished(seen.begun, what)])]
 
 
 def _say(line: str) -> None:

@@ -32,6 +32,11 @@ class Plan:
     progress_path: Path
 
     @property
+    def label(self) -> str:
+        """Its name; that of its progress file where the two differ, as a copy's does."""
+        return self.name if self.progress_path.name == self.name + _SUFFIX else self.progress_path.name
+
+    @property
     def state(self) -> State:
         """Its state folder, which may not be there."""
         return State(self.name, self.progress_path)
@@ -45,16 +50,15 @@ class Plan:
         return mine, None if mine else next(iter(found), None)
 
 
-def find(word: str, progress_file: str | None = None) -> Plan:
-    """The plan that is meant by its file, by its name, or by its progress file. Raises RalphError when none is.
+def find(word: str | None, progress_file: str | None = None) -> Plan:
+    """The plan that is meant by its file, by its name, or by its progress file; without a word the only one here.
 
-    Unlike a run it also looks beside the plan: who only wants to know may be anywhere.
+    Unlike a run it also looks beside the plan: who only wants to know may be anywhere. Raises RalphError.
     """
-    guesses = (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))
-    path = next((one for one in guesses if word and one.is_file()), Path(word))
     asked = Path(progress_file) if progress_file is not None else None
-    if not word and asked:
-        return _of_progress_file(asked)
+    if not word:
+        return _of_progress_file(asked) if asked else _only()
+    path = next((one for one in (Path(word), Path(f"{word}.md"), Path(f"{word}.json")) if one.is_file()), Path(word))
     if path.name.endswith(_SUFFIX) and path.is_file() and not asked:
         return _of_progress_file(path)
     name = files.plan_name(path)
@@ -66,6 +70,15 @@ def find(word: str, progress_file: str | None = None) -> Plan:
         return _of_progress_file(progress_path)
     what = f"{word}: there is no such plan here, and no {progress_path}"
     raise RalphError(what, fix="ralph status lists what there is")
+
+
+def _only() -> Plan:
+    found = here()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RalphError(f"no progress file in {Path.cwd()}", fix="name the plan, or look elsewhere with -C DIR")
+    raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
 
 
 def here() -> list[Plan]:

@@ -30,7 +30,7 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
             raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
         lines = [json.dumps([_told(seen) for seen in found], ensure_ascii=False)] if as_json else _table(found)
     else:
-        found = [plans.look(plans.find(word or "", progress_file))]
+        found = [plans.look(plans.find(word, progress_file))]
         lines = [json.dumps(_told_whole(found[0]), ensure_ascii=False)] if as_json else _whole(found[0])
     for line in lines:
         print(plain(line))
@@ -49,10 +49,8 @@ def _table(found: Sequence[Seen]) -> list[str]:
     """A line each, the columns under each other; on a terminal cut to its width."""
     rows = []
     for seen in found:
-        path, name = seen.plan.progress_path.name, plain(seen.plan.name)
-        label = name if path == f"{seen.plan.name}_PROGRESS.md" else plain(path)  # a copy is told from its original
         why = [clipped(seen.standing.why, _WHY_COLUMNS)] if seen.standing.why else []
-        rows.append((label, seen.standing.phrase(time.time()), " · ".join([*why, *_figures(seen)])))
+        rows.append((plain(seen.plan.label), seen.standing.phrase(time.time()), " · ".join([*why, *_figures(seen)])))
     names, states = (max(columns(row[at]) for row in rows) for at in (0, 1))
     width = terminal_size().columns if is_terminal(1) else None
     lines = []
