@@ -142,10 +142,7 @@ class State:
 
     def now_says(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
-        new = self._sub("running") / "progress.new"
-        with contextlib.suppress(OSError):
-            files.overwrite(new, text)
-            new.replace(new.with_suffix(""))
+        self.note("progress", text.decode(errors="surrogateescape"))
 
     def before_death(self) -> bytes:
         """What the progress file said before the iteration in which ralph died; empty after a good end."""
@@ -167,12 +164,12 @@ class State:
         return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record, home=home)
 
     def note(self, name: str, text: str) -> None:
-        """Keeps a text under this name for the next run.
-
-        Overwritten in place, so that a full disk does not keep a note from being taken back.
-        """
+        """Keeps a text under this name for the next run, in one step; an empty one frees it on a full disk too."""
+        path = self._sub("running") / name
+        new = path.with_name(f"{name}.new") if text else path
         with contextlib.suppress(OSError):
-            files.overwrite(self._sub("running") / name, text.encode(errors="surrogateescape"))
+            files.overwrite(new, text.encode(errors="surrogateescape"))
+            new.replace(path)
 
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""

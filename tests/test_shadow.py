@@ -13,7 +13,7 @@ from test_progress_file import largest_file
 
 from ralph.errors import RalphError
 from ralph.process import Finished
-from ralph.strict.repository import Change, Moved, Repository
+from ralph.strict.repository import Change, Repository
 from ralph.strict.shadow import Shadow
 
 ODD = ["-rf", "*.py", "new\nline", os.fsdecode(b"caf\xe9"), ":(top)x", ":!y", " ", '"q"', "é", "#x", "[ab].py"]
@@ -40,29 +40,24 @@ class Tree:
         """An iteration begins, some time after a person's last file: what is as young counts as its own."""
         while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
             time.sleep(0.01)
-        repository = Repository.around(self.root)
-        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", [self.root / "own.md"])
-        objects = repository.common / "objects" if repository else None
-        self.shadow.open(
-            repository.rules() if repository else b"",
-            repository.tracked_though_ignored() if repository else [],
-            objects,
-        )
-        self.tree = self.shadow.begin()
-        self.repository, self._copy = repository, self.kept.parent / "index"
-        self.place = repository.place(int(time.time()), self._copy) if repository else None
+        self.repository = Repository.around(self.root)
+        folder = self.kept.parent / "state" / "shadow"
+        self.shadow = Shadow(self.root, folder, [self.root / "own.md"], list, self.repository)
+        self.shadow.open()
+        self.shadow.begin()
+        self.place = self.repository.place() if self.repository else None
 
     def aside(self, name: str) -> Path:
         return self.kept / f"{len(list(self.kept.iterdir()))}-{name.replace('/', '_')[-50:]}"
 
-    def all_back(self) -> tuple[set[str], Moved | None]:
+    def all_back(self) -> tuple[set[str], str | None]:
         """Everything put back; what was changed, and what became of HEAD."""
         moved = None
         if self.repository and self.place:
             moved = self.repository.head_back(self.place, "try", self.aside)
-            self.repository.index_back(self.place, self._copy)
-        changes = self.shadow.changes(self.tree)
-        assert self.shadow.put_back(self.tree, changes, lambda *_: True, self.aside) == {}
+            self.repository.index_back(self.place)
+        changes = self.shadow.changes()
+        assert self.shadow.put_back(changes, lambda *_: True, self.aside) == {}
         return set(changes), moved
 
     def write(self, name: str, text: str | bytes, mode: int = 0o644) -> Path:
@@ -153,7 +148,7 @@ def test_is_noticed_and_put_back(tmp_path: Path, alone: None, does: str, names: 
     tree = Tree(tmp_path, plain=plain)
     before = tree.state()
     tree.begin()
-    assert tree.shadow.changes(tree.tree) == {}
+    assert tree.shadow.changes() == {}
     tree.does(does)
     changed, _ = tree.all_back()
     for name in ("new.log", "src/deep/x"):  # what is ignored is left alone
@@ -213,16 +208,16 @@ def test_a_persons_unfinished_work_survives(tree: Tree, does: str) -> None:
     assert tree.state() == before
 
 
-def test_commits_are_counted_and_kept_and_their_changes_stay(tree: Tree) -> None:
+def test_commits_are_kept_and_their_changes_stay(tree: Tree) -> None:
     tree.begin()
     tree.does("echo 2 > a.py; git commit -qam one; git checkout -q -b mine; git commit -q --allow-empty -m two")
     tip = tree.does("git rev-parse HEAD").strip()
     assert tree.repository is not None
     assert tree.place is not None
-    moved = tree.repository.head_back(tree.place, "try", tree.aside)
-    assert moved == Moved("2 commits by the agent", rewritten=False, kept_ref=f"refs/ralph/kept/try-{tip[:10]}")
-    assert tree.does(f"git rev-parse {moved.kept_ref}").strip() == tip
-    assert set(tree.shadow.changes(tree.tree)) == {"a.py"}
+    ref = tree.repository.head_back(tree.place, "try", tree.aside)
+    assert ref == f"refs/ralph/kept/try-{tip[:10]}"
+    assert tree.does(f"git rev-parse {ref}").strip() == tip
+    assert set(tree.shadow.changes()) == {"a.py"}
 
 
 def test_odd_names_are_names(tree: Tree) -> None:
@@ -244,7 +239,7 @@ def test_what_stood_there_is_kept_and_what_is_not_wanted_stays(tree: Tree) -> No
     def wanted(name: str, change: Change) -> bool:
         return name != "src/b.py" and bool(change.mode)
 
-    left = tree.shadow.put_back(tree.tree, tree.shadow.changes(tree.tree), wanted, tree.aside)
+    left = tree.shadow.put_back(tree.shadow.changes(), wanted, tree.aside)
     assert set(left) == {"src/b.py"}
     assert sorted(path.read_text() for path in tree.kept.iterdir()) == ["agents\n", "new\n"]
     assert not (tree.root / "deep").exists()
@@ -263,11 +258,11 @@ def test_a_look_that_fails_is_an_error_and_leaves_nothing_half_written(tree: Tre
     tree.begin()
     tree.write("large", os.urandom(300_000))
     with largest_file(100_000), pytest.raises(RalphError, match="git add fails"):
-        tree.shadow.changes(tree.tree)
+        tree.shadow.changes()
     assert list(tree.shadow.folder.glob("objects/*/tmp_obj_*")) == []
     (tree.shadow.folder / "index.lock").touch()
     with pytest.raises(RalphError, match="git add fails"):
-        tree.shadow.changes(tree.tree)
+        tree.shadow.changes()
 
 
 @pytest.mark.parametrize("place", ["", "HEAD", "objects", "objects/aa", "info"])
@@ -276,7 +271,7 @@ def test_a_shadow_that_leads_elsewhere_is_not_written_to(tree: Tree, place: str)
     path = tree.shadow.folder / place
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     path.symlink_to(tree.elsewhere if place != "HEAD" else tree.elsewhere / "new")
-    for look in (lambda: tree.shadow.changes(tree.tree), tree.begin):
+    for look in (tree.shadow.changes, tree.begin):
         with pytest.raises(RalphError, match="is a link, and ralph made none there"):
             look()
     assert [one.name for one in tree.elsewhere.iterdir()] == ["b.py"]
@@ -286,7 +281,7 @@ def test_settings_that_somebody_gave_the_shadow_run_nothing(tree: Tree) -> None:
     tree.begin()
     tree.does(f"git --git-dir={tree.shadow.folder} config core.fsmonitor 'touch {tree.elsewhere}/ran; false'")
     tree.write("a.py", "a = 2\n")
-    assert set(tree.shadow.changes(tree.tree)) == {"a.py"}
+    assert set(tree.shadow.changes()) == {"a.py"}
     assert not (tree.elsewhere / "ran").exists()
 
 

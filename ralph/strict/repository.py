@@ -18,7 +18,7 @@ from ralph.changes import NAMED, complaint, git, names_in, pathspecs
 from ralph.errors import RalphError
 from ralph.process import Finished
 from ralph.progress import harmless_output
-from ralph.words import counted, duration
+from ralph.words import duration
 
 HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
@@ -60,44 +60,16 @@ class Change(NamedTuple):
         return self.was == _NONE
 
     @property
-    def is_gone(self) -> bool:
-        """Whether it is not there any more."""
-        return self.mode == _NONE
-
-    @property
     def is_repository(self) -> bool:
         """Whether it is a folder with a repository of its own."""
         return self.mode == _WITHIN
 
 
 class Git:
-    """A repository, with the environment that tells git where all of it lies."""
+    """A repository, asked in an environment that tells git where all of it lies."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root, self._env = root, env
-
-    def keep(self, name: str, commit: str) -> str:
-        """The ref that this commit has now, so that it stays."""
-        ref = f"refs/ralph/kept/{name}-{commit[:10]}"
-        self._run("update-ref", "--no-deref", ref, commit)
-        return ref
-
-    def keep_changes(self, changes: Mapping[str, Change], base: str, pack: bytes, name: str, scratch: Path) -> str:
-        """The ref of a new commit with these changes to another, or to nothing; what they hold may be in the pack."""
-        env = {"GIT_INDEX_FILE": str(scratch)}
-        if pack:
-            self._run("unpack-objects", "-q", stdin=pack)
-        entries = [f"{one.mode} {one.holds}\t{file}" for file, one in changes.items() if not one.is_repository]
-        self._run("read-tree", base or "--empty", env=env)
-        self._run("update-index", "-z", "--index-info", stdin=ended(entries), env=env)
-        tree = self._run("write-tree", env=env).decode().strip()
-        return self.keep(name, self.new_commit(tree, base, f"ralph: thrown away by --on-failure restore, {name}"))
-
-    def new_commit(self, tree: str, parent: str, message: str) -> str:
-        """A commit of ralph's own that no ref has; without a parent it is a first one."""
-        parents = ("-p", parent) if parent else ()
-        argv = ("commit-tree", "--no-gpg-sign", *parents, tree)
-        return self._run(*argv, stdin=message.encode(), env=_WHO).decode().strip()
 
     def _ask(self, *arguments: str) -> str:
         done = self._call(*arguments)
@@ -108,6 +80,9 @@ class Git:
         if done.code:
             raise self._failure(arguments[0], done)
         return done.stdout
+
+    def _names(self, *arguments: str) -> list[str]:
+        return names_in(self._run(*arguments))
 
     def _failure(self, command: str, done: Finished) -> RalphError:
         return RalphError(f"git {command} fails for {self.root}: {complaint(done)}", 1)
@@ -127,8 +102,6 @@ class Git:
 class Place(NamedTuple):
     """Where everything but the files was."""
 
-    began: int
-    """In seconds since 1970."""
     branch: str
     """`refs/heads/main`; empty where HEAD is on none."""
     commit: str
@@ -136,17 +109,9 @@ class Place(NamedTuple):
     raw_head: str
     begun: Collection[str]
     index_ns: int
-    """When the index was written; 0 where there was none."""
-
-
-class Moved(NamedTuple):
-    """What became of HEAD meanwhile."""
-
-    what: str
-    rewritten: bool
-    """The commit of before was not in the history of what was there."""
-    kept_ref: str
-    """Where the new commits are; empty when there are none."""
+    """When the index was written."""
+    staged: bytes
+    """What the index holds; empty where there is none."""
 
 
 class Repository(Git):
@@ -186,19 +151,17 @@ class Repository(Git):
 
     def tracked_though_ignored(self) -> list[str]:
         """What somebody added by force."""
-        return names_in(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard"))
+        return self._names("ls-files", "-c", "-i", "-z", "--exclude-standard")
 
     def tracked(self, names: Collection[str]) -> set[str]:
         """Those of the names that are in the index."""
-        return set(names) & set(names_in(self._run("ls-files", "-z")))
+        return set(names).intersection(self._names("ls-files", "-z"))
 
-    def place(self, began: int, copy: Path) -> Place:
-        """How everything is now; the index is copied."""
-        index_ns = 0
-        with contextlib.suppress(FileNotFoundError):
-            index_ns = self._index.stat().st_mtime_ns
-            shutil.copyfile(self._index, copy)
-        return Place(began, *self.head(), _text(self.git_dir / "HEAD"), self._begun(), index_ns)
+    def place(self) -> Place:
+        """How everything is now."""
+        index = _bytes(self._index)
+        index_ns = self._index.stat().st_mtime_ns if index else 0
+        return Place(*self.head(), _text(self.git_dir / "HEAD"), self._begun(), index_ns, index)
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
@@ -209,8 +172,11 @@ class Repository(Git):
             return branch, found
         return self._ask("symbolic-ref", "--quiet", "HEAD"), self._ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def head_back(self, was: Place, name: str, aside: Aside) -> Moved | None:
-        """HEAD and its branch are where they were, and the files as they are; None when nothing had moved."""
+    def head_back(self, was: Place, name: str, aside: Aside) -> str | None:
+        """HEAD and its branch are where they were, and the files as they are; None when nothing had moved.
+
+        Else the ref that keeps the commits which were there, as far as they are others.
+        """
         if not any(self.head()):  # a HEAD that git cannot read makes it no repository
             files.replace(self.git_dir / "HEAD", was.raw_head.encode(errors="surrogateescape"))
         branch, commit = self.head()
@@ -218,7 +184,8 @@ class Repository(Git):
         tip = commit if branch == was.branch else self._ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
-        moved = self._moved(was, dict.fromkeys((commit, tip)), name, begun)
+        others = [one for one in dict.fromkeys((commit, tip)) if one and not self._has(one, was.commit)]
+        refs = [self._keep(name, one) for one in others]
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
@@ -227,35 +194,38 @@ class Repository(Git):
             self._run("update-ref", "--no-deref", "-d", was.branch)
         if was.branch:
             self._run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
-        return moved
+        return refs[0] if refs else ""
 
-    def _moved(self, was: Place, tips: Collection[str], name: str, begun: Sequence[str]) -> Moved:
-        """Keeps the commits that are new."""
-        known = [f"^{was.commit}"] if was.commit else []
-        refs, count, is_rewritten = [""], 0, False
-        for tip in tips:
-            if tip in ("", was.commit):
-                continue
-            if new := int(self._run("rev-list", "--count", f"--since={was.began}", tip, *known)):
-                refs.insert(-1, self.keep(name, tip))
-                count += new
-            if was.commit and self._call("merge-base", "--is-ancestor", was.commit, tip).code:
-                is_rewritten = True
-            known.append(f"^{tip}")
-        what = ["history was rewritten"] if is_rewritten else []
-        if count:
-            what.append(f"{counted(count, 'commit')} by the agent")
-        what += {f"{_BEGUN[one]} begun": "" for one in begun if one in _BEGUN}
-        return Moved(", ".join(what) or "HEAD was moved", is_rewritten, refs[0])
+    def _has(self, commit: str, tip: str) -> bool:
+        """Whether the commit is in the history of that tip."""
+        return bool(tip) and not self._call("merge-base", "--is-ancestor", commit, tip).code
 
-    def index_back(self, was: Place, copy: Path) -> None:
+    def _keep(self, name: str, commit: str) -> str:
+        """The ref that this commit has now, so that it stays."""
+        ref = f"refs/ralph/kept/{name}-{commit[:10]}"
+        self._run("update-ref", "--no-deref", ref, commit)
+        return ref
+
+    def index_back(self, was: Place) -> None:
         """What is staged is what was staged, to the byte."""
-        if not was.index_ns:
+        if not was.staged:
             self._index.unlink(missing_ok=True)
-        elif _bytes(self._index) != (held := copy.read_bytes()):
-            files.replace(self._index, held)
+        elif _bytes(self._index) != was.staged:
+            files.replace(self._index, was.staged)
             # git trusts what is older than its index: with a newer time it would overlook what changed meanwhile
             os.utime(self._index, ns=(was.index_ns, was.index_ns))
+
+    def keep_changes(self, changes: Mapping[str, Change], pack: bytes, name: str, scratch: Path) -> str:
+        """The ref of a new commit on top of HEAD with these changes; what they hold is in the pack."""
+        head, env = self.head()[1], {**_WHO, "GIT_INDEX_FILE": str(scratch)}
+        entries = [f"{one.mode} {one.holds}\t{file}" for file, one in changes.items() if not one.is_repository]
+        self._run("unpack-objects", "-q", stdin=pack)
+        self._run("read-tree", head or "--empty", env=env)
+        self._run("update-index", "-z", "--index-info", stdin=ended(entries), env=env)
+        tree = self._run("write-tree", env=env).decode().strip()
+        parents = ("-p", head) if head else ()
+        argv = ("commit-tree", "--no-gpg-sign", *parents, "-m", f"ralph: thrown away, {name}", tree)
+        return self._keep(name, self._run(*argv, env=env).decode().strip())
 
     def _begun(self) -> list[str]:
         return [name for name in (*_BEGUN, *_ALONGSIDE) if os.path.lexists(self.git_dir / name)]
@@ -285,7 +255,7 @@ class Repository(Git):
             self._index.unlink(missing_ok=True)
         elif index != _bytes(self._index):
             files.replace(self._index, index)
-        changed = {entry[3:] for entry in names_in(self._run("status", "--porcelain", "-z", "-uall", "--no-renames"))}
+        changed = {entry[3:] for entry in self._names("status", "--porcelain", "-z", "-uall", "--no-renames")}
         return "", _failed("commit", done) if changed.intersection(chosen) else ""
 
     def _commit(self, message: str, stdin: bytes, run: Runner | None) -> Finished:
@@ -311,7 +281,7 @@ class Repository(Git):
 
     def differing(self, commit: str) -> set[str]:
         """The files that this commit has otherwise than HEAD."""
-        return set(names_in(self._run("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD", commit)))
+        return set(self._names("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD", commit))
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ralph import files
-from ralph.changes import NAMED, names_in, pathspecs, remove_orphaned_locks, touched_at
+from ralph.changes import NAMED, pathspecs, remove_orphaned_locks, touched_at
 from ralph.errors import RalphError
-from ralph.strict.repository import Aside, Change, Git, ended, seen
+from ralph.strict.repository import Aside, Change, Git, Repository, ended, seen
 
 _CONFIG = """\
 [core]
@@ -43,82 +43,92 @@ _LARGE_BYTES = 2_000_000_000
 
 
 class Shadow(Git):
-    """The shadow of the tree at `root`, in `folder`; `own` are ralph's files there, which it never looks at."""
+    """The shadow of the tree at `root`, in `folder`.
 
-    def __init__(self, root: Path, folder: Path, own: Collection[Path], object_format: str = "sha1") -> None:
-        self.folder, self._format, self._real = folder, object_format, os.path.realpath(root)
+    `own` are ralph's files in the tree, which it never looks at; `governing` names those at which it always does, also
+    where git ignores them.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        own: Iterable[Path],
+        governing: Callable[[], Collection[str]],
+        repository: Repository | None,
+    ) -> None:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
+        super().__init__(root, {**env, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull})
+        self.folder, self._governing, self._repository = folder, governing, repository
         self.scratch = folder / "scratch-index"
-        keep = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        places = {"GIT_DIR": "", "GIT_COMMON_DIR": "", "GIT_INDEX_FILE": "index", "GIT_OBJECT_DIRECTORY": "objects"}
-        keep |= {name: str(folder / place) for name, place in places.items()}
-        none = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-        super().__init__(root, {**keep, **none, "GIT_WORK_TREE": str(root)})
+        self._real = os.path.realpath(root)
         inside = {os.path.relpath(os.path.realpath(path), self._real) for path in own}
         self._own = sorted(name for name in inside if not name.startswith(".."))
         self._rules = b""
+        self._forced: Collection[str] = ()
+        self.tree = ""
+        """How all files were when it began."""
         self._began = 0.0
-        self.within: set[str] = set()
+        self._within: set[str] = set()
         """Repositories within the tree, at which it does not look."""
         self.known: set[str] = set()
         """Those of them that were there when it began."""
         self.modes: dict[str, int] = {}
         """Of files whose mode says more than whether they are programs."""
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the tree is where it was, and no link to another one."""
-        return os.path.realpath(self.root) == self._real and self.root.is_dir()
+    def open(self) -> None:
+        """A run begins: from now on it goes by the rules for ignoring that hold beside the tree's own.
 
-    def open(self, rules: bytes, known: Collection[str], borrowed: Path | None) -> None:
-        """A run begins: it goes by these rules for ignoring beside the tree's own, but looks at what is `known` anyway.
-
-        From `borrowed`, the project's objects, it takes the packs: what is in them need not be written again.
+        It takes the project's packs: what is in them need not be written again.
         """
-        self._rules = rules
+        repository, objects = self._repository, self.folder / "objects"
+        self._rules = b"/.jj/\n" + (repository.rules() if repository else b"")
         self._refuse_links()
-        if self._is_large():
+        if sum(one.stat().st_size for one in objects.glob("0?/*")) * 16 > _LARGE_BYTES:  # 16 of 256 folders
             shutil.rmtree(self.folder)
-        for name in ("objects/pack", "refs", "info"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in (objects / "pack", self.folder / "refs", self.folder / "info"):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if is_new := not (self.folder / "HEAD").exists():
             (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
-            for path in (borrowed / "pack").glob("pack-*") if borrowed else ():
+            for path in (repository.common / "objects" / "pack").glob("pack-*") if repository else ():
                 with contextlib.suppress(OSError):  # another file system
-                    (self.folder / "objects" / "pack" / path.name).hardlink_to(path)
+                    (objects / "pack" / path.name).hardlink_to(path)
         # of a ralph that was killed
-        remove_orphaned_locks([self.folder / name for name in ("index.lock", "scratch-index.lock")], self.root)
+        remove_orphaned_locks([self.folder / f"{name}.lock" for name in ("index", self.scratch.name)], self.root)
         try:
             self._add()
         except RalphError:  # the disk may be full of what was looked at
             if is_new:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
-        ignored = set(names_in(self._run("ls-files", "-c", "-i", "-z", "--exclude-standard")))
-        self._forget(ignored.difference(known))
-        self._add_by_force([one for one in known if (at := seen(self.root, one)) and not stat.S_ISDIR(at.st_mode)])
-        entries = [entry.partition("\t") for entry in names_in(self._run("ls-files", "-s", "-z"))]
+        known = set(repository.tracked_though_ignored() if repository else ())
+        ignored = self._names("ls-files", "-c", "-i", "-z", "--exclude-standard")
+        self._forget(set(ignored) - known - {*self._forced})
+        self._add_by_force(known.difference(ignored))
+        entries = [entry.partition("\t") for entry in self._names("ls-files", "-s", "-z")]
         self._leave_alone(name for about, _, name in entries if about.startswith(Change().mode))
         self.modes = self._odd_modes(name for _, _, name in entries)
 
-    def begin(self, forced: Collection[str] = ()) -> str:
-        """How all files are now, also these though they are ignored: the name of a tree."""
+    def begin(self) -> None:
+        """An iteration begins: how all files are now is how they can be put back."""
         self._began = time.time() - _TICK_S
-        self.within = {name for name in self.within if os.path.lexists(self.root / name / ".git")}
-        self._add(forced)
-        self.modes |= self._odd_modes(forced)
-        self.known = set(self.within)
-        return self._run("write-tree").decode().strip()
+        self._within = {name for name in self._within if os.path.lexists(self.root / name / ".git")}
+        self._add()
+        self.known = set(self._within)
+        self.tree = self._run("write-tree").decode().strip()
 
-    def resume(self, began: float, modes: Mapping[str, int], known: Iterable[str]) -> None:
-        """It began some time ago, as was noted then."""
-        self._began, self.modes, self.known = began, dict(modes), set(known)
+    def resume(self, began: float, tree: str, modes: Mapping[str, int], known: Iterable[str]) -> bool:
+        """Whether it knows that iteration, which began some time ago; then it goes on with it."""
+        self.tree, self._began, self.modes, self.known = tree, began, dict(modes), set(known)
+        return self._call("cat-file", "-e", tree).code == 0
 
-    def changes(self, before: str, forced: Collection[str] = ()) -> dict[str, Change]:
-        """The files that are not as they were at a look; none where the tree is not where it was."""
-        if not self.is_there:
+    def changes(self) -> dict[str, Change]:
+        """The files that are not as they were; none where the tree is not where it was."""
+        if not self._is_there():
             return {}
-        self._add(forced)
-        printed = names_in(self._run("diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", before))
+        self._add()
+        printed = self._names("diff-index", "--cached", "-z", "--no-renames", "--no-abbrev", self.tree)
         found = {}
         for about, name in zip(printed[::2], printed[1::2], strict=True):
             was, mode, _, holds, _ = about[1:].split(" ")
@@ -126,11 +136,11 @@ class Shadow(Git):
         self._leave_alone(name for name, change in found.items() if change.is_repository)
         if any(name.endswith(_RULES) for name in found):  # what is only no longer ignored is not new
             found = {name: one for name, one in found.items() if not one.is_new or self._is_young(name)}
-        new = [name for name in self.within - self.known if os.path.lexists(self.root / name)]
+        new = [name for name in self._within - self.known if os.path.lexists(self.root / name)]
         return found | dict.fromkeys(new, Change())
 
     def put_back(
-        self, before: str, changes: dict[str, Change], wanted: Callable[[str, Change], bool], aside: Aside
+        self, changes: dict[str, Change], wanted: Callable[[str, Change], bool], aside: Aside
     ) -> dict[str, Change]:
         """Makes those of these files what they were that are wanted; what has changed then.
 
@@ -143,29 +153,21 @@ class Shadow(Git):
                 return changes
             rules = [name for name in wrong if name.endswith(_RULES)]
             first = {name: one for name, one in wrong.items() if name in rules or one.is_repository}
-            self._put(before, first if rules else wrong, aside)
-            changes = self.changes(before)
+            self._put(first if rules else wrong, aside)
+            changes = self.changes()
         raise RalphError(f"{', '.join(sorted(wrong)[:3])}: cannot be put back in {self.root}", 1)
 
     def packed(self, changes: Mapping[str, Change]) -> bytes:
         """What these files hold now, for another repository."""
-        holds = {f"{one.holds}\n" for one in changes.values() if not (one.is_gone or one.is_repository)}
+        holds = {f"{one.holds}\n" for one in changes.values() if one.holds.strip("0")}
         return self._run("pack-objects", "-q", "--stdout", stdin="".join(holds).encode())
 
-    def held(self, before: str, name: str) -> bytes:
-        """What a file held at a look; nothing where there was none."""
-        return self._call("cat-file", "blob", f"{before}:{name}").stdout
+    def held(self, name: str) -> bytes:
+        """What a file held when it began; nothing where there was none."""
+        return self._call("cat-file", "blob", f"{self.tree}:{name}").stdout
 
-    def knows(self, tree: str) -> bool:
-        """Whether it has made this look."""
-        return (self.folder / "HEAD").is_file() and self._call("cat-file", "-e", tree).code == 0
-
-    def _is_large(self) -> bool:
-        """Whether it has grown so that a new one is better; not where failed tries are kept in it alone."""
-        if any(one.is_file() for one in (self.folder / "refs").rglob("*")):
-            return False
-        sampled = (self.folder / "objects").glob("0?/*")  # 16 of 256 folders
-        return sum(one.stat().st_size for one in sampled) * 16 > _LARGE_BYTES
+    def _is_there(self) -> bool:
+        return os.path.realpath(self.root) == self._real and self.root.is_dir()
 
     def _refuse_links(self) -> None:
         """RalphError where it leads elsewhere: an agent could write there, too."""
@@ -176,33 +178,37 @@ class Shadow(Git):
         if links:
             raise RalphError(f"{links[0]}: is a link, and ralph made none there", 1, fix=f"remove {links[0]}")
 
-    def _add(self, forced: Collection[str] = ()) -> None:
+    def _add(self) -> None:
         """Looks at all files; by its own settings, whatever somebody made of them."""
         self._refuse_links()
-        files.overwrite(self.folder / "config", _CONFIG.format(format=self._format).encode())
+        kind = self._repository.object_format if self._repository else "sha1"
+        files.overwrite(self.folder / "config", _CONFIG.format(format=kind).encode())
         files.overwrite(self.folder / "info" / "attributes", _TO_THE_BYTE)
         files.overwrite(self.folder / "info" / "exclude", self._rules)
-        apart = [f":(top,exclude,literal){name}" for name in (*self._own, *sorted(self.within))]
-        done = self._call("add", "--all", "--ignore-errors", "--", ".", *apart)
+        all_files = ("--", ".", *(f":(top,exclude,literal){name}" for name in (*self._own, *sorted(self._within))))
+        done = self._call("add", "--all", "--ignore-errors", *all_files)
         if done.code not in (0, 1) or _FULL in done.stderr:  # else it would seem that nothing has changed
             for half in (self.folder / "objects").glob("*/tmp_obj_*"):  # which would keep a full disk full
                 half.unlink()
             raise self._failure("add", done)
         if done.code:
-            other = names_in(self._run("ls-files", "-o", "-z", "--exclude-standard", "--", ".", *apart))
-            self._leave_alone(name.rstrip("/") for name in other if name.endswith("/"))  # one without any commit
+            others = self._names("ls-files", "-o", "-z", "--exclude-standard", *all_files)
+            self._leave_alone(name.rstrip("/") for name in others if name.endswith("/"))  # one without any commit
             # something cannot be read, such as a pipe in a file's place: as good as gone
-            self._forget(names_in(self._run("diff-files", "--name-only", "-z", "--ignore-submodules")))
-        self._add_by_force(forced)
+            self._forget(self._names("diff-files", "--name-only", "-z", "--ignore-submodules"))
+        governing = self._governing()
+        self._add_by_force(set(governing).difference(self._forced))  # else git goes on looking at it
+        self._forced = governing
 
     def _add_by_force(self, names: Iterable[str]) -> None:
-        if there := [one for one in names if (at := seen(self.root, one)) and not stat.S_ISFIFO(at.st_mode)]:
-            self._run("add", "--force", "--ignore-errors", *NAMED, stdin=pathspecs(there))
+        there = {name: at.st_mode for name in names if (at := seen(self.root, name))}
+        if files_there := [name for name, mode in there.items() if stat.S_ISREG(mode) or stat.S_ISLNK(mode)]:
+            self._run("add", "--force", "--ignore-errors", *NAMED, stdin=pathspecs(files_there))
 
     def _leave_alone(self, within: Iterable[str]) -> None:
         """Else git would run in these repositories at each look."""
         names = set(within)
-        self.within |= names
+        self._within |= names
         self._forget(names)
 
     def _forget(self, names: Collection[str]) -> None:
@@ -225,20 +231,19 @@ class Shadow(Git):
                     found[name] = stat.S_IMODE(mode)
         return found
 
-    def _put(self, before: str, wrong: Mapping[str, Change], aside: Aside) -> None:
-        if not self.is_there:
+    def _put(self, wrong: Mapping[str, Change], aside: Aside) -> None:
+        if not self._is_there():
             raise RalphError(f"{self.root} leads to {os.path.realpath(self.root)} now; nothing was put back there", 4)
-        for name in wrong:
+        for name, change in wrong.items():
             self._make_room(name, aside)
-        for name in (one for one in wrong if wrong[one].is_new):
-            with contextlib.suppress(OSError):  # not empty
-                for folder in [*(self.root / name).parents][: name.count("/")]:
-                    folder.rmdir()
-        self._run("read-tree", "--reset", before)  # what is new would be known from now on
-        back = [name for name, one in wrong.items() if not one.is_new]
-        if back:
+            if change.is_new:
+                with contextlib.suppress(OSError):  # not empty
+                    for folder in [*(self.root / name).parents][: name.count("/")]:
+                        folder.rmdir()
+        self._run("read-tree", "--reset", self.tree)  # what is new would be known from now on
+        if back := [name for name, change in wrong.items() if not change.is_new]:
             self._run("restore", "--worktree", *NAMED, stdin=pathspecs(back))
-        for name in self.modes.keys() & back:
+        for name in self.modes.keys() & wrong.keys():
             if (at := seen(self.root, name)) and stat.S_ISREG(at.st_mode):
                 (self.root / name).chmod(self.modes[name])
 
