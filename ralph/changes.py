@@ -17,6 +17,8 @@ from ralph.process import Finished, call, somebody_runs
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
+_TICK_S = 0.02
+"""The times of files may lie that much in the past."""
 
 
 def git(
@@ -182,7 +184,7 @@ def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0)
     removed = []
     for lock in locks:
         with contextlib.suppress(OSError):
-            if lock.lstat().st_ctime >= since and not somebody_runs("git", tree):
+            if lock.lstat().st_ctime > since - _TICK_S and not somebody_runs("git", tree):
                 lock.unlink()
                 removed.append(lock)
     return removed

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc,
 def test_a_server_that_is_left_behind_is_ended_and_said(project: Project, agent: Agent, offspring: Offspring) -> None:
     project.has_tasks("one")
     forked = agent.folder / "mark-forked"  # the one that is born may be ended before it can write anything down
-    born = f"touch {forked}; {offspring.sleeper('born')} & exit"
+    born = f": > {forked}; {offspring.sleeper('born')} & exit"
     left = [
         starts("exec sleep 4242", "plain"),
         starts("exec sleep 2424", "loud", holds_stdout=True),
