@@ -123,7 +123,7 @@ def _turn(run: Run, files: Files) -> Turn:
     argv = agent.argv(settings, run.start.asked.agent_arguments, budget_usd(run.file.last, run.tally, settings))
     began = time.monotonic()
     try:
-        ended = follow(Job(argv=argv, env=run.env, files=files), run.keeper, hear, over)
+        ended = follow(Job(argv=argv, env=run.env, files=files), run.keeper, hear, over, run.pace.clock.awake)
     finally:
         if settings.max_context is not None:
             drop_parts(files.output)

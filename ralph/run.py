@@ -48,6 +48,10 @@ class Clock:
         """The time since some moment; it never jumps, and a suspended machine's sleep counts."""
         return time.clock_gettime(_RUNNING)
 
+    def awake(self) -> float:
+        """The time since some moment, without a suspended machine's sleep."""
+        return time.monotonic()
+
     def sleep(self, seconds: float) -> None:
         """Waits up to that long; a signal ends it."""
         signals.wait(seconds)

@@ -65,7 +65,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
 
     run.changes.disturbed = True
     try:
-        ended = follow(job, run.keeper, lambda _output, _complaints: None, over)
+        ended = follow(job, run.keeper, lambda _output, _complaints: None, over, run.pace.clock.awake)
     finally:
         run.remove_orphaned_locks(what)
     if ended.unstarted:

@@ -17,6 +17,7 @@ from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts,
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 
 from ralph.process import Ended, Files, Job, call
+from ralph.run import Pace
 from ralph.verify import run_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
@@ -113,7 +114,7 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
     """Only a disk that is dead makes such a process, so this keeper is a stand-in."""
 
     class OnADeadDisk:
-        changes, said = SimpleNamespace(), list[str]()
+        changes, pace, said = SimpleNamespace(), Pace(), list[str]()
 
         def start(self, job: Job) -> None:
             job.files.output.write_text("checked\n")

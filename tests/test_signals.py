@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from leaps import leaping_at_marks
 from offspring import Offspring, keeper_of
 from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, paced
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
@@ -209,18 +210,19 @@ def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     project.has_tasks("one")
-    agent.story(step(starts(offspring.sleeper("server")), ticks="all", writes_done=True, after=[hangs()]))
-    bounds = ("--idle-timeout", "3s", "--iteration-timeout", "3s")
-    ended = project.build(*bounds, command=paced(after_result_s=3.5))
+    later = [sleeps(0.5), marks("later"), hangs()]
+    agent.story(step(starts(offspring.sleeper("server")), ticks="all", writes_done=True, after=later))
+    bounds = ("--idle-timeout", "10m", "--iteration-timeout", "10m")
+    ended = project.build(*bounds, command=leaping_at_marks(agent))
     assert (ended.code, len(agent.calls), offspring.alive()) == (0, 1, []), ended.text
     assert (alive(agent.calls[0].pid), agent.was_interrupted()) == (False, True)
 
 
 def test_an_agent_that_is_woken_after_its_result_may_finish(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    woken = [sleeps(0.1), says("The job in the background is done."), sleeps(3.5), writes("late.txt", "late")]
+    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
     agent.story(raw(*step()["acts"], *woken, *DONE["acts"]))
-    ended = project.build(command=paced(after_result_s=3))
+    ended = project.build(command=leaping_at_marks(agent))
     assert (ended.code, (project.root / "late.txt").exists()) == (0, True), ended.text
 
 

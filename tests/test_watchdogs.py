@@ -5,8 +5,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import pytest
+from leaps import leaping_at_marks
 from offspring import Offspring
-from ralph_driver import Project, paced
+from ralph_driver import Project, Run, eventually
 from stories import (
     Act,
     Agent,
@@ -16,6 +17,7 @@ from stories import (
     prints,
     raw,
     result,
+    runs,
     says,
     sleeps,
     starts,
@@ -33,6 +35,15 @@ ONE_FAILURE = ("--max-failures", "1")
 DONE = step(ticks="all", writes_done=True)
 
 
+def until_time_is_over(project: Project, agent: Agent, heard: str, *args: str) -> Run:
+    """A run to its end, for which half an hour goes by as soon as it has heard this."""
+    running = project.start("feature.md", "build", "--delay", "0", *args, command=leaping_at_marks(agent))
+    eventually(lambda: heard in running.stdout)
+    agent.let("later")
+    agent.let("much later")
+    return running.wait()
+
+
 # Silence.
 
 
@@ -40,10 +51,11 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     project.has_tasks("one")
-    tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), marks("on")]
-    agent.story(raw(init(), says("Let me see."), *tools, hangs()))
-    run = project.build(*ONE_FAILURE, "--idle-timeout", "4s")
-    assert (run.code, offspring.alive(), agent.reached("on")) == (1, [], True), run.text
+    tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
+    there = [runs(offspring.until(name)) for name in ("tool", "hidden")]
+    agent.story(raw(init(), *tools, *there, says("Let me see."), hangs()))
+    run = until_time_is_over(project, agent, "Let me see.", *ONE_FAILURE)
+    assert (run.code, offspring.alive()) == (1, []), run.text
     assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
     assert "$0.02 · hung: it was silent for longer than idle-timeout" in run.stdout
     assert "it was silent for longer than idle-timeout, and nothing was ticked, added or committed" in run.stderr
@@ -53,9 +65,12 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
 
 def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent) -> None:
     """Be it dots without a line end, or complaints."""
-    dots, complaints = ([sleeps(0.8), act] * 5 for act in (prints("."), prints("warning\n", stderr=True)))
-    agent.story(raw(init(), *dots, *complaints, prints("\n"), *DONE["acts"]))
-    run = project.build(*ONE_FAILURE, "--idle-timeout", "3s")
+    sounds = [act for number in range(3) for act in (prints("."), marks(f"dot-{number}"), sleeps(0.2))]
+    complaints = [
+        act for number in range(3) for act in (prints("no\n", stderr=True), marks(f"no-{number}"), sleeps(0.2))
+    ]
+    agent.story(raw(init(), *sounds, *complaints, prints("\n"), *DONE["acts"]))
+    run = project.build(*ONE_FAILURE, command=leaping_at_marks(agent))
     assert (run.code, len(agent.calls)) == (0, 1), run.text
 
 
@@ -81,8 +96,8 @@ def test_how_long_an_agent_may_be_silent(
 
 def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(raw(init(), *[sleeps(0.3), says("Still at it.")] * 200), DONE)
-    run = project.build("--iteration-timeout", "4s", "--idle-timeout", "60s")
+    agent.story(raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200), DONE)
+    run = until_time_is_over(project, agent, "Still at it.", "--iteration-timeout", "30m")
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "timed out: it took longer than iteration-timeout" in run.stdout
     assert [line["success"] for line in project.journal()] == [False, True, True]
@@ -91,7 +106,7 @@ def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Ag
 def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(raw(init(), result(), says("The job in the background is done."), hangs()), DONE)
-    run = project.build("--idle-timeout", "4s", command=paced(after_result_s=60))
+    run = until_time_is_over(project, agent, "The job in the background is done.")
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "hung" in run.stdout
 

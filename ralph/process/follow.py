@@ -1,7 +1,6 @@
 """Following a program through the files that it writes, until it and all that it started have ended."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,10 +17,10 @@ _CHUNK = 1 << 16
 Hear = Callable[[bytes, bytes], None]
 """Gets a program's output and its complaints as they come, and nothing at all when it is quiet."""
 Over = Callable[[float, float, int], bool]
-"""Whether it has to end now, by its seconds of silence and of life, a suspended machine's not counted, and bytes."""
+"""Whether it has to end now, by its seconds of silence and of life, and by the bytes that it printed."""
 
 
-def follow(job: Job, keeper: Keeper, hear: Hear, over: Over) -> Ended:
+def follow(job: Job, keeper: Keeper, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
     """Runs it to its end, or until it is `over`, and ends everything that it started.
 
     What it prints goes to files, never to a pipe: there the real agent loses what is not read in time (measured), and a
@@ -29,13 +28,13 @@ def follow(job: Job, keeper: Keeper, hear: Hear, over: Over) -> Ended:
     """
     with closing(_Tail(job.files.output)) as output, closing(_Tail(job.files.errors)) as errors:
         keeper.start(job)
-        began = heard_at = time.monotonic()
+        began = heard_at = clock()
         pause_s = 0.0
         try:
             while not keeper.has_left(pause_s):
+                now = clock()  # before it looks: what is late by then would have been heard
                 data = output.read()
                 complaints = b"" if data else errors.read()
-                now = time.monotonic()
                 heard_at = now if data or complaints else heard_at
                 hear(data, complaints)
                 if over(now - heard_at, now - began, output.size() + errors.size()):

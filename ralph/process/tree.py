@@ -50,17 +50,21 @@ class Tree:
         self._is_over = is_over or (lambda: not (self.look() or self.look()))
         self._seen: dict[int, str] = {}
 
-    def look(self) -> set[int]:
-        """All that run now, but this process; who is asked before its children has no time to mourn them."""
-        processes, found = _alive(), set[int]()
+    def look(self) -> list[int]:
+        """All that run now, but this process, parents first; who is asked before its children has no time to mourn."""
+        processes = _alive()
         processes.pop(os.getpid(), None)
-        known = {pid for pid, one in processes.items() if self._seen.get(pid) == one.started}
-        new = known | {pid for pid, one in processes.items() if self._is_root(pid, one)}
+        found = dict[int, str]()
+        new = {
+            pid: one.started
+            for pid, one in processes.items()
+            if self._seen.get(pid) == one.started or self._is_root(pid, one)
+        }
         while new:
             found |= new
-            new = {pid for pid, one in processes.items() if one.parent in new} - found
-        self._seen = {pid: processes[pid].started for pid in found}
-        return found
+            new = {pid: one.started for pid, one in processes.items() if one.parent in new and pid not in found}
+        self._seen = found
+        return list(found)
 
     def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
@@ -75,7 +79,7 @@ class Tree:
                         due[pid] = time.monotonic() + _ASK_AGAIN_S
                         send_to(os.kill, pid, number)
                 signals.wait(0.02)
-        left = set() if self._is_over() else self.look()
+        left = [] if self._is_over() else self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
 
 
