@@ -111,7 +111,7 @@ class View:
             width = self._width()
             room = None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
             for block in blocks(event):
-                lines = self._all_of(kind, block) if self._whole else self._brief(kind, block, room)
+                lines = self._in_full(kind, block) if self._whole else self._brief(kind, block, room)
                 yield from (indent + line for line in lines)
         elif kind == "system":
             yield from self._system(event)
@@ -136,7 +136,7 @@ class View:
             if outcome := _outcome(str(call.get("name")), block):
                 yield clipped(outcome, room or _PIPED)
 
-    def _all_of(self, speaker: str, block: Event) -> Iterable[str]:
+    def _in_full(self, speaker: str, block: Event) -> Iterable[str]:
         kind = block.get("type")
         if kind == "text":
             return _text(block).split("\n") if speaker == "assistant" else _all_of("»", _text(block))
