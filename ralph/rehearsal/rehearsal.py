@@ -208,7 +208,7 @@ class Rehearsal:
         if self.is_red:
             _, _, why = file.read_text(errors="replace").partition("because:\n")
             self.screen.agent(why)
-            said = self._complaints()[-1].removeprefix("ralph: RALPH_DONE refused: ")
+            said = ["it fails", *self._complaints()][-1].removeprefix("ralph: RALPH_DONE refused: ")
             self.found.append(bad(said, "RALPH_DONE will count only once it passes; rehearsed without it", "verify"))
 
     def _start(self, asked: Asked) -> None:
