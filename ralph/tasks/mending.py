@@ -4,7 +4,6 @@ The head, the Status, the Task List and the Verification are ralph's, all other 
 stop a run are anybody's. However tricky a text is, the result is only taken if it means the same to ralph as before.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +15,7 @@ from ralph.tasks.order import unknown
 from ralph.tasks.reading import Task, flat, read
 
 _OURS = ("progress", "status", "task", "verification")
-_STOPS = (b"RALPH_STOP", b"RALPH_BLOCKED")
+_STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
 _MOST_SAID = 40
 
 
@@ -40,7 +39,7 @@ def mend(before: bytes, after: bytes) -> Mended:
     new = unknown(read(after), known)
     what = _undone(before, after, new)
     for quoted in (False, True) if after.strip() else ():  # quoted, nothing means anything
-        text = _with_stops(_with_proposed(_merged(before, after, quoted=quoted), new), after)
+        text = _with_stops(_merged(before, after, new, quoted=quoted), after)
         if _meaning(text) == wanted:
             return Mended(text=text, what=what, proposed=len(new))
     return Mended(text=_with_stops(before, after), what=what or ("all of it, since it would mean something else",))
@@ -56,60 +55,59 @@ def _meaning(text: bytes) -> object:
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
-    headings = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2]
-    places = [(0, ""), *((start, title) for start, title in headings if start), (len(text), "")]
-    listed = [task.line.start for task in now.tasks]
-    for (start, title), (end, _) in pairwise(places):
-        has_tasks = bisect_left(listed, start) < bisect_left(listed, end)
-        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
+    places = [(0, "")]
+    places += [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start]
+    for (start, title), (end, _) in pairwise([*places, (len(text), "")]):
+        is_ours = not title or title.startswith(_OURS)
+        yield title, is_ours or any(start <= task.line.start < end for task in now.tasks), text[start:end]
 
 
 def _undone(before: bytes, after: bytes, new: Sequence[Task]) -> tuple[str, ...]:
     """The lines in which ralph's sections differ, but for the new tasks, which are proposals."""
-    proposed = {line.body.strip() for task in flat(new) for line in (task.place, *(note.place for note in task.notes))}
     was, now = _protected(before), _protected(after)
-    said = [(line, "removed") for line in was if line not in now]
-    said += [(line, "added") for line in now if line not in was and line not in proposed]
+    for task in flat(new):
+        for place in (task.place, *(note.place for note in task.notes)):
+            now.pop(_decoded(place.body).strip(), None)
+    said = [f'"{line}" removed' for line in was if line not in now]
+    said += [f'"{line}" added' for line in now if line not in was]
     if not said and not new:
-        return ("what stands elsewhere or in another order means something else there",)
-    return tuple(f'"{line.decode(errors="surrogateescape")}" {what}' for line, what in said[:_MOST_SAID])
+        said = ["what stands elsewhere or in another order means something else there"]
+    return tuple(said[:_MOST_SAID])
 
 
-def _protected(text: bytes) -> dict[bytes, None]:
+def _protected(text: bytes) -> dict[str, None]:
     """The lines of ralph's sections that are not blank, but for words that stop a run."""
     ours = b"".join(section for _, is_ours, section in _sections(text) if is_ours)
-    found = (line.strip() for line in ours.split(b"\n"))
-    return {line: None for line in found if line and not line.startswith(_STOPS)}
+    lines_of_it = [line.strip() for line in _decoded(ours).split("\n")]
+    return {line: None for line in lines_of_it if line and not line.startswith(_STOPS)}
 
 
-def _merged(before: bytes, after: bytes, *, quoted: bool) -> bytes:
-    """Ralph's sections as they were, all others as they are, in the order in which they were, new ones last."""
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")
+
+
+def _merged(before: bytes, after: bytes, new: Sequence[Task], *, quoted: bool) -> bytes:
+    """Ralph's sections as they were; all others as they are, the new tasks in Proposed, in the order that was."""
     ours = {title for title, is_ours, _ in _sections(before) if is_ours}
     theirs: dict[str, bytes] = {}
     for title, _, section in _sections(after):
         if title not in ours and not title.startswith(_OURS):
             heading, *rest = section.splitlines(keepends=True)
             theirs[title] = theirs.get(title, b"") + (b"> ".join([heading, *rest]) if quoted else section)
+    if new:
+        section = theirs.get("proposed", b"\n## Proposed\n\n")
+        listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
+        theirs["proposed"] = insert(section, len(section), listed)
     parts = [section if title in ours else theirs.pop(title, b"") for title, _, section in _sections(before)]
     parts += theirs.values()
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
 
-def _with_proposed(text: bytes, new: Sequence[Task]) -> bytes:
-    """The same with these tasks, to do, at the end of its Proposed section, made where there is none."""
-    listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
-    at = 0
-    for title, _, section in _sections(text):
-        at += len(section)
-        if title == "proposed":
-            return insert(text, at, listed)
-    return insert(text, len(text), [b"", b"## Proposed", b"", *listed]) if new else text
-
-
 def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
-    there = {line.body for line, _, _ in progress.parse(text).words}
-    words = ((line.body, word) for line, word, _ in progress.parse(after).words)
-    stops = [body for body, word in words if word.encode() in _STOPS and body not in there]
-    under_way = progress.parse(text).on("IN_PROGRESS")
-    return insert(text, under_way[0].end if under_way else len(text), stops)
+    now = progress.parse(text)
+    there = {line.body for line, _, _ in now.words}
+    left = [(line.body, word) for line, word, _ in progress.parse(after).words]
+    under_way = now.on("IN_PROGRESS")
+    at = under_way[0].end if under_way else len(text)
+    return insert(text, at, [body for body, word in left if word in _STOPS and body not in there])

@@ -2,7 +2,6 @@
 
 import functools
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -94,22 +93,25 @@ def read(text: bytes) -> tuple[Task, ...]:
     """The tasks of the task list in order, subtasks in their tasks; the very checkboxes `progress.parse` counts."""
     now = parse(text)
     listed = {task.line.start: task for task in now.tasks}
-    headings = [line.start for line, _, _ in now.headings]
+    headings = {line.start for line, _, _ in now.headings}
     found: list[Task] = []
     around: list[tuple[int, Task | None]] = []  # the open list items: column, and the innermost task they belong to
-    section, at, number = -1, 0, 1
+    at, number = 0, 1
     for line in blocks(text).lines:
+        number += text.count(b"\n", at, line.start)
+        at = line.start
+        if line.start in headings:
+            around = []
         if not _ITEM.match(line.body):
             continue
-        number, at = number + text.count(b"\n", at, line.start), line.start
-        if (here := bisect_left(headings, line.start)) != section:
-            section, around = here, []
-        column = min(column_of(line.body), _MOST_COLUMNS)
+        column = min(_column(line.body), _MOST_COLUMNS)
         while around and around[-1][0] >= column:
             around.pop()
         owner = around[-1][1] if around else None
         if item := listed.get(line.start):
-            task_id, words = _named(item.text)
+            named = _ID.match(item.text)
+            task_id = next(filter(None, named.groups())) if named else ""
+            words = item.text[named.end() :] if named else item.text
             task = Task(id=task_id, text=words, mark=item.mark.lower(), place=line, line=number)
             (owner.subtasks if owner else found).append(task)
             owner = task
@@ -125,12 +127,6 @@ def flat(tasks: Sequence[Task]) -> list[Task]:
     return [one for task in tasks for one in (task, *flat(task.subtasks))]
 
 
-def column_of(body: bytes) -> int:
+def _column(body: bytes) -> int:
     """How far a line is indented, tabs counted to multiples of 4."""
     return len(body[: len(body) - len(body.lstrip(b" \t"))].expandtabs(4))
-
-
-def _named(text: str) -> tuple[str, str]:
-    """The id in front of a task's text, empty without, and the rest."""
-    found = _ID.match(text)
-    return (next(filter(None, found.groups())), text[found.end() :]) if found else ("", text)
