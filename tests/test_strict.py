@@ -3,13 +3,11 @@
 import json
 import re
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from ralph_driver import Project, eventually
+from ralph_driver import Project, Run, eventually
 from stories import (
     Agent,
-    commits,
     edits,
     error_result,
     fails,
@@ -32,6 +30,13 @@ def wants(project: Project, text: str, *, status: str = "IN_PROGRESS", notes: st
     """Writes a progress file with this task list."""
     head = f"# Progress: feature\n\nPlan: feature.md\nStarted: 2026-11-20 22:14:03\n\n## Status\n\n{status}\n"
     project.progress.write_text(f"{head}\n## Task List\n\n{text}\n## Notes\n{notes}")
+
+
+def built(project: Project, *args: str, code: int = 0) -> Run:
+    """A run in strict mode, with its exit code."""
+    run = project.build("--strict", *args)
+    assert run.code == code, run.text
+    return run
 
 
 def listed(project: Project) -> list[str]:
@@ -61,8 +66,7 @@ class TestAnHonestAgent:
             tries(writes("one.txt", "1\n"), said="Add one.txt\n\nIt holds a number."),
             tries(writes("two.txt", "two\n"), said="Added two.txt."),
         )
-        run = project.build("--strict", "--verify", "echo well; test -e one.txt")
-        assert run.code == 0, run.text
+        built(project, "--verify", "echo well; test -e one.txt")
         assert tried(project) == [("one", True), ("two", True)]
         assert [line for line in listed(project) if line.startswith("- ")] == [
             "- [x] two: The second",
@@ -88,21 +92,11 @@ class TestAnHonestAgent:
         assert TOKEN.findall(first)
         assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second))
 
-    def test_gets_ids_from_the_words_of_tasks_that_have_none(self, project: Project, agent: Agent) -> None:
-        wants(project, "- [ ] Add the login endpoint\n- [ ] Add a login endpoint\n")
-        agent.story(tries(writes("a", "1")), tries(writes("b", "1")))
-        assert project.build("--strict").code == 0
-        assert listed(project) == [
-            "- [x] add_login_endpoint: Add the login endpoint",
-            "- [x] add_login_endpoint_2: Add a login endpoint",
-        ]
-
     def test_may_write_notes_and_propose_tasks(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         proposal = "## Notes\nUse tabs.\n\n## Proposed\n\n- [ ] a third thing\n"
         agent.story(tries(writes("one.txt", "1"), edits("## Notes\n", proposal)))
-        run = project.build("--strict")
-        assert run.code == 0, run.text
+        run = built(project)
         assert proposal in project.progress_text
         assert "undone" not in run.text
 
@@ -111,50 +105,44 @@ class TestAnHonestAgent:
     ) -> None:
         wants(project, "- [ ] one: The first\n")
         agent.story(tries(), tries())
-        assert project.build("--strict", "--max-iterations", "1").code == 3
+        built(project, "--max-iterations", "1", code=3)
         assert "it changed nothing, and nothing checks it" in project.progress_text
-        run = project.build("--strict", "--verify", "true")
-        assert run.code == 0, run.text
+        run = built(project, "--verify", "true")
         assert "one changed no file, and no criterion of its own says that it is done" in run.text
 
-    def test_works_without_a_repository_too(self, plain_project: Project, agent: Agent) -> None:
-        wants(plain_project, ONE)
-        agent.story(tries(writes("one.txt", "1")))
+    def test_works_without_a_repository_and_on_tasks_without_ids(self, plain_project: Project, agent: Agent) -> None:
+        wants(plain_project, "- [ ] Add the login\n- [ ] Add a login\n")
+        agent.story(tries(writes("a", "1")), tries(writes("b", "1")))
         assert plain_project.build("--strict").code == 0
-        assert "- [x] one: The first" in listed(plain_project)
+        assert listed(plain_project) == ["- [x] add_login: Add the login", "- [x] add_login_2: Add a login"]
 
     def test_does_not_commit_what_a_person_left_uncommitted(self, project: Project, agent: Agent) -> None:
+        """Nor what its checks leave behind."""
         (project.root / "mine.txt").write_text("mine")
         (project.root / "staged.txt").write_text("staged")
         project.git("add", "staged.txt")
-        wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1")))
-        assert project.build("--strict").code == 0
-        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
-        assert project.git("status", "--porcelain").splitlines() == [
-            "A  staged.txt",
-            "?? feature_PROGRESS.md",
-            "?? mine.txt",
-        ]
-
-    def test_does_not_commit_what_its_checks_leave_behind(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] one: The first\n  - verify: Run `touch of_check` - exits with code 0\n")
         agent.story(tries(writes("one.txt", "1")))
-        assert project.build("--strict", "--verify", "touch of_verify").code == 0
+        built(project, "--verify", "touch of_verify")
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
+        status = project.git("status", "--porcelain").splitlines()
+        assert status == [
+            "A  staged.txt",
+            *(f"?? {name}" for name in (project.progress.name, "mine.txt", "of_check", "of_verify")),
+        ]
 
     def test_gets_the_tick_into_its_commit_where_git_tracks_the_file(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         project.git("add", "-A")
         project.git("commit", "-qm", "the list")
         agent.story(tries(writes("one.txt", "1")))
-        assert project.build("--strict").code == 0
+        built(project)
         assert "- [x] one: The first" in project.git("show", "HEAD:feature_PROGRESS.md")
 
     def test_commits_nothing_where_nothing_shall_be_committed(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(tries(writes("one.txt", "1")))
-        assert project.build("--strict", "--no-auto-commit").code == 0
+        built(project, "--no-auto-commit")
         assert project.git("log", "--format=%s").split() == ["plan"]
         assert "?? one.txt" in project.git("status", "--porcelain")
 
@@ -163,20 +151,13 @@ class TestAFailedTry:
     def test_leaves_its_reason_in_the_file_and_the_next_prompt(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(tries(), tries(writes("one.txt", "1")))
-        run = project.build("--strict", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, "--max-iterations", "1", code=3)
         failed = listed(project)[2]
         assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*one\.txt.*", failed), failed
         assert listed(project)[0] == "- [ ] one: The first"
-        assert project.build("--strict").code == 0
+        built(project)
         assert failed.split("try 1: ")[1] in prompts(agent)[1]
         assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
-
-    def test_lets_the_output_of_what_failed_be_read(self, project: Project, agent: Agent) -> None:
-        wants(project, "- [ ] one: The first\n  - verify: Run `echo NO SUCH THING; exit 4` - exits with code 0\n")
-        agent.story(tries(writes("one.txt", "1")))
-        project.build("--strict", "--max-iterations", "1")
-        assert "NO SUCH THING" in listed(project)[2]
 
     def test_tells_the_next_one_how_a_long_output_ended(self, project: Project, agent: Agent) -> None:
         noisy = "seq -f 'test %g PASSED, with a rather long name' 1 90; echo E the endpoint says 500; exit 1"
@@ -185,9 +166,8 @@ class TestAFailedTry:
         project.build("--strict", "--max-iterations", "2")
         failed = next(line for line in listed(project) if "failed:" in line)
         assert "exited with 1, not 0" in failed
-        assert "E the endpoint says 500" in failed
-        assert "E the endpoint says 500" in prompts(agent)[1]
-        assert "E the endpoint says 500" in project.journal()[0]["message"]
+        for said in (failed, prompts(agent)[1], project.journal()[0]["message"]):
+            assert "E the endpoint says 500" in said
 
     def test_keeps_its_changes_and_they_are_in_the_commit_of_the_one_that_passes(
         self, project: Project, agent: Agent
@@ -195,15 +175,14 @@ class TestAFailedTry:
         wants(project, ONE)
         agent.story(tries(writes("half.txt", "1")), tries(writes("one.txt", "1")))
         project.build("--strict", "--max-iterations", "1")
-        assert project.build("--strict").code == 0
+        built(project)
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
 
     def test_restores_the_last_good_commit_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
         (project.root / "mine.txt").write_text("mine")
         wants(project, ONE)
         agent.story(tries(writes("half.txt", "1"), writes("mine.txt", "spoilt"), writes("feature.md", "gone")))
-        run = project.build("--strict", "--on-failure", "restore", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, "--on-failure", "restore", "--max-iterations", "1", code=3)
         assert not (project.root / "half.txt").exists()
         assert (project.root / "mine.txt").read_text() == "mine"
         assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
@@ -214,8 +193,7 @@ class TestAFailedTry:
     def test_is_followed_by_a_mark_when_there_were_three(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + "- [ ] other: Another\n")
         agent.story(tries(), tries(writes("other", "1")), tries(), tries())
-        run = project.build("--strict")
-        assert run.code == 4, run.text
+        run = built(project, code=4)
         assert tried(project) == [("one", False), ("other", True), ("one", False), ("one", False)]
         assert "- [!] one: The first" in listed(project)
         assert sum("- failed:" in line for line in listed(project)) == 3
@@ -226,25 +204,17 @@ class TestAFailedTry:
         assert (again.code, again.text) == (4, ""), "the next cron tick says nothing and starts no agent"
         assert len(agent.calls) == 4
 
-    def test_never_gives_up_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE)
-        agent.story(*[tries() for _ in range(5)], tries(writes("one.txt", "1")))
-        assert project.build("--strict", "--max-tries", "off", "--max-stalls", "off").code == 0
-        assert "try 5: " in prompts(agent)[5]
-
     def test_of_the_agent_itself_is_no_try_of_the_task(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(fails(), fails(), fails())
-        run = project.build("--strict")
-        assert run.code == 1, run.text
+        built(project, code=1)
         assert listed(project) == ONE.rstrip("\n").split("\n")
         assert "RALPH_BLOCKED: ralph: " in project.progress_text
 
     def test_that_verify_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] one: The first\n")
         agent.story(tries(ticks("all"), writes("one.txt", "1"), edits("IN_PROGRESS", "RALPH_DONE")))
-        run = project.build("--strict", "--verify", "echo RED; false", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, "--verify", "echo RED; false", "--max-iterations", "1", code=3)
         assert listed(project)[0] == "- [ ] one: The first"
         assert "RED" in listed(project)[1]
         assert "RALPH_DONE" not in project.progress_text
@@ -265,8 +235,7 @@ class TestAFailedTry:
         wants(project, ONE + "- [ ] three: A third\n")
         blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'
         agent.story(tries(signals=blocked), tries(writes("three.txt", "3")))
-        run = project.build("--strict")
-        assert run.code == 4, run.text
+        run = built(project, code=4)
         assert listed(project)[:3] == [
             "- [!] one: The first",
             "  - verify: File `one.txt` exists",
@@ -281,8 +250,7 @@ class TestATryThatWasCutShort:
         wants(project, ONE)
         cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
         agent.story(cut, cut, cut)
-        run = project.build("--strict")
-        assert run.code == 4, run.text
+        built(project, code=4)
         assert tried(project) == [("one", False)] * 3
         assert "- [!] one: The first" in listed(project)
 
@@ -290,7 +258,7 @@ class TestATryThatWasCutShort:
         wants(project, ONE)
         cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
         agent.story(cut, fails(), tries(writes("one.txt", "1")))
-        assert project.build("--strict", "--on-failure", "restore").code == 0
+        built(project, "--on-failure", "restore")
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
 
 
@@ -301,15 +269,12 @@ class TestTheSignal:
             pytest.param("", id="is missing"),
             pytest.param(signal(session="ralph-20260101-010101-0123456789ab"), id="bears an old session"),
             pytest.param(signal(task="two"), id="names another task"),
-            pytest.param(f"As the file says: `{signal()}` is what I should print.", id="is quoted in a sentence"),
-            pytest.param(f"```\n{signal()}\n```", id="stands in a code fence"),
         ],
     )
     def test_does_not_count_when_it(self, project: Project, agent: Agent, said: str) -> None:
         wants(project, ONE + TWO)
         agent.story(tries(writes("one.txt", "1"), signals=said))
-        run = project.build("--strict", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, "--max-iterations", "1", code=3)
         assert tried(project) == [("one", False)]
         assert listed(project)[0] == "- [ ] one: The first"
         assert not TOKEN.search(project.progress_text)
@@ -319,16 +284,14 @@ class TestTheSignal:
         script = tmp_path / "plain"
         script.write_text('#!/bin/sh\ntouch one.txt\nsed -n "s/^\\(<task-done .*\\)/\\1/p"\n')
         script.chmod(0o755)
-        run = project.build("--strict", "--agent", str(script))
-        assert run.code == 0, run.text
+        built(project, "--agent", str(script))
 
 
 class TestBeforeMoneyIsSpent:
     def test_a_dry_run_shows_the_prompt_of_the_first_task(self, project: Project) -> None:
-        assert project.build("--strict", "--dry-run").code == 4
+        built(project, "--dry-run", code=4)
         wants(project, TWO + ONE)
-        run = project.build("--strict", "--dry-run")
-        assert run.code == 0, run.text
+        run = built(project, "--dry-run")
         assert "Your task, one: The first" in run.stdout
         assert TOKEN.search(run.stdout)
 
@@ -336,8 +299,6 @@ class TestBeforeMoneyIsSpent:
         ("text", "said"),
         [
             pytest.param("- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n", "line", id="a cycle"),
-            pytest.param("- [ ] a: A\n  - after: nobody\n", "nobody", id="an unknown dependency"),
-            pytest.param("- [ ] a: A\n- [ ] a: B\n", "line", id="a double id"),
             pytest.param("- [ ] a: A\n  - verify: File `../x` exists\n", "../x", id="a path out of the project"),
             pytest.param("- [ ] a: A\n  - verify: GET /x returns 200\n", "--base-url", id="a request to nowhere"),
         ],
@@ -345,8 +306,7 @@ class TestBeforeMoneyIsSpent:
     def test_a_list_that_cannot_work_ends_it(self, project: Project, agent: Agent, text: str, said: str) -> None:
         wants(project, text)
         agent.story()
-        run = project.build("--strict")
-        assert run.code == 2, run.text
+        run = built(project, code=2)
         assert re.search(r"feature_PROGRESS.md: lines? 1\d", run.stderr)
         assert said in run.stderr
         assert not agent.calls
@@ -354,16 +314,15 @@ class TestBeforeMoneyIsSpent:
     def test_vague_criteria_end_it_only_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] a: A\n  - verify: the code is clean\n")
         agent.story(tries(writes("x", "1")))
-        run = project.build("--strict", "--criteria", "strict")
-        assert run.code == 2
+        run = built(project, "--criteria", "strict", code=2)
         assert "the code is clean" in run.stderr
-        assert project.build("--strict").code == 0
+        built(project)
 
     def test_restore_needs_commits(self, project: Project, agent: Agent) -> None:
         agent.story()
-        assert project.build("--strict", "--on-failure", "restore", "--no-auto-commit").code == 2
+        built(project, "--on-failure", "restore", "--no-auto-commit", code=2)
 
-    def test_no_task_at_all_needs_a_person(self, project: Project, agent: Agent) -> None:
+    def test_no_task_at_all_and_what_waits_for_what_need_a_person(self, project: Project, agent: Agent) -> None:
         wants(project, "")
         agent.story()
         run = project.ralph_tty("feature.md", "build", "--strict")
@@ -371,21 +330,17 @@ class TestBeforeMoneyIsSpent:
         assert "feature is stuck: there is no task in feature_PROGRESS.md; write some" in run.stdout
         assert (project.build("--strict").code, project.build("--strict").text) == (4, "")
 
-    def test_what_waits_for_what_is_said(self, project: Project, agent: Agent) -> None:
         wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
-        agent.story()
         run = project.ralph_tty("feature.md", "build", "--strict")
         assert run.code == 4, run.text
-        assert "b" in run.text
-        assert "no key" in run.text
+        assert "a is blocked: no key; b waits for a" in run.text
 
 
 class TestACheat:
     def test_that_ticks_everything_and_says_done_gets_one_task_at_most(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)
         agent.story(tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), writes("one.txt", "1")))
-        run = project.build("--strict", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, "--max-iterations", "1", code=3)
         assert [line for line in listed(project) if line.startswith("- ")] == [
             "- [x] one: The first",
             "- [ ] two: The second",
@@ -400,8 +355,7 @@ class TestACheat:
     def test_ends_the_run_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)
         agent.story(tries(ticks("all"), writes("one.txt", "1")))
-        run = project.build("--strict", "--on-tamper", "abort")
-        assert run.code == 4, run.text
+        built(project, "--on-tamper", "abort", code=4)
         assert "RALPH_BLOCKED: ralph: " in project.progress_text
         assert [line[:5] for line in listed(project) if line.startswith("- ")] == ["- [ ]", "- [ ]"]
         assert project.build("--strict").text == ""
@@ -417,19 +371,16 @@ class TestACheat:
             tries(writes("one.txt", "1")),
             tries(writes("two.txt", "two")),
         )
-        assert project.build("--strict").code == -9
-        run = project.build("--strict", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        built(project, code=-9)
+        run = built(project, "--max-iterations", "1", code=3)
         assert tried(project)[-1] == ("one", True)
         assert "- [ ] two: The second" in listed(project)
         assert "as it was left" in run.text
 
     def test_that_commits_gets_its_commits_undone_and_its_work_judged(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1"), writes("extra.txt", "1"), commits("mine"), commits("mine")))
         agent.story(tries(writes("one.txt", "1"), runs("git add one.txt; git commit -qm mine")))
-        run = project.build("--strict")
-        assert run.code == 0, run.text
+        built(project)
         assert project.git("log", "--format=%s").splitlines() == ["one: Did it", "plan"]
         assert project.git("for-each-ref", "--format=%(contents:subject)", "refs/ralph").split() == ["mine"]
 
@@ -437,7 +388,6 @@ class TestACheat:
         "how",
         [
             pytest.param("git checkout -q -b elsewhere", id="changes the branch"),
-            pytest.param("git commit -q --amend -m forged", id="amends"),
             pytest.param("git checkout -q --orphan fresh && git commit -qm forged", id="begins a new history"),
         ],
     )
@@ -445,8 +395,7 @@ class TestACheat:
         head = project.git("rev-parse", "HEAD")
         wants(project, ONE)
         agent.story(tries(writes("one.txt", "1"), runs(how)))
-        run = project.build("--strict")
-        assert run.code == 0, run.text
+        built(project)
         assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
         assert project.git("rev-parse", "HEAD~1") == head
 
@@ -458,8 +407,7 @@ class TestOnly:
         project.git("commit", "-qm", "app")
         wants(project, "- [ ] one: Test it\n")
         agent.story(tries(writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("new.py", "n\n")))
-        run = project.build("--strict", "--only", "tests/**", "--max-iterations", "1")
-        assert run.code == 3, run.text
+        run = built(project, "--only", "tests/**", "--max-iterations", "1", code=3)
         assert (project.root / "app.py").read_text() == "app\n"
         assert (project.root / "tests" / "a.py").exists()
         assert not (project.root / "new.py").exists()
@@ -471,8 +419,7 @@ class TestOnly:
     def test_what_it_allows_passes(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] one: Test it\n")
         agent.story(tries(writes("tests/a.py", "test\n"), writes("src/a.spec.ts", "test\n")))
-        run = project.build("--strict", "--only", "tests/**", "--only", "**/*.spec.*")
-        assert run.code == 0, run.text
+        built(project, "--only", "tests/**", "--only", "**/*.spec.*")
 
     def test_holds_without_strict_and_in_commits_too(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("app\n")
@@ -518,8 +465,7 @@ class TestHistory:
         wants(project, ONE)
         agent.story(tries(), tries(writes("one.txt", "1"), said="Made one.txt."))
         (project.root / "history.jsonl").write_text('{"requirement_id": "old"}\n')
-        run = project.build("--strict", "--history", "history.jsonl")
-        assert run.code == 0, run.text
+        built(project, "--history", "history.jsonl")
         old, failed, passed = map(json.loads, (project.root / "history.jsonl").read_text().splitlines())
         assert old == {"requirement_id": "old"}
         assert list(failed) == ["timestamp", "requirement_id", "success", "message"]
@@ -529,13 +475,12 @@ class TestHistory:
         assert str(project.root / "history.jsonl") in prompts(agent)[0]
         assert "history.jsonl" not in project.git("show", "--format=", "--name-only", "HEAD")
 
-    @pytest.mark.parametrize("what", ["rm h; mkdir h", "rm h; mkfifo h", "rm h", "echo all went well > h"])
+    @pytest.mark.parametrize("what", ["rm h; mkfifo h", "echo all went well > h"])
     def test_is_a_matter_for_a_person_where_its_lines_are_gone(self, project: Project, agent: Agent, what: str) -> None:
         wants(project, ONE)
         (project.root / "h").write_text('{"requirement_id": "old"}\n')
         agent.story(tries(runs(what), writes("one.txt", "1")))
-        run = project.build("--strict", "--history", "h")
-        assert run.code == 4, run.text
+        built(project, "--history", "h", code=4)
         assert "RALPH_BLOCKED: ralph: h does not begin with the lines that it had" in project.progress_text
         kept = [path.read_text() for path in (project.state_folders[0] / "kept").iterdir()]
         assert '{"requirement_id": "old"}\n' in kept
@@ -565,8 +510,7 @@ class TestSubtasks:
     def test_are_done_one_by_one_and_the_last_one_ticks_what_they_are_of(self, project: Project, agent: Agent) -> None:
         wants(project, self.TEXT)
         agent.story(tries(writes("a", "1")), tries(writes("b", "1")), tries(writes("whole", "1")))
-        run = project.build("--strict")
-        assert run.code == 0, run.text
+        built(project)
         assert tried(project) == [("a", True), ("b", False), ("b", True)]
         assert [line.strip()[:5] for line in listed(project)] == ["- [x]", "- ver", "- [x]", "- [x]"]
         assert "a part of all: The whole" in prompts(agent)[0]
@@ -574,34 +518,14 @@ class TestSubtasks:
     def test_that_a_person_ticks_tick_it_too(self, project: Project, agent: Agent) -> None:
         wants(project, self.PLAIN + "- [ ] c: More\n")
         agent.story(tries(writes("c", "1")))
-        assert project.build("--strict").code == 0
+        built(project)
         assert "- [x] all: The whole" in listed(project)
 
     def test_that_a_person_ticks_leave_the_check_of_the_whole(self, project: Project, agent: Agent) -> None:
         wants(project, self.TICKED)
         agent.story(tries(writes("whole", "1")))
-        assert project.build("--strict").code == 0
+        built(project)
         assert tried(project) == [("all", True)]
-
-    def test_that_are_all_ticked_are_enough_to_be_done(self, project: Project) -> None:
-        wants(project, self.PLAIN)
-        run = project.build("--strict")
-        assert run.code == 0, run.text
-        assert "\nRALPH_DONE\n" in project.progress_text
-
-
-class TestJsonPlans:
-    PLAN: ClassVar = {"requirements": [{"id": "one", "requirement": "one.txt exists", "status": "pending", "mine": 1}]}
-
-    def test_become_the_task_list_and_stay_as_they_are(self, project: Project, agent: Agent) -> None:
-        plan = project.root / "reqs.json"
-        plan.write_text(text := json.dumps(self.PLAN))
-        agent.story(tries(writes("one.txt", "1")))
-        run = project.ralph("reqs.json", "build", "--strict", "--delay", "0")
-        assert run.code == 0, run.text
-        assert "- [x] one: one.txt exists" in (project.root / "reqs_PROGRESS.md").read_text()
-        assert plan.read_text() == text
-        assert json.loads(project.ralph("export", "reqs.json").stdout)["requirements"][0]["status"] == "done"
 
 
 class TestInterruptions:
@@ -614,11 +538,6 @@ class TestInterruptions:
         run.process.terminate()
         assert run.wait().code == -15
         assert listed(project) == ONE.rstrip("\n").split("\n")
-
-    def test_a_mark_that_a_crash_left_is_taken_back(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE.replace("[ ]", "[~]"))
-        agent.story(tries(writes("one.txt", "1")))
-        assert project.build("--strict").code == 0
 
     def test_a_persons_edit_between_iterations_is_welcome(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)
@@ -650,7 +569,6 @@ def test_a_done_that_a_program_writes_each_time_is_bounded(project: Project, age
 def test_a_list_that_is_all_ticked_and_does_not_verify_is_not_verified_all_night(project: Project) -> None:
     """No agent could do anything about it, so another look would see the same."""
     project.has_tasks("x one: The first")
-    run = project.build("--strict", "--verify", "echo looked >> looks; false", "--max-failures", "off")
-    assert run.code == 4, run.text
+    run = built(project, "--verify", "echo looked >> looks; false", "--max-failures", "off", code=4)
     assert "every task is ticked, and yet done does not hold" in run.text
     assert (project.root / "looks").read_text() == "looked\n"
