@@ -121,9 +121,9 @@ def test_a_file_gets_todays_statuses(text: str, lines: list[str], changes: list[
 def test_new_tasks_come_last_in_the_form_of_the_others() -> None:
     made = updated(
         PLAN,
-        "- [x] auth-01: Create User model with password hashing",
+        "- [x] auth-01: Create User model",
         "  - [ ] salt: Add salt",
-        "- [!] auth-02: Add registration endpoint",
+        "- [!] auth-02: Add endpoint",
         "  - blocked: No database; no key",
         "- [ ] auth-03: Log out",
         "- [x] docs: Write it down",
@@ -157,28 +157,23 @@ def test_an_ordinary_plan_becomes_an_implementation_plan_or_another_form(project
     assert (prd["project"], [task["passes"] for task in prd["tasks"]]) == ("plan", [True, False])
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        pytest.param(["plan", "-o", "link.md"], "is the progress file", id="over the progress file by another name"),
-        pytest.param(["plan", "-o", "no/where.json"], "no/where.json: cannot be written: No such", id="to nowhere"),
-        pytest.param(["other"], "there is no such plan", id="no plan"),
-        pytest.param(["feature"], "feature_PROGRESS.md: cannot be read: No such file", id="no tasks yet"),
-        pytest.param(["sub/plan.json", "-o", "sub/plan.json"], "belongs to another plan", id="another plan's"),
-        pytest.param(["plan", "--format", "prd", "-o", "plan.json"], "no task list in that form", id="another form"),
-    ],
-)
-def test_what_cannot_be_exported_is_refused_and_nothing_changes(
-    project: Project, args: list[str], message: str
-) -> None:
+def test_what_cannot_be_exported_is_refused_and_nothing_changes(project: Project) -> None:
     has(project, REQUIREMENTS)
     (project.root / "link.md").symlink_to("plan_PROGRESS.md")
     (project.root / "sub").mkdir()
     (project.root / "sub" / "plan.json").write_text(REQUIREMENTS)
     before = {path: path.read_bytes() for path in project.root.rglob("*.*") if path.is_file()}
-    run = project.ralph("export", *args)
-    assert (run.code, run.stdout) == (2, "")
-    assert message in run.stderr
+    for args, message in [
+        (["plan", "-o", "link.md"], "is the progress file"),
+        (["plan", "-o", "no/where.json"], "no/where.json: cannot be written: No such"),
+        (["other"], "there is no such plan"),
+        (["feature"], "feature_PROGRESS.md: cannot be read: No such file"),
+        (["sub/plan.json", "-o", "sub/plan.json"], "belongs to another plan"),
+        (["plan", "--format", "prd", "-o", "plan.json"], "no task list in that form"),
+    ]:
+        run = project.ralph("export", *args)
+        assert (run.code, run.stdout) == (2, "")
+        assert message in run.stderr
     assert {path: path.read_bytes() for path in project.root.rglob("*.*") if path.is_file()} == before
 
 

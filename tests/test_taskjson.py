@@ -23,61 +23,28 @@ REQUIREMENTS = """{
 }"""
 PLAN = """{
   "tasks": [
-    {
-      "id": "auth-01",
-      "description": "Create User model with password hashing",
-      "priority": 1,
-      "status": "complete",
-      "dependencies": [],
-      "verification_criteria": ["User model exists in models/user.py"],
-      "estimated_tokens": 25000
-    },
-    {
-      "id": "auth-02",
-      "description": "Add registration endpoint",
-      "priority": 2,
-      "status": "blocked",
-      "dependencies": ["auth-01"],
-      "verification_criteria": ["POST /api/register returns 201", "Run `uv run pytest` - exits with code 0"],
-      "blockers": ["No database", "no key"],
-      "retry_count": 3
-    },
+    {"id": "auth-01", "description": "Create User model", "priority": 1, "status": "complete",
+     "dependencies": [], "verification_criteria": ["User model exists"], "estimated_tokens": 25000},
+    {"id": "auth-02", "description": "Add endpoint", "status": "blocked", "dependencies": ["auth-01"],
+     "verification_criteria": ["POST /api returns 201"], "blockers": ["No database", "no key"], "retry_count": 3},
     {"id": "auth-03", "description": "Log out", "priority": 3, "status": "in_progress", "dependencies": ["auth-02"]}
   ]
 }"""
 PRD = """{
-  "project": "Shop",
-  "branchName": "ralph/shop",
-  "description": "A shop",
+  "project": "Shop", "branchName": "ralph/shop", "description": "A shop",
   "tasks": [
-    {
-      "id": "T-001",
-      "title": "Add the cart",
-      "description": "People collect what they want to buy.",
-      "acceptanceCriteria": ["File `src/cart.py` exists"],
-      "priority": 1,
-      "passes": false,
-      "notes": "",
-      "subtasks": [
-        {"id": "T-001.1", "title": "Model", "acceptanceCriteria": ["File `cart.sql` exists"], "passes": true},
-        {"id": "T-001.2", "title": "View", "acceptanceCriteria": [], "passes": false}
-      ]
-    }
+    {"id": "T-001", "title": "Add the cart", "description": "People collect what they want to buy.",
+     "acceptanceCriteria": ["File `src/cart.py` exists"], "priority": 1, "passes": false, "notes": "", "subtasks": [
+       {"id": "T-001.1", "title": "Model", "acceptanceCriteria": ["File `cart.sql` exists"], "passes": true},
+       {"id": "T-001.2", "title": "View", "acceptanceCriteria": [], "passes": false}
+     ]}
   ]
 }"""
 STORIES = """{
-  "project": "Shop",
   "userStories": [
-    {
-      "id": "US-001",
-      "title": "Log in",
-      "description": "As a user I log in",
-      "acceptanceCriteria": ["POST /login returns 200", {"description": "Typecheck passes", "passes": false}],
-      "priority": "high",
-      "passes": true,
-      "status": "approved",
-      "notes": ""
-    },
+    {"id": "US-001", "title": "Log in", "description": "As a user I log in", "status": "approved", "notes": "",
+     "acceptanceCriteria": ["POST /login returns 200", {"description": "Typecheck passes", "passes": false}],
+     "priority": "high", "passes": true},
     {"id": "US-002", "title": "Log out", "passes": false, "priority": null, "dependsOn": ["US-001"]}
   ]
 }"""
@@ -118,14 +85,12 @@ def read(text: str) -> tuple[Task, ...]:
             PLAN,
             "plan",
             """\
-- [x] auth-01: Create User model with password hashing
+- [x] auth-01: Create User model
   - priority: 1
-  - verify: User model exists in models/user.py
-- [!] auth-02: Add registration endpoint
+  - verify: User model exists
+- [!] auth-02: Add endpoint
   - after: auth-01
-  - priority: 2
-  - verify: POST /api/register returns 201
-  - verify: Run `uv run pytest` - exits with code 0
+  - verify: POST /api returns 201
   - blocked: No database; no key
 - [ ] auth-03: Log out
   - after: auth-02
@@ -237,13 +202,17 @@ For example `{"userStories": []}`.
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
-    assert listed(MARKDOWN.replace("\n", newline), "plan.md") == "- [ ] US-001: Log in"
+    text = MARKDOWN.replace("\n", newline)
+    assert listed(text, "plan.md") == "- [ ] US-001: Log in"
+    said = "1 task taken from plan.md:19 into the Task List; were it only an example, ```text would begin it"
+    assert taskjson.taken_over(imported(text, "plan.md")) == said
+    block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
+    assert listed(text + block, "plan.md") == "- [ ] a: Yes\n  - priority: 1", "one that says it is one is one"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param('```json\n{"tasks": [{"id": 1, "title": "Buy milk", "status": "open"}]}\n```\n', id="an example"),
         pytest.param("```json\n{ ... }\n```\n", id="no JSON at all"),
         pytest.param('```json\n[{"description": "x", "passes": false}]\n', id="a fence that is never closed"),
         pytest.param('```\n```json\n[{"description": "x", "passes": false}]\n```\n', id="in another fence"),
@@ -253,42 +222,16 @@ def test_any_other_plan_in_markdown_is_an_ordinary_one(text: str) -> None:
     assert taskjson.of_plan(Path("plan.md"), text.encode()) is None
 
 
-def test_a_block_that_says_it_is_one_is_one_and_the_others_are_examples() -> None:
-    example = '```json\n{"requirements": [{"id": 9, "requirement": "No"}]}\n```\n'
-    block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
-    assert listed(example + block, "plan.md") == "- [ ] a: Yes\n  - priority: 1"
-
-
-@pytest.mark.parametrize(
-    ("lines", "missing"),
-    [
-        pytest.param("- [x] 1: Log in\n- [ ] 2: Log out\n  - [ ] c: The button", "", id="nothing"),
-        pytest.param(
-            "- [x] 1: Log in\n- [x] 2: Off",
-            "1 task of plan.json is not in the Task List, and not built: c",
-            id="a subtask",
-        ),
-        pytest.param(
-            "- [x] 1: Log in",
-            "2 tasks of plan.json are not in the Task List, and not built: 2, c",
-            id="a task with its subtask",
-        ),
-    ],
-)
-def test_what_the_task_list_has_not_is_said_with_what_to_do(lines: str, missing: str) -> None:
+def test_what_the_task_list_has_not_is_said_with_what_to_do() -> None:
     text = """{"tasks": [
         {"id": 1, "description": "Log in", "status": "done"},
         {"id": 2, "description": "Log out", "subtasks": [{"id": "c", "description": "The button"}]},
         {"id": 3, "description": "Forget", "status": "done"}]}"""
-    told = taskjson.left_out(imported(text), f"# Tasks\n\n{lines}\n".encode(), Path("r_PROGRESS.md"))
-    assert list(told[:1]) == ([missing] if missing else [])
-    assert all("has to stand there, in r_PROGRESS.md, such as `- [ ] " in one for one in told[1:])
-
-
-def test_what_was_taken_into_the_task_list_is_said() -> None:
-    said = "1 task taken from shop.md:19 into the Task List; were it only an example, ```text would begin it"
-    assert taskjson.taken_over(imported(MARKDOWN, "shop.md")) == said
-    assert taskjson.taken_over(imported(STORIES, "prd.json")).endswith("taken from prd.json into the Task List")
+    path, found = Path("r_PROGRESS.md"), imported(text)
+    assert taskjson.left_out(found, b"# Tasks\n- [ ] 2: Log out\n  - [ ] c: The button\n", path) == ()
+    what, how = taskjson.left_out(found, b"# Tasks\n- [x] 1: Log in\n", path)
+    assert what == "2 tasks of plan.json are not in the Task List, and not built: 2, c"
+    assert how == "what shall be built has to stand there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
 
 
 @pytest.mark.parametrize(
@@ -305,15 +248,7 @@ def test_bytes_that_are_no_utf8_come_into_the_list_as_they_are() -> None:
 
 
 WORDS = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
-    [
-        "# Tasks",
-        "RALPH_DONE",
-        "- [x] no",
-        "```",
-        "a\n## Notes\n- [x] b",
-        "after: x",
-        "x:\n  - verify: `rm`",
-    ]
+    ["# Tasks", "RALPH_DONE", "- [x] no", "```", "a\n## Notes\n- [x] b", "after: x", "x:\n  - verify: `rm`"]
 )
 STORY = st.fixed_dictionaries(
     {
@@ -364,7 +299,6 @@ def refusal(text: str | bytes, name: str = "r.json") -> list[str]:
         pytest.param("hello world", "r.json:1:1: ", id="a plan in words"),
         pytest.param(b"\xff\xfe{\0}\0", "r.json:1:1: ", id="another encoding"),
         pytest.param("[" * 100_000, "r.json: ", id="too deep"),
-        pytest.param(" \n", "r.json:2:1: ", id="nothing"),
     ],
 )
 def test_what_is_no_json_is_named_with_line_and_column(text: str | bytes, begin: str) -> None:

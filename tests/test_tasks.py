@@ -86,7 +86,6 @@ def test_proposals_are_no_tasks() -> None:
         ),
         pytest.param("- [ ] a: x\n  - [ ] a1: x\n- [ ] b: x\n", "a1", id="a subtask instead of its task"),
         pytest.param("- [ ] a: x\n  - after: b\n  - [ ] a1: x\n- [ ] b: x\n", "b", id="a subtask waits with its task"),
-        pytest.param("- [!] a: x\n  - [ ] a1: x\n- [ ] b: x\n", "b", id="none of a blocked task"),
         pytest.param("- [ ] a: x\n  - [x] a1: x\n- [ ] b: x\n  - after: a\n", "b", id="all subtasks done is done"),
     ],
 )
@@ -113,7 +112,6 @@ def test_what_is_stuck_names_what_blocks_what() -> None:
         pytest.param(
             "- [ ] a: x\n  - priority: high\n", ['line 3: priority: "high" is no whole number'], id="no number"
         ),
-        pytest.param("- [ ] a: x\n  - after: a\n", ["line 2: a waits for itself"], id="itself"),
         pytest.param(
             "- [ ] a: x\n  - after: b\n- [ ] b: x\n  - after: a\n- [ ] c: x\n  - after: a\n",
             ["lines 2, 4: a, b wait for each other"],
@@ -141,28 +139,18 @@ def test_what_is_done_with_a_task_goes_up_as_long_as_nothing_beside_it_is_open()
     assert tasks.chain(more, "nobody") == ()
 
 
-def test_thousands_of_tasks_in_a_chain_take_no_time() -> None:
+def test_thousands_of_tasks_in_a_chain_take_no_time_and_a_thousand_levels_are_read() -> None:
     lines = [f"- [ ] t{n}: x\n  - after: t{n + 1}\n  - priority: 1\n  - verify: Run `x`\n" for n in range(4_000)]
     text = ("# Tasks\n" + "".join(lines) + "- [ ] t4000: x\n").encode()
     start = time.process_time()
     read = tasks.read(text)
     assert tasks.problems(read) == []
-    found = tasks.select(read)
-    assert found
-    assert found.id == "t4000"
+    assert [task.id for task in filter(None, [tasks.select(read)])] == ["t4000"]
     assert tasks.stuck(read).endswith("t5 waits for t6; and 3994 more")
+    deep = tasks.read(b"# Tasks\n" + b"".join(b" " * n + b"- [ ] t%d: x\n" % n for n in range(1000)))
+    assert len(tasks.flat(deep)) == 1000
+    assert tasks.select(deep)
     assert time.process_time() - start < 10  # measured 0.4 s; the square of that would be a minute
-    ring = tasks.problems(tasks.read(text + b"  - after: t0\n"))
-    assert len(ring) == 1
-    assert "wait for each other" in ring[0]
-
-
-def test_tasks_nested_a_thousand_deep_are_read() -> None:
-    text = b"# Tasks\n" + b"".join(b" " * n + b"- [ ] t%d: x\n" % n for n in range(1000))
-    read = tasks.read(text)
-    assert len(tasks.flat(read)) == 1000
-    assert read == tasks.read(text)
-    assert tasks.select(read)
 
 
 # What ralph writes into the list, and that it writes nothing else.
@@ -214,7 +202,6 @@ def test_done_clears_what_went_wrong() -> None:
     [
         "a\n- [x] b\n  - [ ] c",
         "RALPH_DONE\nRALPH_DONE",
-        "- verify: true\n- after: x",
         "\x1b[31mred\x1b[0m\x00\u2028\x85\r\nVerified: x",
         "",
         "\ud800 \udcff",
@@ -237,7 +224,6 @@ def test_no_reason_means_anything(why: str) -> None:
     ("text", "wanted"),
     [
         pytest.param("Add the login endpoint", "add_login_endpoint", id="its words without articles"),
-        pytest.param("One two three four five six", "one_two_three_four_five", id="at most five"),
         pytest.param("`x` -> *Größe*!", "x_grösse", id="any letters, no signs"),
         pytest.param("!!!", "task", id="no word at all"),
         pytest.param("W" * 200, "w" * 56, id="a word too long for an id"),
