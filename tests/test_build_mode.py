@@ -184,12 +184,3 @@ def test_numbering_goes_on_without_the_journal(project: Project, agent: Agent) -
     assert [line[:2] for line in summaries(project.build("1").text)] == ["#3"]
     assert project.journal()[-2]["iteration"] == 3
     assert "#3 ·" in project.ralph("log").stdout.splitlines()[-2]
-
-
-def test_a_directive_that_changes_meanwhile_counts_from_the_next_start(project: Project, agent: Agent) -> None:
-    (project.root / "feature.md").write_text("RALPH_MAX_ITERATIONS: 2\nRALPH_MODEL: opus\n")
-    change = runs("printf 'RALPH_MAX_ITERATIONS: 5\\nRALPH_MODEL: haiku\\n' > feature.md")
-    agent.story(step(change), step(), step())
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (3, 2), run.text
-    assert agent.calls[1].argv[-1] == "opus"

@@ -6,17 +6,34 @@ from pathlib import Path
 import pytest
 from away import Mailbox
 from ralph_driver import Project
-from stories import Act, Agent, fails, runs, step, writes
+from stories import Agent, fails, runs, step, writes
 
-ONE_CHANCE = ("--max-stalls", "1", "--max-iterations", "1")
-MOVED, STALLED = 3, 4
-"""Exit codes of a run with one chance: its iterations are used up, or a person is needed."""
-NOTE = runs("echo 'Thought about it.' >> feature_PROGRESS.md")
+LIMIT, STALLED = 3, 4
+NOTE = "echo 'Thought about it.' >> feature_PROGRESS.md"
 
 
 def take_block_out(project: Project) -> None:
     """What a person does who has mended it."""
     project.progress.write_text(re.sub(r"^RALPH_BLOCKED.*\n", "", project.progress_text, flags=re.MULTILINE))
+
+
+MOVES = (
+    step(ticks="one"),
+    step(adds="three"),
+    step(runs("git add draft.txt")),
+    step(writes("edited.py", "3\n")),
+    step(writes("edited.py", "1\n")),
+    step(writes("sub/new.txt", "")),
+    step(runs("chmod +x clean.py")),
+    step(commits="all of it"),
+    step(runs("rm clean.py")),
+)
+IDLE = (
+    step(),
+    step(runs(f"{NOTE} && git add feature_PROGRESS.md && git commit -q -m notes feature_PROGRESS.md")),
+    step(runs("echo x > build.log; mkdir out; echo x > out/run.log")),
+    step(runs("sed -i 's/x. two/ ] two/' feature_PROGRESS.md")),
+)
 
 
 @pytest.fixture
@@ -33,56 +50,21 @@ def tree(project: Project) -> Path:
 
 
 @pytest.mark.usefixtures("tree")
-@pytest.mark.parametrize(
-    "deed",
-    [
-        pytest.param(step(ticks="one"), id="a tick"),
-        pytest.param(step(adds="three"), id="a new task"),
-        pytest.param(step(file="new.txt", commits="new"), id="a commit"),
-        pytest.param(step(runs("git add draft.txt")), id="a change staged and no more"),
-        pytest.param(step(writes("clean.py", "2\n")), id="an edit"),
-        pytest.param(step(writes("edited.py", "3\n")), id="another edit of an edited file"),
-        pytest.param(step(writes("edited.py", "1\n")), id="an edit taken back"),
-        pytest.param(step(writes("sub/new.txt", "")), id="an untracked file in a new folder"),
-        pytest.param(step(runs("rm clean.py")), id="a file removed"),
-        pytest.param(step(runs("chmod +x clean.py")), id="a file made executable"),
-    ],
-)
-def test_what_counts_as_a_change(project: Project, agent: Agent, deed: Act) -> None:
-    agent.story(deed)
-    run = project.build(*ONE_CHANCE)
-    assert run.code == MOVED, run.text
+def test_what_counts_as_a_change(project: Project, agent: Agent) -> None:
+    agent.story(*MOVES)
+    run = project.build("--max-stalls", "1", str(len(MOVES)))
+    assert (run.code, len(agent.calls)) == (LIMIT, len(MOVES)), run.text
 
 
 @pytest.mark.usefixtures("tree")
-@pytest.mark.parametrize(
-    "deed",
-    [
-        pytest.param(step(), id="nothing"),
-        pytest.param(step(NOTE), id="notes in the progress file"),
-        pytest.param(
-            step(NOTE, runs("git add feature_PROGRESS.md && git commit -q -m notes feature_PROGRESS.md")),
-            id="the progress file committed",
-        ),
-        pytest.param(step(runs("echo x > build.log; mkdir out; echo x > out/run.log")), id="ignored files"),
-        pytest.param(step(runs("echo 2 > clean.py; echo 1 > clean.py")), id="an edit put back at once"),
-        pytest.param(step(runs("sed -i 's/x. two/ ] two/' feature_PROGRESS.md")), id="a tick taken back"),
-    ],
-)
-def test_what_does_not(project: Project, agent: Agent, deed: Act) -> None:
-    agent.story(deed)
-    run = project.build(*ONE_CHANCE)
-    assert run.code == STALLED, run.text
+def test_what_does_not(project: Project, agent: Agent) -> None:
+    """Ticks taken back, ignored files, and what stands in the progress file, committed or not."""
+    agent.story(*IDLE, step())
+    run = project.build("--max-stalls", str(len(IDLE)))
+    assert (run.code, len(agent.calls)) == (STALLED, len(IDLE)), run.text
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param("git -C within commit -q -a -m more", id="a commit"),
-        pytest.param("echo 3 > within/code.py", id="another edit of an edited file"),
-    ],
-)
-def test_a_repository_within_counts_as_well(project: Project, agent: Agent, command: str) -> None:
+def test_a_repository_within_counts_as_well(project: Project, agent: Agent) -> None:
     """git itself says of an untracked one only that it is there, of a submodule only that it is not as it was."""
     project.has_tasks("one")
     project.git("init", "-q", "within")
@@ -90,42 +72,26 @@ def test_a_repository_within_counts_as_well(project: Project, agent: Agent, comm
     project.git("-C", "within", "add", "code.py")
     project.git("-C", "within", "commit", "-q", "-m", "work")
     (project.root / "within" / "code.py").write_text("2\n")
-    agent.story(step(runs(command)))
-    run = project.build(*ONE_CHANCE)
-    assert run.code == MOVED, run.text
+    agent.story(step(runs("echo 3 > within/code.py")), step(runs("git -C within commit -q -a -m more")), step())
+    run = project.build("--max-stalls", "1")
+    assert (run.code, len(agent.calls)) == (STALLED, 3), run.text
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        pytest.param("echo x > new.txt", MOVED, id="a new file"),
-        pytest.param("rm there/there.txt", MOVED, id="a file removed"),
-        pytest.param("true", STALLED, id="nothing"),
-        pytest.param("echo x >> feature_PROGRESS.md", STALLED, id="notes in the progress file"),
-    ],
-)
-def test_outside_of_a_repository(plain_project: Project, agent: Agent, command: str, code: int) -> None:
+def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
     (plain_project.root / "there").mkdir()
     (plain_project.root / "there" / "there.txt").write_text("x\n")
     plain_project.has_tasks("one")
-    agent.story(step(runs(command)))
-    run = plain_project.build(*ONE_CHANCE)
-    assert run.code == code, run.text
+    agent.story(step(runs("echo x > new.txt")), step(runs("rm there/there.txt")), step(runs(NOTE)))
+    run = plain_project.build("--max-stalls", "1")
+    assert (run.code, len(agent.calls)) == (STALLED, 3), run.text
 
 
-@pytest.mark.parametrize(
-    ("deed", "code"),
-    [
-        pytest.param(step(writes("../clean.py", "2\n")), MOVED, id="a file above counts"),
-        pytest.param(step(NOTE), STALLED, id="the progress file does not"),
-    ],
-)
-def test_in_a_folder_of_a_repository(project: Project, agent: Agent, tree: Path, deed: Act, code: int) -> None:
+def test_in_a_folder_of_a_repository(project: Project, agent: Agent, tree: Path) -> None:
     (tree / "sub").mkdir()
     project.progress.rename(tree / "sub" / project.progress.name)
-    agent.story(deed)
-    run = project.ralph("../feature.md", *ONE_CHANCE, cwd=tree / "sub")
-    assert run.code == code, run.text
+    agent.story(step(writes("../clean.py", "2\n")), step(runs(NOTE)))
+    run = project.ralph("../feature.md", "--max-stalls", "1", "--delay", "0", cwd=tree / "sub")
+    assert (run.code, len(agent.calls)) == (STALLED, 2), run.text
 
 
 def test_five_idle_iterations_need_a_person_who_is_told(project: Project, agent: Agent) -> None:

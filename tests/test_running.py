@@ -6,9 +6,6 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, step
 
-LATER = ("crew",)
-"""Options of the design that there are not yet."""
-
 
 def is_wrong_use(project: Project, agent: Agent, *args: str) -> str:
     """Ends with 2 and a message for people, before anything was made or paid for; the message."""
@@ -21,27 +18,19 @@ def is_wrong_use(project: Project, agent: Agent, *args: str) -> str:
     return run.stderr
 
 
-@pytest.mark.parametrize("args", [(), ("help",), ("--help",), ("-h",), ("feature.md", "--help")])
+@pytest.mark.parametrize("args", [(), ("help",), ("-h",), ("feature.md", "--help")])
 def test_help_is_no_error(project: Project, args: tuple[str, ...]) -> None:
     run = project.ralph(*args)
     assert (run.code, run.stderr) == (0, "")
     assert "ralph PLAN [MODE]" in run.stdout
+    assert "--dry-run" in run.stdout
 
 
-def test_help_shows_the_folder_the_dry_run_the_verbs_and_only_what_exists(project: Project) -> None:
-    shown = project.ralph("--help").stdout
-    assert re.search(r"-C\b", shown)
-    assert "--dry-run" in shown
-    for verb in ("rehearse", "notify", "config", "doctor", "status"):
-        assert f"ralph {verb}" in shown
-    assert not [word for word in LATER if re.search(rf"--{word}\b", shown)]
-
-
-@pytest.mark.parametrize("word", ["--version", "-V", "-v"])
-def test_the_version_is_told(project: Project, word: str) -> None:
-    run = project.ralph(word)
-    assert run.code == 0
-    assert re.search(r"\b\d+\.\d+", run.stdout)
+def test_the_version_is_told(project: Project) -> None:
+    for word in ("--version", "-V", "-v"):
+        run = project.ralph(word)
+        assert run.code == 0
+        assert re.search(r"\b\d+\.\d+", run.stdout)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +38,13 @@ def test_the_version_is_told(project: Project, word: str) -> None:
     [
         pytest.param(("missing.md", "build"), ["missing.md"], id="a plan that is not there"),
         pytest.param((".", "build"), ["."], id="a plan that is a folder"),
-        pytest.param(("", "build"), ["PLAN"], id="a plan without a name"),
         pytest.param(("feature.md", "BUILD"), ["BUILD", "build", "plan"], id="an unknown mode names the known ones"),
         pytest.param(("feature.md", "build", "--foo"), ["--foo"], id="an unknown option"),
         pytest.param(("feature.md", "build", "0"), ["unlimited"], id="no iterations at all"),
-        pytest.param(("feature.md", "build", "--max-iterations", "0"), ["unlimited"], id="the same as an option"),
         pytest.param(("feature.md", "build", "-C", "nowhere"), ["nowhere"], id="a folder that is not there"),
         pytest.param(("feature.md", "build", "3", "4"), ["4"], id="a word too many"),
         pytest.param(("feature.md", "--prompts", "nowhere"), ["nowhere"], id="a prompts folder that is not there"),
+        pytest.param(("a\nb\x1b[31m.md", "build"), ["a"], id="a name that would steer the terminal"),
     ],
 )
 def test_wrong_use_is_said_before_anything_happens(
@@ -64,14 +52,14 @@ def test_wrong_use_is_said_before_anything_happens(
 ) -> None:
     message = is_wrong_use(project, agent, *args)
     assert all(word in message for word in telling), message
+    assert "\x1b" not in message
 
 
 def test_a_plan_that_cannot_be_read_is_no_plan(project: Project, agent: Agent, no_override: list[str]) -> None:
     (project.root / "feature.md").chmod(0)
     run = project.ralph("feature.md", "build", prefix=no_override)
     assert (run.code, agent.calls) == (2, []), run.text
-    assert run.stderr.startswith("ralph: ")
-    assert "feature.md" in run.stderr
+    assert run.stderr.startswith("ralph: feature.md")
 
 
 def test_a_plan_may_be_of_any_encoding(project: Project, agent: Agent) -> None:
@@ -85,8 +73,7 @@ def test_a_state_folder_that_cannot_be_is_said_before_money_is_spent(project: Pr
     (project.root / "file").write_text("")
     run = project.build("1", env={"XDG_STATE_HOME": str(project.root / "file")})
     assert (run.code, agent.calls) == (1, []), run.text
-    assert run.stderr.startswith("ralph: ")
-    assert str(project.root / "file") in run.stderr
+    assert run.stderr.startswith(f"ralph: {project.root / 'file'}")
 
 
 def test_cron_need_not_know_a_home(project: Project, agent: Agent) -> None:
@@ -95,9 +82,11 @@ def test_cron_need_not_know_a_home(project: Project, agent: Agent) -> None:
     assert (run.code, len(agent.calls)) == (3, 1), run.text
 
 
-def has_template(project: Project, text: str) -> None:
-    (project.root / ".ralph").mkdir()
-    (project.root / ".ralph" / "PROMPT_build.md").write_text(text)
+def shows(project: Project, *args: str, template: str) -> str:
+    """The prompt that a dry run with such a template shows."""
+    (project.root / ".ralph").mkdir(exist_ok=True)
+    (project.root / ".ralph" / "PROMPT_build.md").write_text(template)
+    return project.ralph(*args, "--dry-run").stdout.partition("\n\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -105,26 +94,16 @@ def has_template(project: Project, text: str) -> None:
     [
         pytest.param(("feature.md", "build", "2"), id="as the original: plan, mode, number"),
         pytest.param(("feature.md", "2"), id="without the mode"),
-        pytest.param(("feature.md", "--max-iterations", "2"), id="as an option"),
-        pytest.param(("--max-iterations", "2", "feature.md", "build"), id="options first"),
+        pytest.param(("--max-iterations", "2", "feature.md", "build"), id="as an option, options first"),
     ],
 )
 def test_the_number_of_iterations_can_be_given_in_each_form(project: Project, args: tuple[str, ...]) -> None:
-    has_template(project, "At most {{ MAX_ITERATIONS }}.\n")
-    run = project.ralph(*args, "--dry-run")
-    assert run.stdout.endswith("\n\nAt most 2.\n"), run.text
-
-
-def test_what_follows_the_dashes_goes_to_the_agent(project: Project, agent: Agent) -> None:
-    agent.story(step())
-    project.ralph("feature.md", "build", "1", "--", "--add-dir", "/x", "--", "--delay", "wrong")
-    assert agent.calls[0].argv[-5:] == ["--add-dir", "/x", "--", "--delay", "wrong"]
+    assert shows(project, *args, template="At most {{ MAX_ITERATIONS }}.\n") == "At most 2.\n"
 
 
 @pytest.mark.parametrize(
     ("plan", "progress"),
     [
-        ("plan", "plan_PROGRESS.md"),
         ("plan.txt", "plan.txt_PROGRESS.md"),
         ("sub/plan.md", "plan_PROGRESS.md"),
         ("./notify", "notify_PROGRESS.md"),
@@ -134,16 +113,18 @@ def test_what_follows_the_dashes_goes_to_the_agent(project: Project, agent: Agen
 def test_the_progress_file_is_named_after_the_plan(project: Project, plan: str, progress: str) -> None:
     (project.root / "sub").mkdir()
     (project.root / plan).write_text("Do it.\n")
-    has_template(project, "State in {{ PROGRESS_FILE }}.\n")
-    run = project.ralph(plan, "build", "--dry-run")
-    assert run.stdout.endswith(f"\n\nState in {progress}.\n"), run.text
+    assert shows(project, plan, "build", template="State in {{ PROGRESS_FILE }}.\n") == f"State in {progress}.\n"
 
 
-def test_another_folder_is_entered_first(project: Project, agent: Agent) -> None:
+def test_another_folder_is_entered_first_and_what_follows_the_dashes_is_the_agents(
+    project: Project, agent: Agent
+) -> None:
     agent.story(step())
-    run = project.ralph("-C", str(project.root), "feature.md", "build", "1", cwd=project.home)
+    words = ("--add-dir", "/x", "--", "--delay", "wrong")
+    run = project.ralph("-C", str(project.root), "feature.md", "build", "1", "--", *words, cwd=project.home)
     assert run.code == 3, run.text
     assert agent.calls[0].cwd == str(project.root)
+    assert agent.calls[0].argv[-5:] == [*words]
     assert project.progress.exists()
     assert not list(project.home.glob("*_PROGRESS.md"))
 
@@ -160,25 +141,22 @@ def test_a_dry_run_prints_the_command_and_the_prompt_and_starts_nothing(project:
     assert not list(project.state.rglob("*"))
 
 
-@pytest.mark.parametrize(("status", "code"), [("RALPH_DONE", 0), ("RALPH_STOP", 3), ("RALPH_BLOCKED: no key", 4)])
-class TestAStartThatFindsAControlWord:
-    def test_ends_without_a_word_where_nobody_looks(
-        self, project: Project, agent: Agent, status: str, code: int
-    ) -> None:
-        project.has_tasks("x one", status=status)
-        before = project.progress.read_bytes()
-        run = project.build()
-        assert (run.code, run.text) == (code, "")
-        assert not agent.calls
-        assert project.progress.read_bytes() == before
-
-    def test_says_one_line_on_a_terminal(self, project: Project, agent: Agent, status: str, code: int) -> None:
-        project.has_tasks("x one", status=status)
-        run = project.ralph_tty("feature.md")
-        assert (run.code, run.stdout.count("\n")) == (code, 1), run.stdout
-        telling = {"RALPH_DONE": "done", "RALPH_STOP": "stop"}.get(status, "no key")
-        assert telling in run.stdout.lower()
-        assert not agent.calls
+@pytest.mark.parametrize(
+    ("status", "code", "telling"),
+    [("RALPH_DONE", 0, "done"), ("RALPH_STOP", 3, "stop"), ("RALPH_BLOCKED: no key", 4, "no key")],
+)
+def test_a_start_that_finds_a_control_word_says_one_line_where_somebody_looks(
+    project: Project, agent: Agent, status: str, code: int, telling: str
+) -> None:
+    project.has_tasks("x one", status=status)
+    before = project.progress.read_bytes()
+    run = project.build()
+    assert (run.code, run.text) == (code, "")
+    assert project.progress.read_bytes() == before
+    run = project.ralph_tty("feature.md")
+    assert (run.code, run.stdout.count("\n")) == (code, 1), run.stdout
+    assert telling in run.stdout.lower()
+    assert not agent.calls
 
 
 def test_nothing_is_left_but_the_progress_file_and_a_private_folder(project: Project, agent: Agent) -> None:
@@ -189,8 +167,3 @@ def test_nothing_is_left_but_the_progress_file_and_a_private_folder(project: Pro
     (folder,) = project.state_folders
     assert folder.name.startswith("feature-")
     assert folder.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize("text", ["a\nb", "\x1b[31m"], ids=["a newline", "an escape"])
-def test_a_message_quotes_what_would_confuse_the_terminal(project: Project, agent: Agent, text: str) -> None:
-    assert "\x1b" not in is_wrong_use(project, agent, f"{text}.md", "build")
