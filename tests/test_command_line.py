@@ -54,15 +54,12 @@ def test_output_that_cannot_be_written_is_a_line(project: Project, words: str) -
     assert (run.code, run.stderr) == (1, "ralph: the output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("words", ["status", "doctor", "feature.md build", "log feature.md"])
-def test_a_folder_that_is_gone_is_a_line(project: Project, words: str) -> None:
-    run = project.ralph(*words.split(), prefix=GONE)
-    said = "ralph: the folder that this runs in is gone; cd to where the plan is\n"
-    assert (run.code, run.stderr) == (2, said), run.text
-
-
-def test_from_a_folder_that_is_gone_one_can_look_elsewhere(project: Project) -> None:
+def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(project: Project) -> None:
     project.has_tasks("one")
+    for words in ("status", "feature.md build"):
+        run = project.ralph(*words.split(), prefix=GONE)
+        said = "ralph: the folder that this runs in is gone; cd to where the plan is\n"
+        assert (run.code, run.stderr) == (2, said), run.text
     assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
 
 
@@ -85,10 +82,8 @@ def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project,
 @pytest.mark.parametrize(
     ("words", "means"),
     [
-        pytest.param("--requirements feature.md", "build feature at most .", id="alone"),
         pytest.param("look 5 --requirements=feature.md", "look feature at most 5.", id="behind mode and number"),
         pytest.param("--requirements feature.md 5", "build feature at most 5.", id="with a number alone"),
-        pytest.param("feature.md 5 --requirements ./feature.md", "build feature at most 5.", id="beside the plan"),
         pytest.param("--requirements feature.md --duration 4h look", "look feature at most .", id="among options"),
     ],
 )

@@ -29,28 +29,20 @@ def there(project: Project) -> Project:
     return project
 
 
-def in_bash(project: Project, line: str) -> list[str]:
+def offered(project: Project, shell: str, line: str) -> list[str]:
+    """What this shell offers, set up by the page's line, when Tab is pressed behind these words."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
     words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
-    listed = " ".join(map(shlex.quote, words))
-    ask = f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _ralph_completion ralph"
-    return shell(
-        project, "bash", f'{setup_of("bash")}\n{ask}\n[ -z "$COMPREPLY" ] || printf "%s\\n" "${{COMPREPLY[@]}}"'
-    )
-
-
-def in_fish(project: Project, line: str) -> list[str]:
-    listed = shell(project, "fish", f"{setup_of('fish')}\ncomplete -C {shlex.quote(line)}")
-    return [word.split("\t")[0] for word in listed]
-
-
-def shell(project: Project, name: str, script: str) -> list[str]:
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    flags = {"bash": ["--norc"], "fish": ["--no-config"]}[name]
-    done = subprocess.run(
-        [name, *flags, "-c", script], cwd=project.root, env=project.env, capture_output=True, text=True, check=True
-    )
-    return done.stdout.splitlines()
+    ask = {
+        "bash": f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _ralph_completion ralph\n"
+        '[ -z "$COMPREPLY" ] || printf "%s\\n" "${COMPREPLY[@]}"',
+        "fish": f"complete -C {shlex.quote(line)}",
+    }
+    flag = {"bash": "--norc", "fish": "--no-config"}[shell]
+    argv = [shell, flag, "-c", f"{setup_of(shell)}\n{ask[shell]}"]
+    done = subprocess.run(argv, cwd=project.root, env=project.env, capture_output=True, text=True, check=True)
+    return sorted(word.split("\t")[0] for word in done.stdout.splitlines())
 
 
 VERBS = ["config", "doctor", "export", "log", "notify", "rehearse", "report", "status"]
@@ -59,25 +51,19 @@ OFFERED = [
     pytest.param("ralph re", ["rehearse", "report"], id="a verb begun"),
     pytest.param("ralph feature.md ", ["build", "plan", "review", "task"], id="then the modes"),
     pytest.param("ralph feature.md build --max-i", ["--max-iteration-cost", "--max-iterations"], id="then options"),
-    pytest.param("ralph feature.md --effort x", ["xhigh"], id="the values of an option"),
-    pytest.param("ralph feature.md --reasoning m", ["max", "medium"], id="by its other name too"),
+    pytest.param("ralph feature.md --reasoning m", ["max", "medium"], id="the values of an option, by its other name"),
     pytest.param("ralph feature.md --strict bu", ["build"], id="an option that stands alone has none"),
     pytest.param("ralph log feature.md --ra", ["--raw"], id="the options of a verb"),
     pytest.param("ralph export feature.md --format p", ["plan", "prd"], id="the values of a verb's option"),
-    pytest.param("ralph rehearse feature.md pl", ["plan"], id="modes of a rehearsal"),
     pytest.param("ralph config commit o", ["off", "on"], id="and to what"),
     pytest.param("ralph nothing-like-this", [], id="nothing for nothing"),
 ]
 
 
-@pytest.mark.parametrize(("line", "offered"), OFFERED)
-def test_bash_offers_it(there: Project, line: str, offered: list[str]) -> None:
-    assert sorted(in_bash(there, line)) == sorted(offered)
-
-
-@pytest.mark.parametrize(("line", "offered"), OFFERED)
-def test_fish_offers_it(there: Project, line: str, offered: list[str]) -> None:
-    assert sorted(in_fish(there, line)) == sorted(offered)
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+@pytest.mark.parametrize(("line", "words"), OFFERED)
+def test_tab_offers_it(there: Project, shell: str, line: str, words: list[str]) -> None:
+    assert offered(there, shell, line) == sorted(words)
 
 
 def test_zsh_completes_at_the_keyboard(there: Project) -> None:
@@ -92,14 +78,6 @@ def test_zsh_completes_at_the_keyboard(there: Project) -> None:
     eventually(lambda: "--raw" in zsh.screen)
     zsh.type("\x15exit\n")
     assert zsh.wait().code == 0
-
-
-def test_what_lies_in_another_folder_is_found_by_the_shell_itself(there: Project) -> None:
-    plans = there.root / "plans"
-    plans.mkdir()
-    (plans / "auth.md").write_text("# Auth\n")
-    assert in_fish(there, "ralph pl") == ["plans/"]
-    assert in_fish(there, "ralph plans/") == ["plans/auth.md"]
 
 
 def test_bash_gets_names_that_it_need_not_quote(there: Project) -> None:
@@ -118,11 +96,13 @@ def test_bash_gets_names_that_it_need_not_quote(there: Project) -> None:
     bash.wait()
 
 
-def test_plans_are_looked_for_where_c_leads(there: Project) -> None:
+def test_plans_in_other_folders_are_found_by_the_shell_itself_or_where_c_leads(there: Project) -> None:
     sub = there.root / "sub"
     sub.mkdir()
     (sub / "deep.md").write_text("# Deep\n")
     before = sorted(there.root.rglob("*"))
+    assert offered(there, "fish", "ralph su") == ["sub/"]
+    assert offered(there, "fish", "ralph sub/") == ["sub/deep.md"]
     for line in ("ralph -C sub de", "ralph log -C sub d"):
-        assert in_bash(there, line) == ["deep.md"], line
+        assert offered(there, "bash", line) == ["deep.md"], line
     assert (sorted(there.root.rglob("*")), there.state_folders) == (before, []), "Tab changes nothing"

@@ -4,11 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from stories import signal
 
-from ralph.agent.turn import said_of_work
 from ralph.claim import message
 
 SIXTY = "Add the endpoint that people have asked for since the spring"
@@ -23,7 +20,6 @@ SIXTY = "Add the endpoint that people have asked for since the spring"
         pytest.param(f"{SIXTY} x. It is red.", f"a: {SIXTY} x", "It is red.", id="a longer line: its first sentence"),
         pytest.param("", "a: The task's words", "", id="nothing"),
         pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
-        pytest.param("Added v1.2 of it", "a: Added v1.2 of it", "", id="a dot within a word"),
         pytest.param("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y", id="what git would take for a trailer"),
     ],
 )
@@ -41,16 +37,8 @@ def test_a_long_sentence_is_cut_and_stands_below_in_full() -> None:
     assert said in " ".join(body)
 
 
-@given(st.text(max_size=300))
-def test_whatever_it_says_the_trailer_is_ralphs(said: str) -> None:
-    text = message("a", "The task", said)
-    assert text.endswith("\n\nRalph-Task: a\n")
-    assert text.count("\nRalph-Task:") == 1
-    assert "<task-done" not in said_of_work(f"{said}\n{signal('a', 'x')}")
-
-
-def test_git_reads_one_trailer(tmp_path: Path) -> None:
-    said = "Did it.\n\nRalph-Task: other\nSigned-off-by: me"
+def test_git_reads_one_trailer_and_it_is_ralphs(tmp_path: Path) -> None:
+    said = f"Did it.\n\nRalph-Task: other\nSigned-off-by: me\n{signal('a', 'x')}"
     read = ["git", "interpret-trailers", "--parse"]
     done = subprocess.run(read, input=message("a", "", said), capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "Ralph-Task: a\n"

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 from ralph_driver import Project
@@ -16,31 +16,25 @@ SAYS = (
 )
 
 
-def shown(project: Project, *args: str, env: Mapping[str, str] | None = None) -> tuple[list[str], str]:
+def shown(project: Project, *args: str, env: Mapping[str, str] | None = None) -> str:
     """The command that a build would start, and what it would be told by templates that tell the settings."""
     for mode in ("build", "task"):
-        template(project, f"Of {mode}: {SAYS}", mode, only_new=True)
+        if not (project.root / ".ralph" / f"PROMPT_{mode}.md").exists():
+            template(project, f"Of {mode}: {SAYS}", mode)
     project.has_tasks("one: The first")
     run = project.ralph("feature.md", "build", "--dry-run", *args, env=env)
     assert (run.code, run.stderr) == (0, ""), run.text
-    command, _, prompt = run.stdout.partition("\n\n")
-    return shlex.split(command), prompt
+    return run.stdout
 
 
-def template(project: Project, text: str, mode: str = "build", *, only_new: bool = False) -> None:
+def template(project: Project, text: str, mode: str = "build") -> None:
     file = project.root / ".ralph" / f"PROMPT_{mode}.md"
     file.parent.mkdir(exist_ok=True)
-    if not (only_new and file.exists()):
-        file.write_text(text)
+    file.write_text(text)
 
 
 def plan(project: Project, *lines: str) -> None:
     (project.root / "feature.md").write_text("# Plan\n\n" + "".join(f"{line}\n" for line in lines))
-
-
-def option(argv: list[str], name: str) -> str | None:
-    """What stands after this option."""
-    return argv[argv.index(name) + 1] if name in argv else None
 
 
 LEVELS = ["command line", "environment", "plan", "./.ralph.env", "~/.ralph.env", "template"]
@@ -61,15 +55,13 @@ def test_each_level_beats_those_after_it(project: Project, strongest: int) -> No
     if strongest <= 4:
         (project.home / ".ralph.env").write_text("RALPH_MODEL=~/.ralph.env\n")
     template(project, f"{{#\nRALPH_MODEL: template\n#}}\n{SAYS}")
-    command, _ = shown(project, *args, env=env)
-    assert option(command, "--model") == LEVELS[strongest].replace(" ", "-")
+    assert f"--model {shlex.quote(LEVELS[strongest].replace(' ', '-'))}\n" in shown(project, *args, env=env)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         pytest.param("RALPH_MODEL: opus  \r", ["RALPH_MODEL=opus"], id="on its own line, from Windows"),
-        pytest.param("```\nx\n```\nRALPH_MODEL: opus", ["RALPH_MODEL=opus"], id="after a fence"),
         pytest.param("~~~~\nRALPH_MODEL: opus\n~~~~", [], id="in a fence"),
         pytest.param("````\n```\nRALPH_MODEL: opus\n```\n````", [], id="in a fence in a fence"),
         pytest.param("- RALPH_MODEL: opus\nSet `RALPH_MODEL: opus` here", [], id="in a list, in a sentence"),
@@ -83,52 +75,63 @@ def test_a_directive_of_a_plan_stands_on_a_line_of_its_own(text: str, says: list
     assert [f"{one.variable}={one.text.strip()}" for one in given] == says
 
 
+NONE: dict[str, str] = {}
+
+
 @pytest.mark.parametrize(
-    ("lines", "args", "env", "commits"),
+    ("line", "args", "env", "told"),
     [
-        pytest.param((), (), {}, "true", id="unless told otherwise"),
-        pytest.param(("RALPH_AUTO_COMMIT: false",), (), {}, "false", id="a directive"),
-        pytest.param(("RALPH_AUTO_COMMIT: true", "DO_NOT_COMMIT"), (), {}, "false", id="the word is stronger"),
-        pytest.param(("DO_NOT_COMMIT",), (), {"RALPH_AUTO_COMMIT": "true"}, "false", id="than the environment"),
-        pytest.param(("DO_NOT_COMMIT",), ("--auto-commit",), {}, "true", id="but not than the command line"),
-        pytest.param((), ("--auto-commit", "--no-auto-commit"), {}, "false", id="of which the last counts"),
+        pytest.param("", "", NONE, "commit true; strict false; only ; verify ; history ;", id="unless told otherwise"),
+        pytest.param("RALPH_AUTO_COMMIT: false", "", NONE, "commit false;", id="a directive"),
+        pytest.param("RALPH_AUTO_COMMIT: true\nDO_NOT_COMMIT", "", NONE, "commit false;", id="the word is stronger"),
+        pytest.param("DO_NOT_COMMIT", "", {"RALPH_AUTO_COMMIT": "true"}, "commit false;", id="than the environment"),
+        pytest.param("DO_NOT_COMMIT", "--auto-commit", NONE, "commit true;", id="but not than the command line"),
+        pytest.param("", "--auto-commit --no-auto-commit", NONE, "commit false;", id="of which the last counts"),
+        pytest.param("RALPH_STRICT: yes", "", NONE, "Of task: commit true; strict true;", id="a prompt for tasks"),
+        pytest.param("RALPH_STRICT: true", "", {"RALPH_STRICT": "no"}, "Of build: commit true; strict", id="or not"),
+        pytest.param("RALPH_STRICT: true", "--no-strict", NONE, "strict false;", id="not on the command line"),
+        pytest.param("", "--strict --verify 'a {{ b }}'", NONE, "verify a {{ b }};", id="a text is no template"),
+        pytest.param("RALPH_ONLY: a", "", {"RALPH_ONLY": " "}, "only a;", id="an environment that says nothing"),
+        pytest.param("RALPH_ONLY: a", "", {"RALPH_ONLY": "b c"}, "only b | c;", id="one that says two"),
+        pytest.param(
+            "", '--only "./a b/it\'s" --only=*.md', {"RALPH_ONLY": "c"}, "only a b/it's | *.md;", id="as it is"
+        ),
+        pytest.param("RALPH_ONLY: a b\nRALPH_ONLY: 'c d'", "", NONE, "only a | b | c d;", id="lines add up"),
+        pytest.param("", "--reasoning med", NONE, "--effort medium\n", id="the name and words of ralph1"),
+        pytest.param("", "", {"RALPH_REASONING": "MAX"}, "--effort max\n", id="as a variable, in any case"),
+        pytest.param("", "--effort none", NONE, "MAX_THINKING_TOKENS=0 claude -p", id="a word that claude ignores"),
     ],
 )
-def test_who_decides_about_commits(
-    project: Project, lines: Sequence[str], args: Sequence[str], env: Mapping[str, str], commits: str
-) -> None:
-    plan(project, *lines)
-    assert f"commit {commits};" in shown(project, *args, env=env)[1]
-
-
-def test_files_and_folders_can_be_set_in_the_environment(project: Project, agent: Agent) -> None:
-    (project.root / "mine").mkdir()
-    (project.root / "mine" / "PROMPT_build.md").write_text("Mine.\n")
-    agent.story(step(), progress="state.md")
-    env = {"RALPH_PROMPTS": "mine", "RALPH_PROGRESS_FILE": "state.md", "RALPH_EFFORT": "low", "RALPH_MAX_TURNS": "9"}
-    assert project.build("1", env=env).code == 3
-    assert agent.prompts[0].strip() == "Mine."
-    argv = agent.calls[0].argv
-    assert (option(argv, "--effort"), option(argv, "--max-turns")) == ("low", "9")
-    assert (project.root / "state.md").exists()
-    assert not project.progress.exists()
+def test_who_decides(project: Project, line: str, args: str, env: Mapping[str, str], told: str) -> None:
+    plan(project, *line.splitlines())
+    (project.home / ".ralph.env").write_text("# quiet\n")
+    (project.home / ".ralph.env").chmod(0o600)
+    assert told in shown(project, *shlex.split(args), env=env)
 
 
 def test_what_the_agent_is_told(project: Project, agent: Agent) -> None:
-    agent.story(step(), step())
-    project.build("1")
+    (project.root / "mine").mkdir()
+    (project.root / "mine" / "PROMPT_build.md").write_text("Mine.\n")
+    agent.story(step(), step(), progress="state.md")
+    env = {"RALPH_PROMPTS": "mine", "RALPH_PROGRESS_FILE": "state.md"}
+    assert project.build("1", env=env).code == 3
     always = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
-    assert agent.calls[0].argv == always
+    assert (agent.calls[0].argv, agent.prompts[0].strip()) == (always, "Mine.")
+    assert (project.root / "state.md").exists()
+    assert not project.progress.exists()
     more = ["--model", "opus", "--effort", "high", "--max-turns", "7"]
-    project.build("1", *more)
+    project.build("1", *more, env=env)
     assert sorted(agent.calls[1].argv) == sorted(always + more)
 
 
 def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project) -> None:
     written = "\ufeff# mine\r\n\r\n  export RALPH_EFFORT = 'low'  # for now\r\nOTHER=$(touch pwned)`touch pwned`\r\n"
-    (project.home / ".ralph.env").write_bytes(f"{written}RALPH_MODEL='$HOME ${{HOME}}'\n".encode())
-    command, _ = shown(project)
-    assert (option(command, "--effort"), option(command, "--model")) == ("low", "$HOME ${HOME}")
+    (project.root / ".ralph.env").write_text('RALPH_ONLY="a b"\nRALPH_ONLY="\'c d\'"\n')
+    (project.home / ".ralph.env").write_bytes(f"{written}RALPH_MODEL='$HOME ${{HOME}}'\nRALPH_ONLY=e\n".encode())
+    (project.home / ".ralph.env").chmod(0o600)
+    told = shown(project)
+    assert "--model '$HOME ${HOME}' --effort low\n" in told
+    assert "only c d | a | b;" in told, "the strongest place, as a whole"
     assert not (project.root / "pwned").exists()
 
 
@@ -142,93 +145,6 @@ def test_the_home_of_a_person_may_name_the_agent_and_should_be_private(project: 
         run = project.build("1")
         assert (run.code, "chmod 600" in run.stderr) == (3, warned), run.text
     assert agent.calls[0].argv == ["--flag"]
-
-
-class TestConfigCommit:
-    def test_sets_it_for_good_in_a_private_file_and_tells_how_it_stands(self, project: Project) -> None:
-        for word, commits in (("off", "false"), ("on", "true")):
-            assert project.ralph("config", "commit", word).code == 0
-            status = project.ralph("config", "commit", "status").stdout
-            assert status.startswith(f"auto-commit is {word} ({project.home}/.ralph.env:")
-            assert f"commit {commits};" in shown(project)[1]
-        assert (project.home / ".ralph.env").stat().st_mode & 0o777 == 0o600
-
-    @pytest.mark.parametrize("args", [(), ("commit",), ("commit", "perhaps"), ("colour", "on")])
-    def test_says_how_it_is_used(self, project: Project, args: tuple[str, ...]) -> None:
-        run = project.ralph("config", *args)
-        assert (run.code, run.stderr.count("\n"), "(see ralph config --help)" in run.stderr) == (2, 1, True)
-        assert not (project.home / ".ralph.env").exists()
-
-
-class TestStrict:
-    @pytest.mark.parametrize(
-        ("line", "args", "env", "strict"),
-        [
-            pytest.param("", ("--strict",), {}, True, id="stands alone on the command line"),
-            pytest.param("RALPH_STRICT: true", (), {}, True, id="has a value in the plan"),
-            pytest.param("RALPH_STRICT: true", (), {"RALPH_STRICT": "no"}, False, id="where the environment wins"),
-            pytest.param("RALPH_STRICT: true", ("--no-strict",), {}, False, id="and the command line"),
-        ],
-    )
-    def test_is_a_setting_like_others(
-        self, project: Project, line: str, args: Sequence[str], env: Mapping[str, str], *, strict: bool
-    ) -> None:
-        plan(project, line)
-        _, prompt = shown(project, *args, env=env)
-        assert f"strict {str(strict).lower()};" in prompt
-        assert prompt.startswith("Of task" if strict else "Of build"), "a task has a prompt of its own"
-
-    def test_what_its_agent_is_told_of_other_settings(self, project: Project) -> None:
-        _, prompt = shown(project, "--strict", "--verify", "make {{ test }}", "--history", "../tries.jsonl")
-        assert f"verify make {{{{ test }}}}; history {project.root}/../tries.jsonl;" in prompt
-
-
-class TestOnly:
-    @pytest.mark.parametrize("place", ["feature.md", ".ralph.env"])
-    def test_its_lines_in_a_file_add_up_and_each_may_hold_several(self, project: Project, place: str) -> None:
-        sign, quote = ("=", '"') if place.endswith("env") else (": ", "")
-        lines = f"RALPH_ONLY{sign}tests/** docs\nRALPH_ONLY{sign}{quote}'my tests'{quote}\n"
-        (project.root / place).write_text(lines)
-        only = shown(project)[1].partition("only ")[2].partition(";")[0]
-        assert sorted(only.split(" | ")) == ["docs", "my tests", "tests/**"]
-
-    @pytest.mark.parametrize(
-        ("args", "env", "only"),
-        [
-            pytest.param((), {"RALPH_ONLY": " "}, "plan", id="an environment that says nothing does not count"),
-            pytest.param((), {"RALPH_ONLY": "here there"}, "here | there", id="the environment before the plan"),
-            pytest.param(
-                ("--only", "./my tests/it's", "--only=*.md"),
-                {"RALPH_ONLY": "here"},
-                "my tests/it's | *.md",
-                id="the command line before all, each pattern as it stands",
-            ),
-        ],
-    )
-    def test_the_strongest_place_wins_as_a_whole(
-        self, project: Project, args: Sequence[str], env: Mapping[str, str], only: str
-    ) -> None:
-        plan(project, "RALPH_ONLY: plan")
-        (project.home / ".ralph.env").write_text("RALPH_ONLY=home\n")
-        assert f"only {only};" in shown(project, *args, env=env)[1]
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        pytest.param(("--reasoning", "med"), ["--effort", "medium"], id="has the name and words that ralph1 gave it"),
-        pytest.param(("--effort", "MAX"), ["--effort", "max"], id="in any case"),
-    ],
-)
-def test_effort(project: Project, args: Sequence[str], told: list[str]) -> None:
-    assert shown(project, *args)[0][-2:] == told
-
-
-def test_no_effort_is_no_word_for_the_agent(project: Project) -> None:
-    """It takes the word and ignores it; tests/test_real_claude_settings.py shows what works."""
-    command, _ = shown(project, "--effort", "none")
-    assert command[:2] == ["MAX_THINKING_TOKENS=0", "claude"], "as a shell would take it"
-    assert "--effort" not in command
 
 
 NO_SENSE = [
@@ -246,29 +162,27 @@ NO_SENSE = [
     ("on-failure", "drop", "keep or restore"),
     ("base-url", "localhost:8000", "https://"),
     ("only", "../x", "a pattern of files"),
-    ("history", "", "write a path"),
-    ("auto-commit", "perhaps", "true or false"),
 ]
 
 
 class TestWhatIsRefused:
-    def test_a_value_that_makes_no_sense_is_told_with_what_is_allowed(self, project: Project, agent: Agent) -> None:
-        wrong = [one for one in reversed(NO_SENSE) if one[0] != "auto-commit"]
-        run = project.ralph("feature.md", *(word for name, value, _ in wrong for word in (f"--{name}", value)))
+    @pytest.mark.parametrize("place", ["", ".ralph.env"])
+    def test_a_value_that_makes_no_sense_is_told_with_what_is_allowed(
+        self, project: Project, agent: Agent, place: str
+    ) -> None:
+        words, lines, told = list[str](), "", list[str]()
+        for number, (name, value, allowed) in enumerate(NO_SENSE, 1):
+            variable = f"RALPH_{name.upper().replace('-', '_')}"
+            words += [f"--{name}", value]
+            lines += f"{variable}={value}\n"
+            where = rf"\.ralph\.env:{number}: {variable}" if place else f"--{name}"
+            told.append(rf'^ralph: {where}: "{re.escape(value)}": .*{allowed}')
+        if place:
+            (project.root / place).write_text(lines + "RALPH_WAIT=perhaps\n")
+            told.append(r'RALPH_WAIT: "perhaps": write true or false$')
+        run = project.ralph("feature.md", *([] if place else words))
         assert (run.code, agent.calls) == (2, []), run.text
-        for name, value, allowed in wrong:
-            told = rf'^ralph: --{name}: "{re.escape(value)}".*{allowed}'
-            assert re.search(told, run.stderr, re.MULTILINE), run.stderr
-
-    def test_and_with_its_file_and_line(self, project: Project, agent: Agent) -> None:
-        wrong = [(f"RALPH_{name.upper().replace('-', '_')}", *more) for name, *more in NO_SENSE if more[0]]
-        lines = [f"{name}={value}\n" for name, value, _ in wrong]
-        (project.root / ".ralph.env").write_text("# mine\n\n" + "".join(lines))
-        run = project.ralph("feature.md")
-        assert (run.code, agent.calls) == (2, []), run.text
-        for number, (name, value, allowed) in enumerate(wrong, 3):
-            told = rf'^ralph: \.ralph\.env:{number}: {name}: "{re.escape(value)}".*{allowed}'
-            assert re.search(told, run.stderr, re.MULTILINE), run.stderr
+        assert [one for one in told if not re.search(one, run.stderr, re.MULTILINE)] == [], run.stderr
 
     def test_all_problems_are_told_in_one_go(self, project: Project, agent: Agent) -> None:
         plan(project, "RALPH_MAX_ITERATIONS: lots", "RALPH_MAX_ITERATION: 3", "RALPH_ONLY: 'tests", "DO_NOT_COMMIT")

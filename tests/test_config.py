@@ -1,0 +1,253 @@
+"""`ralph notify` and `ralph config`: ~/.ralph.env is written without harm, and a test of channels tells the truth."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from http_server import Answer, Server
+from hypothesis import given
+from hypothesis import strategies as st
+from ralph_driver import Project, TtyRunning, eventually
+
+from ralph import config, files, sources
+from ralph.channels import load
+from ralph.errors import RalphError
+from ralph.settings import Source
+
+BUILT_IN = load([files.data("notify")])
+HOOK = "https://hooks.slack.com/services/T0/B0/x"
+of_one_line = st.one_of(
+    st.text(alphabet="ab '\"$`#!{}", max_size=12),  # what quoting is about, often
+    st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\n\r\0\\")),
+)
+
+ServerMaker = Callable[..., Server]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ~/.ralph.env of a person whose environment has no channel."""
+    for name in [name for name in os.environ if name.startswith("RALPH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return tmp_path / ".ralph.env"
+
+
+@pytest.fixture
+def serve() -> Iterator[ServerMaker]:
+    with ExitStack() as stack:
+        yield lambda *answers: stack.enter_context(Server(*answers))
+
+
+def read(path: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Names, values and places, the last first; and what is wrong."""
+    given, problems = sources.in_file(path, Source.HOME_FILE)
+    return [(one.variable, one.text, one.where) for one in given], [one.message for one in problems]
+
+
+# Reading.
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        pytest.param(b"RALPH_X=plain", "plain", id="bare, as in the original's example file"),
+        pytest.param(b'export RALPH_X="a b"', "a b", id="exported and quoted, as the original's wizard wrote"),
+        pytest.param(b"  export RALPH_X='a'  # why", "a", id="indented, with a remark"),
+        pytest.param(b'\xef\xbb\xbfRALPH_X="true"\r\n', "true", id="as Windows writes it"),
+        pytest.param(b"RALPH_X=", "", id="an empty value"),
+    ],
+)
+def test_a_line_is_read(path: Path, line: bytes, value: str) -> None:
+    path.write_bytes(line)
+    assert read(path) == ([("RALPH_X", value, f"{path}:1")], [])
+
+
+def test_each_knows_its_line_and_the_last_comes_first_and_a_broken_one_is_not_shown(path: Path) -> None:
+    path.write_bytes(
+        b'# a remark\r\n\r\nRALPH_A=1\r\nRALPH_B="two\r\nlines"\r\nOTHER=x\r\n\r\nRALPH_T="s3cret\nRALPH_A=3\r\n'
+    )
+    found, problems = read(path)
+    assert [(name, where.rpartition(":")[2]) for name, _, where in found] == [
+        ("RALPH_A", "9"),
+        ("RALPH_B", "4"),
+        ("RALPH_A", "3"),
+    ]
+    assert problems == [f'{path}:8: is no NAME="value" (a quote left open?)']
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_but_not_one_that_is_missing(tmp_path: Path) -> None:
+    assert read(tmp_path) == ([], [f"{tmp_path}: cannot be read: Is a directory"])
+    assert read(tmp_path / "gone") == ([], [])
+
+
+# Writing.
+
+
+def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path) -> None:
+    path.write_text("# mine\n\nA=1 # why\nRALPH_X=old\n  export B='two\nlines'\nRALPH_Y=2")
+    config.keep(path, {"RALPH_X": "new", "RALPH_Y": None, "RALPH_Z": "z", "RALPH_NOT_THERE": None})
+    kept = "# mine\n\nA=1 # why\nexport RALPH_X='new'\n  export B='two\nlines'\nexport RALPH_Z='z'\n"
+    assert path.read_text() == kept
+
+
+@given(value=of_one_line)
+def test_any_line_is_read_back_as_it_was(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "any.env"
+    config.keep(path, {"RALPH_X": value})
+    assert [text for name, text, _ in read(path)[0] if name == "RALPH_X"] == [value]
+
+
+@pytest.mark.parametrize(
+    ("data", "value", "said"),
+    [
+        pytest.param(b"A=1\n", "two\nlines", "a value must be a single line", id="two lines"),
+        pytest.param(b"A=1\n", "C:\\", "without a backslash", id="a backslash"),
+        pytest.param(b'A=1\nB="open\n', "1", r"\.ralph\.env:2: .*\nMend that first", id="an open quote"),
+        pytest.param(b"# caf\xe9\n", "1", "cannot be written: .*utf-8", id="another encoding"),
+    ],
+)
+def test_what_cannot_be_written_exactly_is_refused_unseen_and_nothing_changes(
+    path: Path, data: bytes, value: str, said: str
+) -> None:
+    path.write_bytes(data)
+    with pytest.raises(RalphError, match=said) as refused:
+        config.keep(path, {"B": "2", "X": value})
+    assert value == "1" or value not in refused.value.message
+    assert path.read_bytes() == data
+
+
+def test_a_linked_file_stays_linked_and_becomes_private_and_a_device_stays_one(path: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles"
+    real.write_text("A=1\n")
+    real.chmod(0o644)
+    path.symlink_to(real)
+    config.keep(path, {"X": "1"})
+    assert path.is_symlink()
+    assert real.read_text() == "A=1\nexport X='1'\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    path.unlink()
+    path.symlink_to(os.devnull)
+    with pytest.raises(RalphError, match="no regular file"):
+        config.keep(path, {"X": "1"})
+
+
+def test_commits_are_set_for_good_in_a_private_file(project: Project) -> None:
+    for word in ("off", "on"):
+        assert project.ralph("config", "commit", word).code == 0
+        status = project.ralph("config", "commit", "status").stdout
+        assert status.startswith(f"auto-commit is {word} ({project.home}/.ralph.env:")
+    assert (project.home / ".ralph.env").stat().st_mode & 0o777 == 0o600
+    for args in ((), ("commit", "perhaps"), ("colour", "on")):
+        run = project.ralph("config", *args)
+        assert (run.code, run.stderr.count("\n"), "(see ralph config --help)" in run.stderr) == (2, 1, True)
+
+
+# The conversation.
+
+
+def converse(*answers: str) -> Result:
+    """`setup` with these lines typed; when they run out, the input ends."""
+
+    @click.command()
+    def setup() -> None:
+        sys.exit(config.setup(BUILT_IN))
+
+    return CliRunner().invoke(setup, input="".join(f"{answer}\n" for answer in answers))
+
+
+def test_one_channel_takes_a_handful_of_answers(path: Path) -> None:
+    result = converse("slak", "Slack", HOOK, "", "", "", "n")
+    assert result.exit_code == 0
+    assert "'slak' is not one of" in result.output
+    assert path.read_text() == config.HEADER + f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in result.output
+    assert "RALPH_SLACK_USERNAME: optional; the sender's name (default Ralph)" in result.output
+    assert "DISCORD" not in result.output
+
+
+def test_enter_keeps_what_is_there_and_shows_no_secret(path: Path) -> None:
+    before = (
+        "# mine\nRALPH_MODEL=opus\nRALPH_TELEGRAM_BOT_TOKEN=123456789:abcdefghijklmnop\nRALPH_TELEGRAM_CHAT_ID=-42\n"
+    )
+    path.write_text(before)
+    result = converse("telegram", "", "", "", "n")
+    assert path.read_text() == before
+    assert "Nothing changed." in result.output
+    assert "value [***]" in result.output
+    assert "value [-42]" in result.output
+    assert "mnop" not in result.output
+
+
+def test_a_dash_removes_a_value_and_a_channel_without_what_it_needs_stays_off(path: Path) -> None:
+    path.write_text(f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_SLACK_CHANNEL='#b'\nRALPH_MODEL=opus\n")
+    converse("slack", "", "-", "", "", "n")
+    assert path.read_text() == f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_MODEL=opus\n"
+    result = converse("slack", "-")
+    assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in result.output
+    assert "RALPH_SLACK_USERNAME" not in result.output
+    assert (path.read_text(), result.exit_code) == ("RALPH_MODEL=opus\n", 0)
+
+
+@pytest.mark.parametrize("answers", [[], ["slack", HOOK, "#b", "Bot"]])
+def test_a_conversation_that_breaks_off_changes_nothing(path: Path, answers: list[str]) -> None:
+    path.write_text("RALPH_MODEL=opus\n")
+    result = converse(*answers)
+    assert "Aborted!" in result.output
+    assert path.read_text() == "RALPH_MODEL=opus\n"
+
+
+def test_it_offers_a_test_of_what_was_set_up_by_what_counts(
+    path: Path, serve: ServerMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(Answer(), Answer(status=404, body="no such topic"))
+    assert converse("webhook", server.url(), "y").output.endswith("webhook: sent\n")
+    assert server.url() in path.read_text()
+    monkeypatch.setenv("RALPH_WEBHOOK_URL", server.url())
+    again = converse("webhook", "http://127.0.0.1:9/", "")
+    assert "set in the environment too, which comes before the file" in again.output
+    assert again.output.endswith("webhook: FAILED: HTTP 404 from 127.0.0.1: no such topic\n")
+    assert again.exit_code == 1
+
+
+def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
+    code = (
+        "import sys; from ralph import config, files; from ralph.channels import load\n"
+        "config.setup(load([files.data('notify')]))"
+    )
+    python = TtyRunning([sys.executable, "-c", code], dict(os.environ), files.data("notify").parent)
+    try:
+        eventually(lambda: "set up or change?" in python.screen)
+        python.type("slack\n")
+        eventually(lambda: "value: " in python.screen)
+        python.type("https://hooks.example/s3cret\n")
+        eventually(lambda: python.screen.count("value: ") == 2)
+        python.type("#builds\n")
+        eventually(lambda: "#builds" in python.screen)
+        assert "s3cret" not in python.screen
+        python.type("\x03")
+        assert python.wait().code != 0
+    finally:
+        python.hang_up()
+    assert not path.exists()
+
+
+def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: pytest.CaptureFixture[str]) -> None:
+    server = serve(Answer(status=404), Answer())
+    values = {"RALPH_NTFY_URL": server.url("/a-secret-topic"), "RALPH_WEBHOOK_URL": server.url()}
+    assert config.test(BUILT_IN, values | {"RALPH_TELEGRAM_CHAT_ID": "-42"}) == 1
+    half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
+    assert capsys.readouterr().out == f"{half}ntfy: FAILED: HTTP 404 from 127.0.0.1\nwebhook: sent\n"
+    assert config.test(BUILT_IN, {}) == 1
+    assert "Run `ralph notify setup` first." in capsys.readouterr().out
+    usage = config.usage(BUILT_IN)
+    for word in ("ralph notify setup", "ralph notify test", "telegram", *(n for c in BUILT_IN for n in c.names)):
+        assert word in usage
