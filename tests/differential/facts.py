@@ -95,7 +95,14 @@ def _plain(value: Any, here: Path) -> Any:
 
 
 def _fact(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: line[name] for name in sorted(_JOURNAL & line.keys())}
+    """What is compared; an older ralph had tasks and commits in objects of their own."""
+    flat = dict(line)
+    for name in ("tasks", "commits"):
+        if isinstance(inner := line.get(name), dict):
+            flat |= {key: value for key, value in inner.items() if key != "count"}
+            flat["commits"] = inner.get("count", flat.get("commits"))
+    names = _JOURNAL - ({"summary", "cost_at_least"} if line.get("ended") == "died" else set())
+    return {name: flat[name] for name in sorted(names & flat.keys())}
 
 
 def of_files(folder: Path, here: Path, *, without: Sequence[str] = (".git",)) -> str:
