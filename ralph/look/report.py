@@ -1,9 +1,8 @@
 """`ralph report`: what a plan came to, as one HTML file that needs no network and no script.
 
-A bar is HTML, and each of its parts so many percent high: here are sums and ticks, all else is the template's.
+A bar is HTML, and each of its parts so many percent high: here are sums, all else is the template's.
 """
 
-import math
 import os
 import sys
 import time
@@ -21,15 +20,10 @@ from ralph.journal import Record
 from ralph.look import plans
 from ralph.look.plans import Seen, ending
 from ralph.screen.text import is_terminal
-from ralph.words import counted, duration, plain, usd
+from ralph.words import duration, plain, usd
 
-_STDOUT = "-"
 _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
-_MOST_LABELS = 4
-"""So that they have room on a phone."""
-_ROUND = tuple(factor * 10.0**power for power in range(-2, 16) for factor in (1, 2, 5))
-_ROUND_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 _TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
@@ -38,14 +32,12 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
 
     Raises RalphError when there is nothing to tell, or no place for it.
     """
-    if opens and output == _STDOUT:
-        raise RalphError("--open shows a file", fix="leave out -o -")
     plan = plans.find(word, progress_file)
     seen = plans.look(plan)
     if not seen.records and seen.progress is None:
         raise RalphError(f"{plan.name}: nothing to report: no {plan.progress_path}, and no run that is recorded here")
     made = page(seen, time.time())
-    if output == _STDOUT:
+    if output == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(made)
         return 0
@@ -64,80 +56,60 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
     return 0
 
 
-def compact(number: float) -> str:
+def _compact(number: float) -> str:
     """`512`, `41.2k`, `1.5M`."""
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if number >= size * 0.9995:  # 999,950 is written 1M, not 1000k
             return f"{number / size:.3g}{letter}"
     return f"{number:.0f}"
 
 
-def _cost(value: float) -> str:
-    return usd(value) if value < 1000 else f"${compact(value)}"
-
-
-def _step(least: float, steps: Sequence[float] = _ROUND) -> float:
-    """The first of these that is no smaller."""
-    return next((one for one in steps if one >= least), least)
-
-
 class Chart(NamedTuple):
-    """What the template draws: a bar for each iteration."""
+    """What the template draws: a bar for each of the newest iterations."""
 
     title: str
     says: str
-    """The picture in a sentence."""
+    """The picture in a few words."""
     series: Mapping[str, Sequence[float]]
-    """By kind a value for each iteration, not all zero; the first kind stands at the foot."""
+    """By kind a value for each iteration; the first kind stands at the foot."""
+    top: float
+    """What the highest bar comes to."""
     shown: Callable[[float], str]
     """How a value is written."""
-    style: str = ""
-    """`touching`, without gaps, for what lasts until the next."""
-
-    @property
-    def axis(self) -> list[float]:
-        """From zero in equal round steps to the first that no bar is above; at least two."""
-        most = max(map(sum, zip(*self.series.values(), strict=True)))
-        least = max(most / 4, 0.01 if self.shown is _cost else 1.0)
-        step = _step(least, _ROUND_S if self.shown is duration else _ROUND)
-        return [step * count for count in range(math.ceil(most / step - 1e-9) + 1)]
 
 
 def charts(rows: Sequence[Record]) -> list[Chart]:
-    """All for which there is something to show, of the newest iterations."""
+    """All for which there is something to show."""
     found: list[Chart] = []
 
     def values(value: Callable[[Record], float]) -> list[float]:
-        return [round(max(0.0, value(row)), 6) for row in rows]  # a journal may hold negative numbers, a bar cannot
+        return [max(0.0, value(row)) for row in rows]  # a journal may hold negative numbers, a bar cannot
 
-    def draw(
-        title: str, says: str, series: dict[str, list[float]], shown: Callable[[float], str], style: str = ""
-    ) -> None:
+    def draw(title: str, shown: Callable[[float], str], series: dict[str, list[float]], says: str = "") -> None:
         newest = {kind: its[-_MOST_ROWS:] for kind, its in series.items()}
-        if any(map(any, newest.values())):
-            found.append(Chart(title, says, newest, shown, style))
+        top = max(map(sum, zip(*newest.values(), strict=True)), default=0.0)
+        said = says or f"{shown(sum(map(sum, series.values())))} in all"
+        if top > 0:
+            found.append(Chart(title, said, newest, top, shown))
 
     left, done = [0.0], [0.0]
     for row in rows:
         known = row.total is not None  # what nobody looked at is as it was
         left.append(max(0, (row.total or 0) - (row.done or 0)) if known else left[-1])
         done.append(max(0, row.done or 0) if known else done[-1])
-    draw("Tasks", f"{counted(int(left[-1]), 'task')} left", {"left": left[1:], "done": done[1:]}, compact, "touching")
     cost = values(lambda row: row.cost_usd or 0.0)
-    dearest = max(cost, default=0.0)
-    number = rows[cost.index(dearest)].iteration if rows else 0
-    draw("Cost", f"{usd(dearest)} at most, in #{number}", {"cost": cost}, _cost)
-    draw("Cost in all", usd(sum(cost)), {"cost": list(accumulate(cost))}, _cost, "touching")
+    draw("Tasks", _compact, {"left": left[1:], "done": done[1:]}, f"{_compact(left[-1])} left")
+    draw("Cost", usd, {"cost": cost})
+    draw("Cost so far", usd, {"spent": list(accumulate(cost))}, usd(sum(cost)))
     for kind in _TOKENS:
         its = values(lambda row, kind=kind: (row.tokens or {}).get(kind, 0))  # type: ignore[misc]
-        title = f"{kind} tokens".replace("_", " ").capitalize()
-        draw(title, f"{compact(sum(its))} in all", {kind: its}, compact)
+        draw(f"{kind} tokens".replace("_", " ").capitalize(), _compact, {kind: its})
     took = {
         "agent": values(lambda row: row.duration_s),
         "verifying": values(lambda row: row.verified_s),
         "waiting": values(lambda row: row.waited_s),
     }
-    draw("Time", f"{duration(sum(map(sum, took.values())))} in all", took, duration)
+    draw("Time", duration, took)
     return found
 
 
@@ -178,7 +150,6 @@ def page(seen: Seen, now: float) -> bytes:
         newest=newest,
         records=[one for one in seen.records if one.event in ("iteration", "run")][-_MOST_ROWS:],
         charts=charts(rows),
-        every=_step(max(1.0, len(newest) / _MOST_LABELS)),
         tasks=seen.progress.tasks if seen.progress else (),
         now=now,
         version=__version__,
