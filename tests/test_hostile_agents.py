@@ -26,42 +26,25 @@ ENOUGH_MB = 70
 
 # What it does to the record of what it says.
 
-SLOW_START = """
-import os, subprocess, sys, time
-from pathlib import Path
-until = Path(os.environ["UNTIL"])
-class Popen(subprocess.Popen):
-    def __init__(self, argv, **more):
-        super().__init__(argv, **more)
-        while "claude" in str(argv[0]) and not until.exists():
-            time.sleep(0.01)
-        until.unlink(missing_ok=True)
-subprocess.Popen = Popen
-from ralph.__main__ import main
-main()
-"""
-"""A ralph that the machine stops right after it has started an agent, until that agent is so far."""
 OUT_ERR = "OUT=$(readlink /proc/$PPID/fd/1); ERR=$(readlink /proc/$PPID/fd/2); "
 DEEDS = {
     "removes it": "rm $OUT $ERR",
-    "replaces it": "echo other > $OUT.new; mv $OUT.new $OUT",
     "puts a folder there": "rm $OUT $ERR; mkdir $OUT $ERR",
     "puts a pipe there": "rm $OUT; mkfifo $OUT; rm $ERR; mkfifo $ERR",
     "removes all of them": "rm -r ${OUT%/*}",
 }
 
 
-def test_agents_that_take_their_record_away_at_once(project: Project, agent: Agent) -> None:
+def test_agents_that_take_their_record_away(project: Project, agent: Agent) -> None:
     project.has_tasks("first", *DEEDS)
     agent.story(
         *(
-            raw(runs(OUT_ERR + deed), marks("on"), *step(starts("exec sleep 600", name), ticks="first")["acts"])
+            raw(runs(OUT_ERR + deed), *step(starts("exec sleep 600", name), ticks="first")["acts"])
             for name, deed in DEEDS.items()
         ),
-        step(marks("on"), ticks="all", writes_done=True),
+        step(ticks="all", writes_done=True),
     )
-    env = {"UNTIL": str(agent.folder / "mark-on")}
-    ended = project.ralph(*BUILD, env=env, command=(sys.executable, "-P", "-c", SLOW_START))
+    ended = project.build()
     assert (ended.code, len(agent.calls)) == (0, len(DEEDS) + 1), ended.text
     assert [name for name in DEEDS if alive(agent.child(name))] == []
     assert [call.call for call in agent.calls if alive(call.pid)] == []
@@ -75,16 +58,11 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 EVENTS = {
     "of another agent": '{"type": "text", "part": {"type": "text", "text": "hello"}}',
-    "errors that are a number": '{"type": "result", "errors": 5}',
     "errors that are true": '{"type": "result", "is_error": true, "errors": true}',
     "a retry soon": '{"type": "system", "subtype": "api_retry", "retry_delay_ms": "soon"}',
-    "a retry never": '{"type": "system", "subtype": "api_retry", "retry_delay_ms": 1e999}',
     "a cost of 400 digits": f'{{"type": "result", "total_cost_usd": {MANY}}}',
-    "a cost that is a list": '{"type": "result", "total_cost_usd": [1]}',
-    "a message that is a list": '{"type": "assistant", "message": ["hello"]}',
-    "content that is a string": '{"type": "assistant", "message": {"content": "hello"}}',
     "a block that is a list": '{"type": "user", "message": {"content": [["hello"]]}}',
-    "limits that are a number": '{"type": "rate_limit_event", "rate_limit_info": 5}',
+    "an odd end": '{"type": "result", "is_error": true, "subtype": []}',
     "deeply nested": f'{{"type": "assistant", "message": {DEEP}}}',
 }
 
@@ -101,8 +79,8 @@ def test_odd_events_are_shown_or_ignored(project: Project, agent: Agent) -> None
 
 
 def test_an_odd_usage_limit_is_still_one(project: Project, agent: Agent) -> None:
-    """One for ever, one until soon, one until a time of 400 digits."""
-    odd = ("1e999", '"soon"', MANY)
+    """One until soon, one until a time of 400 digits."""
+    odd = ('"soon"', MANY)
     events = [
         f'{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected", "resetsAt": {until}}}}}\n'
         for until in odd
@@ -110,9 +88,9 @@ def test_an_odd_usage_limit_is_still_one(project: Project, agent: Agent) -> None
     error = result("Limit.", ok=False, api_error_status=429)
     agent.story(*(raw(init(), prints(event), error, exit_code=1) for event in events), step(writes_done=True))
     ended = project.build(command=leaping())
-    assert (ended.code, len(agent.calls)) == (0, 4), ended.text
+    assert (ended.code, len(agent.calls)) == (0, 3), ended.text
     waits = [(line["message"], line["planned_s"]) for line in project.journal() if line["event"] == "wait"]
-    assert waits == [("Limit.", 300), ("Limit.", 600), ("Limit.", 1200)], "as when nobody knows until when"
+    assert waits == [("Limit.", 300), ("Limit.", 600)], "as when nobody knows until when"
 
 
 # More than anybody can read.

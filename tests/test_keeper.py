@@ -50,19 +50,6 @@ def test_a_server_that_is_left_behind_is_ended_and_said(project: Project, agent:
     assert "ralph: ended what the agent left running: sleep 4242\n" in ended.stderr
 
 
-def test_hundreds_that_hide_and_ignore_sigterm_are_ended(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    born = project.outputs / "born"
-    many = f"for n in $(seq 80); do (env -i setsid sh -c 'trap : TERM; echo $$ >> {born}; sleep 600' &); done"
-    three = f"for m in 1 2 3; do (setsid sh -c {shlex.quote(many)} &); done"
-    agent.story(step(runs(f"{three}; until [ $(wc -l < {born}) = 240 ]; do sleep 0.05; done"), ticks="all"))
-    ended = project.build("1", command=paced(terminate_s=0.3))
-    assert ended.code == 3, ended.text
-    pids = [int(line) for line in born.read_text().split()]
-    assert (len(pids), [pid for pid in pids if alive(pid)]) == (240, [])
-    assert ended.stderr.count("ralph: ended what the agent left running: sh -c trap") == 240
-
-
 def test_what_each_of_many_iterations_leaves_is_ended_before_the_next(
     project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
 ) -> None:

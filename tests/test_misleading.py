@@ -9,7 +9,6 @@ import pytest
 from ralph_driver import Project, eventually, marked, paced, progress_text
 from stories import (
     Agent,
-    api_error,
     fails,
     hangs,
     init,
@@ -55,15 +54,8 @@ def test_an_agent_that_makes_noise_after_its_result_is_ended_all_the_same(
     assert (iteration["ended"], iteration["duration_s"] < 30) == ("ok", True)
 
 
-@pytest.mark.parametrize(
-    "complaint",
-    [
-        pytest.param("a\nb\nc\nSyntaxError: config.json is not valid JSON", id="what claude says when it refuses"),
-        pytest.param("1 test failed\nError: connect ECONNREFUSED 127.0.0.1:5432", id="what it says of the network"),
-    ],
-)
-def test_words_among_a_programs_complaints_are_the_programs(project: Project, agent: Agent, complaint: str) -> None:
-    agent.story(raw(prints(complaint + "\n", stderr=True), exit_code=1))
+def test_words_among_a_programs_complaints_are_the_programs(project: Project, agent: Agent) -> None:
+    agent.story(raw(prints("1 test failed\nError: connect ECONNREFUSED 127.0.0.1:5432\n", stderr=True), exit_code=1))
     run = project.build("--max-failures", "1")
     assert run.code == 1
     assert [line["ended"] for line in project.journal()] == ["failed", "failures"]
@@ -73,9 +65,7 @@ def test_words_among_a_programs_complaints_are_the_programs(project: Project, ag
     ("cost", "known"),
     [
         pytest.param(float("nan"), None, id="not a number"),
-        pytest.param(float("inf"), None, id="infinite"),
         pytest.param(-5, None, id="negative"),
-        pytest.param("0.5", None, id="a text"),
         pytest.param(2, 2.0, id="a whole number"),
     ],
 )
@@ -84,18 +74,6 @@ def test_only_a_figure_is_a_cost(project: Project, agent: Agent, cost: object, k
     assert project.build("1", "--max-total-cost", "9").code == 3
     assert [line["cost_usd"] for line in project.journal()] == [known, known]
     assert ("Spent:" in project.progress_text) == (known is not None)
-
-
-def test_a_result_with_an_odd_kind_of_end_is_a_failure(project: Project, agent: Agent) -> None:
-    agent.story(raw(init(), {**result("x", ok=False), "subtype": []}, exit_code=1))
-    run = project.build("--max-failures", "1")
-    assert (run.code, "Traceback" in run.text) == (1, False)
-
-
-def test_the_journal_calls_no_end_a_success_that_is_none(project: Project, agent: Agent) -> None:
-    agent.story(raw(init(), *api_error("Invalid API key", error="authentication_failed", status=401), exit_code=1))
-    assert project.build().code == 1
-    assert [(line["event"], line["success"]) for line in project.journal()] == [("iteration", False), ("run", False)]
 
 
 def test_a_plan_whose_money_is_used_up_says_so_to_a_person(project: Project) -> None:
@@ -157,7 +135,6 @@ def test_what_a_dead_run_left_is_said_even_if_nothing_can_begin(project: Project
     [
         pytest.param({"GIT_CONFIG_COUNT": "x"}, id="git's own count"),
         pytest.param({"BASH_MAX_TIMEOUT_MS": "²"}, id="a digit that is none"),
-        pytest.param({"BASH_MAX_TIMEOUT_MS": "9" * 400}, id="a digit too many"),
     ],
 )
 def test_an_odd_environment_is_no_error(project: Project, agent: Agent, odd: dict[str, str]) -> None:

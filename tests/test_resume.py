@@ -169,11 +169,3 @@ def test_a_persons_done_after_a_run_is_believed_in_silence(project: Project, age
     project.has_tasks("x one", "two", status="RALPH_DONE")
     assert project.build() == Run(code=0, stdout="", stderr="")
     assert len(agent.calls) == 1
-
-
-def test_a_path_without_claude_is_named(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    run = project.ralph("feature.md", env={"PATH": "/usr/bin:/bin"})
-    assert (run.code, agent.calls, mailbox.notices) == (1, [], []), run.text
-    assert "claude is not on the PATH, which is /usr/bin:/bin" in run.stderr
-    assert not project.progress.exists()

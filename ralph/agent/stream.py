@@ -207,7 +207,8 @@ class Stream:
             return Meaning(cut, _ENDED_BY_RALPH[cut])
         if result.get("is_error"):  # `subtype` may well say success
             errors, subtype = result.get("errors"), str(result.get("subtype"))
-            said = str(result.get("result") or (errors and "; ".join(map(str, errors))) or subtype)
+            listed = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+            said = str(result.get("result") or listed or subtype)
             known = Meaning(_BOUNDS[subtype], said) if subtype in _BOUNDS else None
             known = known or meaning(said, self._error, result.get("api_error_status"))
             return known or Meaning(Outcome.FAILED, said)
