@@ -344,9 +344,12 @@ class TestACommit:
     @pytest.mark.parametrize(
         ("does", "why"),
         [
-            ("git config user.name ''", "does not know who commits"),
+            ("git config user.name ''", "git cannot commit in .*: Author identity unknown"),
             ("git rev-parse HEAD > .git/MERGE_HEAD", "a merge is not finished"),
-            ("git config commit.gpgSign true; git config gpg.program false", "to be signed here, and that fails"),
+            (
+                "git config commit.gpgSign true; git config gpg.program false",
+                "git cannot commit in .*: gpg failed to sign",
+            ),
         ],
     )
     def test_that_cannot_come_about_is_said_before(self, tree: Tree, does: str, why: str) -> None:

@@ -33,6 +33,7 @@ class Strict:
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run, self._guard, self._file, self._settings = run, guard, run.file, run.settings
+        guard.run_git = self._run_git
         self._token = tasklist.token()
         self._chain: Sequence[Task] = ()
         """The task that is being tried, and those above it that are done once it is."""
@@ -155,7 +156,7 @@ class Strict:
         before = self._file.text
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said), self._run_git)
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:
@@ -199,7 +200,7 @@ class Strict:
 
     def _commit_left_over(self) -> None:
         done = {task.id for task in self._listed() if task.done}
-        self._guard.commit_left_over(done.__contains__, self._run_git)
+        self._guard.commit_left_over(done)
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
         """Runs git as a check is run, so that nothing which a hook starts stays."""

@@ -61,11 +61,11 @@ class Guard:
         self._copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
         self._shall_stay(start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts)
-        self._name = self._blocked = ""
+        self._name, self._blocked = run_id, ""
         self._seen: Mapping[str, str] = {}
         """What is compared, as it was."""
         self._place: Place | None = None
-        self._guarded: Mapping[str, tuple[int, ...]] = {}
+        self._guarded: Mapping[str, int] = {}
         """The files that govern ralph, as they were."""
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
@@ -73,6 +73,8 @@ class Guard:
         """What the tries before this one changed of those; putting back ends where they left it."""
         self.committed = Commits()
         """What ralph committed last."""
+        self.run_git: Runner | None = None
+        """Runs git with the project's hooks; without it they do not run."""
         self._died_at: float | None = None
         """When the iteration was over that died; what was changed later is a person's."""
         with contextlib.suppress(ValueError, TypeError):
@@ -156,8 +158,11 @@ class Guard:
             if strict and is_sound:
                 self._head_back()
             found = self._files_back()
-            if found.outside and not strict and is_sound:
-                self._head_back()
+            if found.outside and not strict and is_sound and (moved := self._head_back()) and self._repository:
+                # where the agent commits: what of it may stay, as one
+                _, failed = self._repository.commit(found.changed or (), self._repository.told(moved)[1])
+                if failed:
+                    self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
         if strict and found.changed is not None:
             self._earlier = set(self._uncommitted.get(task, ()))
             self._note_uncommitted(task, {*self._earlier, *found.changed})
@@ -188,50 +193,44 @@ class Guard:
                 self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
         self._note_uncommitted(task, self._earlier)
 
-    def commit(self, task: str, message: str, run: Runner | None = None) -> str:
-        """Commits what the tries of this task changed; why it could not, or nothing. `run` runs git.
+    def commit(self, task: str, message: str) -> str:
+        """Commits what the tries of this task changed; why it could not, or nothing.
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
-        if not self._start.settings.auto_commit or not (self._repository or self._jj):
+        if not self._start.settings.auto_commit:
             return ""
         # no task is about another plan's progress file
         names = self._own | {one for one in self._uncommitted.get(task, ()) if not one.endswith("_PROGRESS.md")}
+        failed = ""
         if self._jj:
             head, failed = jj.commit(self._jj, sorted(names), message)
             self.committed = Commits(count=int(bool(head)), head=head)
-        else:
-            failed = self._commit(task, names, message, run)
+        elif self._repository and self._place:
+            failed = self._commit(self._repository, self._place, names, message)
         if not failed:
             self._note_uncommitted(task, ())
         return failed
 
-    def _commit(self, task: str, names: set[str], message: str, run: Runner | None) -> str:
-        repository, place = self._repository, self._place
-        assert repository is not None
-        assert place is not None
-        commit, failed = repository.commit(names, message, run)
+    def _commit(self, repository: Repository, place: Place, names: set[str], message: str) -> str:
+        commit, failed = repository.commit(names, message, self.run_git)
         if not commit:
             return failed
         parent, _, commits, changed = repository.told(commit)
-        if parent != place.commit:
-            failed = "a hook moved HEAD"
-        elif more := changed - names:
-            failed = f"a hook put more into the commit than the task changed: {named(sorted(more))}"
-        if failed:
-            repository.head_back(place, f"{self._run_id}-{task}", self._state.aside)
-            repository.index_back(place)
-        else:
+        if parent == place.commit and changed <= names:
             self.committed, self._place = commits, repository.place()
-        return failed
+            return ""
+        self._head_back()
+        more = f"put more into the commit than the task changed: {named(sorted(changed - names))}"
+        return "a hook " + (more if parent == place.commit else "moved HEAD")
 
-    def commit_left_over(self, done: Callable[[str], bool], run: Runner) -> None:
-        """What a run that was killed had ticked and not committed yet; `done` says whether a task is."""
-        for task in [task for task, names in self._uncommitted.items() if names and done(task)]:
+    def commit_left_over(self, done: Collection[str]) -> None:
+        """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
+        for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if self._repository and self._start.settings.auto_commit:
                 self._place = self._repository.place()
                 self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
-            if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n", run):
+            if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 self._say(f"what {task} changed is not committed: {failed}")
 
     def recover(self, task: str, since: float, until: float, *, ticked: bool) -> str:
@@ -251,21 +250,17 @@ class Guard:
         """The run is over: nothing has to be put back any more."""
         self._state.note(_NOTE, "")
 
-    def _head_back(self) -> None:
+    def _head_back(self) -> str | None:
+        """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
         repository, place = self._repository, self._place
         if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
-            return
+            return None
         moved = repository.head_back(place, self._name, self._state.aside)
         if moved is not None or self._start.settings.auto_commit:  # else a file that a person only staged would go in
             repository.index_back(place)
-        if moved is None:
-            return
-        self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
-        if moved and not self._start.strict:  # where the agent commits: what of it may stay, as one
-            names = [name for name in repository.differing(moved) if self._allows(name)]
-            _, failed = repository.commit(names, repository.told(moved)[1])
-            if failed:
-                self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
+        if moved is not None:
+            self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
+        return moved
 
     def _files_back(self) -> Watched:
         """Puts back what governs ralph, and what --only does not allow."""
@@ -284,7 +279,7 @@ class Guard:
             self._say(f"{named(outside)} changed, which --only does not allow: {where}")
         if within:
             self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
-        changed = tuple(sorted(name for name in changes if not self._is_later(self._root / name)))
+        changed = tuple(n for n, one in changes.items() if not one.is_repository and not self._is_later(self._root / n))
         return Watched(tampered=tuple(f"{name} was changed" for name in governing), outside=outside, changed=changed)
 
     def _are_too_many(self, wrong: Mapping[str, Change]) -> bool:
@@ -315,22 +310,21 @@ class Guard:
         here = "" if self._here == "." else f"{self._here}/"
         return name.startswith(here) and allowed(name.removeprefix(here), self._start.settings.only)
 
-    def _governing_now(self) -> dict[str, tuple[int, ...]]:
-        """The files of the tree that govern ralph, with what tells one version of each from the next."""
-        found: dict[str, tuple[int, ...]] = {}
+    def _governing_now(self) -> dict[str, int]:
+        """The files of the tree that govern ralph, with when each was changed."""
+        found = {}
         for name in self._protected:
             below = [name]
             if (at := seen(self._root, name)) and stat.S_ISDIR(at.st_mode):
                 below = [str(path.relative_to(self._root)) for path in (self._root / name).rglob("*")]
             for one in below:
                 if (at := seen(self._root, one)) and not stat.S_ISDIR(at.st_mode):
-                    found[one] = (at.st_mode, at.st_ino, at.st_size, at.st_ctime_ns)
+                    found[one] = at.st_ctime_ns
         return found
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
-        at = None if self._died_at is None else touched_at(path)
-        return at is not None and self._died_at is not None and at > self._died_at
+        return self._died_at is not None and (touched_at(path) or 0.0) > self._died_at
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted of the iteration that died, and not of an earlier one."""

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -184,8 +183,11 @@ class Repository(Git):
         tip = commit if branch == was.branch else self._ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
-        others = [one for one in dict.fromkeys((commit, tip)) if one and not self._has(one, was.commit)]
-        refs = [self._keep(name, one) for one in others]
+        refs = [
+            self._keep(name, one)
+            for one in dict.fromkeys((commit, tip))
+            if one and (not was.commit or self._call("merge-base", "--is-ancestor", one, was.commit).code)
+        ]
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
@@ -195,10 +197,6 @@ class Repository(Git):
         if was.branch:
             self._run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
         return refs[0] if refs else ""
-
-    def _has(self, commit: str, tip: str) -> bool:
-        """Whether the commit is in the history of that tip."""
-        return bool(tip) and not self._call("merge-base", "--is-ancestor", commit, tip).code
 
     def _keep(self, name: str, commit: str) -> str:
         """The ref that this commit has now, so that it stays."""
@@ -236,11 +234,8 @@ class Repository(Git):
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; without it they do not run.
         """
-        before, index = self.head()[1], _bytes(self._index)
-        found = {name: seen(self.root, name) for name in sorted(names)}
-        # where a folder is now, what is in it takes the file's place
-        chosen = [name for name, at in found.items() if at is None or not stat.S_ISDIR(at.st_mode)]
-        there = [name for name in chosen if found[name]]
+        before = self.place()
+        chosen, there = sorted(names), [name for name in sorted(names) if seen(self.root, name)]
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):  # 1 says that some are ignored
             return "", _failed("add", added)
@@ -249,12 +244,9 @@ class Repository(Git):
         if not chosen:
             return "", ""
         done = self._commit(message, pathspecs(chosen), run)
-        if (now := self.head()[1]) != before:
+        if (now := self.head()[1]) != before.commit:
             return now, ""
-        if not index:
-            self._index.unlink(missing_ok=True)
-        elif index != _bytes(self._index):
-            files.replace(self._index, index)
+        self.index_back(before)
         changed = {entry[3:] for entry in self._names("status", "--porcelain", "-z", "-uall", "--no-renames")}
         return "", _failed("commit", done) if changed.intersection(chosen) else ""
 
@@ -279,27 +271,20 @@ class Repository(Git):
         """Of these files is staged what HEAD has."""
         self._run("reset", "--quiet", *NAMED, stdin=pathspecs(sorted(names)))
 
-    def differing(self, commit: str) -> set[str]:
-        """The files that this commit has otherwise than HEAD."""
-        return set(self._names("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD", commit))
-
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
-        for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
-            if self._call("var", who).code:
-                fix = 'git config user.name "…"; git config user.email "…"'
-                raise RalphError("git does not know who commits here", fix=fix)
         for what in (_BEGUN[name] for name in self._begun() if name in _BEGUN):
             fix = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
             raise RalphError(f"a {what} is not finished in {self.root}, and commits would become part of it", fix=fix)
         if self._run("ls-files", "--unmerged"):
             raise RalphError(f"{self.root} has unresolved conflicts", fix="resolve and git add them")
-        if self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true":  # it may wait for a passphrase
-            tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
-            done = self._call("commit-tree", "-S", "-m", "ralph tries to sign", tree, timeout_s=_SIGNING_S)
-            if done.code or done.timed_out:
-                what = f"commits are to be signed here, and that fails: {complaint(done).splitlines()[0]}"
-                raise RalphError(what, fix="unlock the key, or commit.gpgSign false")
+        signs = self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true"  # it may wait for a passphrase
+        tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
+        argv = ("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree)
+        done = self._call(*argv, timeout_s=_SIGNING_S)
+        if done.code or done.timed_out:
+            fix = "unlock the key, or commit.gpgSign false" if signs else 'git config user.name "…", and user.email'
+            raise RalphError(f"git cannot commit in {self.root}: {complaint(done).splitlines()[0]}", fix=fix)
 
 
 def seen(root: Path, name: str) -> os.stat_result | None:

@@ -135,7 +135,10 @@ class Shadow(Git):
             found[name] = Change(was, mode, holds)
         self._leave_alone(name for name, change in found.items() if change.is_repository)
         if any(name.endswith(_RULES) for name in found):  # what is only no longer ignored is not new
-            found = {name: one for name, one in found.items() if not one.is_new or self._is_young(name)}
+            since = self._began  # by ctime, which nobody can set back
+            found = {
+                n: one for n, one in found.items() if not one.is_new or (touched_at(self.root / n) or since) >= since
+            }
         new = [name for name in self._within - self.known if os.path.lexists(self.root / name)]
         return found | dict.fromkeys(new, Change())
 
@@ -214,11 +217,6 @@ class Shadow(Git):
     def _forget(self, names: Collection[str]) -> None:
         if names:
             self._run("update-index", "--force-remove", "-z", "--stdin", stdin=ended(names))
-
-    def _is_young(self, name: str) -> bool:
-        """Whether it was touched since the beginning, in a way that nobody can set back."""
-        at = touched_at(self.root / name)
-        return at is None or at >= self._began
 
     def _odd_modes(self, names: Iterable[str]) -> dict[str, int]:
         mask = os.umask(0)
