@@ -1,17 +1,24 @@
 """Channels: what a file may say, what arrives, what is said when it does not, and that nothing waits for it."""
 
+import html
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests  # noqa: F401 - imported in a thread that a test gives up on, it would meet the next test's filters
 from http_server import Answer, Bad, Server
+from hypothesis import given
+from hypothesis import strategies as st
 from ralph_driver import eventually
 
 from ralph import files
-from ralph.channels import Channel, Notice, Outbox, configured, deliver, load
+from ralph.channels import Channel, Notice, Outbox, configured, deliver, dialects, load
 from ralph.errors import RalphError
 
 BUILT_IN = {channel.name: channel for channel in load([files.data("notify")])}
@@ -55,10 +62,8 @@ def numbered(count: int) -> list[Notice]:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("channel", BUILT_IN.values(), ids=BUILT_IN)
-    def test_a_built_in_channel_explains_each_of_its_settings(self, channel: Channel) -> None:
-        assert channel.needs
-        assert set(channel.help) == set(channel.names)
+    def test_the_built_in_ones_explain_each_of_their_settings(self) -> None:
+        assert [name for name, one in BUILT_IN.items() if not one.needs or {*one.help} != {*one.names}] == []
 
     def test_a_persons_file_adds_a_channel_or_replaces_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,16 +80,9 @@ class TestFiles:
         assert channels["slack"].needs == ["RALPH_PAGER"]
         assert channels["pager"].title == "Pager"
 
-    @pytest.mark.parametrize(
-        ("values", "names"),
-        [
-            pytest.param({"RALPH_TELEGRAM_BOT_TOKEN": "1:x"}, [], id="half of what telegram needs"),
-            pytest.param({"RALPH_SLACK_WEBHOOK_URL": " "}, [], id="set to nothing"),
-            pytest.param({"RALPH_SLACK_WEBHOOK_URL": "https://x/"}, ["slack"], id="all that it needs"),
-        ],
-    )
-    def test_a_channel_is_on_when_it_has_all_it_needs(self, values: dict[str, str], names: list[str]) -> None:
-        assert [channel.name for channel in configured(BUILT_IN.values(), values)] == names
+    def test_a_channel_is_on_when_it_has_all_it_needs(self) -> None:
+        values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_SLACK_WEBHOOK_URL": " ", "RALPH_WEBHOOK_URL": "https://x/"}
+        assert [channel.name for channel in configured(BUILT_IN.values(), values)] == ["webhook"]
 
     @pytest.mark.parametrize(
         ("text", "complaint"),
@@ -101,59 +99,50 @@ class TestFiles:
             load([tmp_path])
 
 
-FULL_SLACK = {"RALPH_SLACK_CHANNEL": "#b", "RALPH_SLACK_USERNAME": 'R"x', "RALPH_SLACK_ICON_EMOJI": ":x:"}
-TELEGRAM = {"RALPH_TELEGRAM_API_URL": "URL/", "RALPH_TELEGRAM_BOT_TOKEN": "1:a", "RALPH_TELEGRAM_CHAT_ID": "-42"}
+PLATFORMS: list[tuple[str, dict[str, str], str, dict[str, object]]] = [
+    (
+        "slack",
+        {"RALPH_SLACK_WEBHOOK_URL": "URL/hook", "RALPH_SLACK_CHANNEL": "#b", "RALPH_SLACK_USERNAME": 'R"x'},
+        "/hook",
+        {
+            "text": f":rocket: *Ralph Started*\n```{BODY}```",
+            "username": 'R"x',
+            "icon_emoji": ":robot_face:",
+            "channel": "#b",
+        },
+    ),
+    (
+        "discord",
+        {"RALPH_DISCORD_WEBHOOK_URL": "URL/hook"},
+        "/hook",
+        {
+            "content": f"🚀 **Ralph Started**\n```\n{BODY}```",
+            "username": "Ralph",
+            "allowed_mentions": {"parse": []},
+        },
+    ),
+    (
+        "telegram",
+        {"RALPH_TELEGRAM_API_URL": "URL/", "RALPH_TELEGRAM_BOT_TOKEN": "1:a", "RALPH_TELEGRAM_CHAT_ID": "-42"},
+        "/bot1:a/sendMessage",
+        {"chat_id": "-42", "text": f"🚀 <b>Ralph Started</b>\n<pre>{BODY}</pre>", "parse_mode": "HTML"},
+    ),
+    (
+        "webhook",
+        {"RALPH_WEBHOOK_URL": "URL/hook"},
+        "/hook",
+        {
+            "event": "started",
+            "title": "Ralph Started",
+            "body": BODY,
+            "message": f"Ralph Started\n{BODY}",
+            "emoji": "🚀",
+        },
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("channel", "values", "path", "sent"),
-    [
-        pytest.param(
-            "slack",
-            {"RALPH_SLACK_WEBHOOK_URL": "URL/hook", **FULL_SLACK},
-            "/hook",
-            {
-                "text": f":rocket: *Ralph Started*\n```{BODY}```",
-                "username": 'R"x',
-                "icon_emoji": ":x:",
-                "channel": "#b",
-            },
-            id="slack",
-        ),
-        pytest.param(
-            "discord",
-            {"RALPH_DISCORD_WEBHOOK_URL": "URL/hook", "RALPH_DISCORD_AVATAR_URL": "https://x.example/r.png"},
-            "/hook",
-            {
-                "content": f"🚀 **Ralph Started**\n```\n{BODY}```",
-                "username": "Ralph",
-                "avatar_url": "https://x.example/r.png",
-                "allowed_mentions": {"parse": []},
-            },
-            id="discord",
-        ),
-        pytest.param(
-            "telegram",
-            TELEGRAM,
-            "/bot1:a/sendMessage",
-            {"chat_id": "-42", "text": f"🚀 <b>Ralph Started</b>\n<pre>{BODY}</pre>", "parse_mode": "HTML"},
-            id="telegram",
-        ),
-        pytest.param(
-            "webhook",
-            {"RALPH_WEBHOOK_URL": "URL/hook"},
-            "/hook",
-            {
-                "event": "started",
-                "title": "Ralph Started",
-                "body": BODY,
-                "message": f"Ralph Started\n{BODY}",
-                "emoji": "🚀",
-            },
-            id="webhook",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("channel", "values", "path", "sent"), PLATFORMS, ids=[row[0] for row in PLATFORMS])
 def test_a_channel_sends_what_its_platform_expects(
     serve: ServerMaker, channel: str, values: dict[str, str], path: str, sent: object
 ) -> None:
@@ -184,19 +173,11 @@ def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
     assert "Authorization" not in without.headers
 
 
-def test_a_proxy_of_the_environment_is_used(serve: ServerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    proxy = serve()
-    monkeypatch.setenv("http_proxy", proxy.url())
-    assert deliver(BUILT_IN["webhook"], STARTED, {"RALPH_WEBHOOK_URL": "http://hooks.example/x"}) == ""
-    assert [request.path for request in proxy.received] == ["http://hooks.example/x"]
-
-
 @pytest.mark.parametrize(
     ("answers", "tries", "failure"),
     [
         pytest.param([Answer(status=204)], 1, "", id="no content is a success"),
         pytest.param([Answer(status=500), Answer()], 2, "", id="a server that recovers"),
-        pytest.param([Answer(status=429), Answer()], 2, "", id="too many requests, then not"),
         pytest.param([Answer(status=404, body="no_service\n")], 1, "HTTP 404 from 127.0.0.1: no_service", id="404"),
         pytest.param([Answer(status=500)], 2, "HTTP 500 from 127.0.0.1", id="a server that stays broken"),
         pytest.param(
@@ -213,21 +194,9 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told(
     assert len(server.received) == tries
 
 
-@pytest.mark.parametrize(
-    ("answer", "failure"),
-    [
-        pytest.param(Bad.HANG, "127.0.0.1: no answer within 0.2 s", id=Bad.HANG.value),
-        pytest.param(Bad.DRIP_BODY, "HTTP 500 from 127.0.0.1: ...", id=Bad.DRIP_BODY.value),
-    ],
-)
-def test_a_server_that_does_not_come_to_an_end_is_given_up_on(serve: ServerMaker, answer: Bad, failure: str) -> None:
-    assert deliver(BUILT_IN["slack"], STARTED, slack(serve(answer)), timeout_s=0.5).startswith(failure)
-
-
-@pytest.mark.parametrize("address", ["hooks.slack.com/services/x", "file:///etc/passwd", "http://[::1"])
-def test_what_is_no_web_address_is_told_without_showing_it(address: str) -> None:
-    failure = deliver(BUILT_IN["slack"], STARTED, {"RALPH_SLACK_WEBHOOK_URL": address})
-    assert failure == "its address is no web address"
+def test_a_server_that_does_not_come_to_an_end_is_given_up_on(serve: ServerMaker) -> None:
+    for answer, failure in ((Bad.HANG, "127.0.0.1: no answer within 0.2 s"), (Bad.DRIP_BODY, "HTTP 500 from")):
+        assert deliver(BUILT_IN["slack"], STARTED, slack(serve(answer)), timeout_s=0.5).startswith(failure)
 
 
 @pytest.mark.parametrize(
@@ -256,45 +225,38 @@ def script(path: Path, *lines: str) -> Path:
     return path
 
 
-class TestPrograms:
-    @pytest.fixture(autouse=True)
-    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        return tmp_path
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
 
-    def tell(self, program: Path | str, notice: Notice = STARTED, timeout_s: float = 15) -> str:
-        values = {"RALPH_CUSTOM_NOTIFY_SCRIPT": str(program)}
-        return deliver(BUILT_IN["custom"], notice, values, timeout_s=timeout_s)
 
-    def test_a_script_of_the_home_gets_the_plain_message_as_its_only_argument_and_may_fail(self, home: Path) -> None:
-        script(home / "my notify", f"printf '%s|' $# \"$@\" >'{home}/got'", "exit 7")
-        assert self.tell("~/my notify") == ""
-        assert (home / "got").read_text() == f"1|Ralph Started\n{BODY}|"
+def tell(program: Path | str, notice: Notice = STARTED, timeout_s: float = 15) -> str:
+    values = {"RALPH_CUSTOM_NOTIFY_SCRIPT": str(program)}
+    return deliver(BUILT_IN["custom"], notice, values, timeout_s=timeout_s)
 
-    def test_a_text_cannot_become_a_command(self, home: Path) -> None:
-        nasty = "$(touch PWNED) `touch PWNED`; {{ 7 * 7 }} -n 'x\" \\n \x1b[2J\0"
-        notice = Notice(event="blocked", title="Ralph Blocked", body=nasty)
-        assert self.tell(script(home / "notify", f"printf %s \"$1\" >'{home}/got'"), notice) == ""
-        assert (home / "got").read_text() == "Ralph Blocked\n" + nasty.replace("\x1b", "\ufffd").replace("\0", "\ufffd")
 
-    def test_one_that_is_missing_or_hangs_is_told(self, home: Path) -> None:
-        assert self.tell("~/gone") == f"{home}/gone: No such file or directory"
-        hangs = script(home / "notify", "sleep 60")
-        assert self.tell(hangs, timeout_s=0.3) == f"{hangs}: still running after 0.3 s"
+def test_a_script_gets_the_plain_message_as_its_only_argument_and_may_fail(home: Path) -> None:
+    script(home / "my notify", f"printf '%s|' $# \"$@\" >'{home}/got'", "exit 7")
+    nasty = "$(touch PWNED) `touch PWNED`; {{ 7 * 7 }} -n 'x\" \\n \x1b[2J\0"
+    assert tell("~/my notify", Notice("blocked", "Ralph Blocked", nasty)) == ""
+    plain = nasty.replace("\x1b", "\ufffd").replace("\0", "\ufffd")
+    assert (home / "got").read_text() == f"1|Ralph Blocked\n{plain}|"
+    assert tell("~/gone") == f"{home}/gone: No such file or directory"
+    hangs = script(home / "notify", "sleep 60")
+    assert tell(hangs, timeout_s=0.3) == f"{hangs}: still running after 0.3 s"
 
-    def test_apprise_gets_title_and_body_and_says_whether_they_got_through(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("PATH", str(home), prepend=":")
-        program = script(home / "apprise", f"printf '%s|' \"$@\" >'{home}/got'", "exit $(cat $0.code)")
-        (home / "apprise.code").write_text("0")
-        assert deliver(BUILT_IN["apprise"], STARTED, {"RALPH_APPRISE": "apprise"}) == ""
-        assert (home / "got").read_text() == f"--title=Ralph Started|--body={BODY}|"
-        (home / "apprise.code").write_text("3")  # it found no service to notify
-        empty = Notice(event="test", title="-- Ralph Test", body="")
-        assert deliver(BUILT_IN["apprise"], empty, {"RALPH_APPRISE": str(program)}) == f"{program}: exit code 3"
-        told = (home / "got").read_text()
-        assert told == "--title=-- Ralph Test|--body=-- Ralph Test|", "else it would read a body from its input"
+
+def test_apprise_gets_title_and_body_and_says_whether_they_got_through(home: Path) -> None:
+    program = script(home / "apprise", f"printf '%s|' \"$@\" >'{home}/got'", "exit $(cat $0.code)")
+    (home / "apprise.code").write_text("0")
+    assert deliver(BUILT_IN["apprise"], STARTED, {"RALPH_APPRISE": str(program)}) == ""
+    assert (home / "got").read_text() == f"--title=Ralph Started|--body={BODY}|"
+    (home / "apprise.code").write_text("3")  # it found no service to notify
+    empty = Notice("test", "-- Ralph Test")
+    assert deliver(BUILT_IN["apprise"], empty, {"RALPH_APPRISE": str(program)}) == f"{program}: exit code 3"
+    told = (home / "got").read_text()
+    assert told == "--title=-- Ralph Test|--body=-- Ralph Test|", "else it would read a body from its input"
 
 
 def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers(
@@ -318,19 +280,16 @@ def test_a_header_of_ones_own_is_not_taken_along_by_a_redirect(
     serve: ServerMaker, own: Callable[[str], Channel]
 ) -> None:
     server = serve(Answer(status=302, location="/elsewhere"))
-    channel = own(
-        'needs = ["RALPH_OWN_URL"]\n[request]\nmethod = "GET"\nurl = "{{ RALPH_OWN_URL }}"\n'
-        'headers = {X-Token = "secret"}\n'
-    )
-    assert deliver(channel, STARTED, {"RALPH_OWN_URL": server.url()}) == "HTTP 302 from 127.0.0.1"
+    channel = own(f'[request]\nmethod = "GET"\nurl = "{server.url()}"\nheaders = {{X-Token = "secret"}}\n')
+    assert deliver(channel, STARTED, {}) == "HTTP 302 from 127.0.0.1"
     assert len(server.received) == 1
 
 
 @pytest.mark.parametrize(
     ("request_", "failure"),
     [
+        pytest.param('url = "file:///etc/passwd"', "its address is no web address", id="another kind of address"),
         pytest.param('url = "{{ titel }}"', "'titel' is undefined", id="a variable that does not exist"),
-        pytest.param('url = "{{ title "', "TemplateSyntaxError: ", id="a template with an open end"),
         pytest.param("url = \"{{ ''.__class__ }}\"", "SecurityError: ", id="a template that looks around"),
         pytest.param('method = "PUT"', "its address is no web address", id="no address"),
     ],
@@ -340,47 +299,37 @@ def test_a_mistake_in_a_channel_of_ones_own_is_told(own: Callable[[str], Channel
     assert failure in deliver(channel, STARTED, {})
 
 
-class TestOutbox:
-    def test_notices_arrive_in_order_and_each_failure_is_told_once(self, serve: ServerMaker, said: list[str]) -> None:
-        server = serve(Answer(status=404), Answer(), Answer(status=410))
-        out = Outbox([BUILT_IN["webhook"]], {"RALPH_WEBHOOK_URL": server.url()}, said.append)
-        for notice in numbered(3):
-            out.send(notice)
-        eventually(lambda: not out.pending())
-        assert [json.loads(request.body)["title"] for request in server.received] == [
-            "Notice 1",
-            "Notice 2",
-            "Notice 3",
-        ]
-        assert said == [
-            "webhook: not sent: Notice 1: HTTP 404 from 127.0.0.1",
-            "webhook: not sent: Notice 3: HTTP 410 from 127.0.0.1",
-        ]
+def test_notices_arrive_in_order_and_each_failure_is_told_once(serve: ServerMaker, said: list[str]) -> None:
+    server = serve(Answer(status=404), Answer(), Answer(status=410))
+    out = Outbox([BUILT_IN["webhook"]], {"RALPH_WEBHOOK_URL": server.url()}, said.append)
+    for notice in numbered(3):
+        out.send(notice)
+    eventually(lambda: not out.pending())
+    assert [json.loads(one.body)["title"] for one in server.received] == ["Notice 1", "Notice 2", "Notice 3"]
+    assert said == [
+        "webhook: not sent: Notice 1: HTTP 404 from 127.0.0.1",
+        "webhook: not sent: Notice 3: HTTP 410 from 127.0.0.1",
+    ]
 
-    def test_a_channel_that_hangs_delays_neither_the_loop_nor_other_channels(
-        self, serve: ServerMaker, said: list[str]
-    ) -> None:
-        hanging, server = serve(Bad.DRIP), serve()
-        values = {**slack(hanging), "RALPH_WEBHOOK_URL": server.url()}
-        out = Outbox([BUILT_IN["slack"], BUILT_IN["webhook"]], values, said.append)
-        for notice in numbered(3):
-            out.send(notice)
-        server.wait_for(3)
-        out.close()
-        assert not out.pending()
-        of_slack = [line for line in said if line.startswith("slack")]
-        assert of_slack == [f"slack: not sent: Notice {n}: no time left" for n in range(1, 4)]
 
-    def test_behind_a_channel_that_hangs_the_oldest_are_dropped(self, serve: ServerMaker, said: list[str]) -> None:
-        server = serve(Bad.HANG)
-        out = Outbox([BUILT_IN["webhook"]], {"RALPH_WEBHOOK_URL": server.url()}, said.append)
-        first, *others = numbered(40)
-        out.send(first)
-        server.wait_for(1)
-        for notice in others:
-            out.send(notice)
-        out.close()
-        assert [line.split(": ")[2] for line in said] == ["Notice 1", *(f"Notice {n}" for n in range(21, 41))]
+def test_a_channel_that_hangs_delays_nobody_and_the_oldest_behind_it_are_dropped(
+    serve: ServerMaker, said: list[str]
+) -> None:
+    hanging, server = serve(Bad.DRIP), serve()
+    values = {**slack(hanging), "RALPH_WEBHOOK_URL": server.url()}
+    out = Outbox([BUILT_IN["slack"], BUILT_IN["webhook"]], values, said.append)
+    first, *others = numbered(40)
+    out.send(first)
+    hanging.wait_for(1)
+    server.wait_for(1)
+    for count, notice in enumerate(others, 2):
+        out.send(notice)
+        server.wait_for(count)
+    eventually(lambda: len(server.received) == 40)
+    out.close()
+    assert not out.pending()
+    of_slack = [line for line in said if line.startswith("slack")]
+    assert of_slack == [f"slack: not sent: Notice {n}: no time left" for n in (1, *range(21, 41))]
 
 
 def monitor(url: str, said: list[str]) -> Outbox:
@@ -388,44 +337,142 @@ def monitor(url: str, said: list[str]) -> Outbox:
     return Outbox([], {}, said.append, monitor=url)
 
 
-class TestHeartbeat:
-    def test_beats_during_a_beat_become_one_and_nobody_waits_for_them(
-        self, serve: ServerMaker, said: list[str]
-    ) -> None:
-        server = serve(Answer(held=True))
-        heartbeat = monitor(server.url("/ping?from=ralph"), said)
+def test_beats_during_a_beat_become_one_and_nobody_waits_for_them(serve: ServerMaker, said: list[str]) -> None:
+    server = serve(Answer(held=True))
+    heartbeat = monitor(server.url("/ping?from=ralph"), said)
+    heartbeat.beat()
+    server.wait_for(1)
+    for _ in range(9):
         heartbeat.beat()
-        server.wait_for(1)
-        for _ in range(9):
-            heartbeat.beat()
-        assert heartbeat.pending()
-        server.let_go.set()
+    assert heartbeat.pending()
+    server.let_go.set()
+    eventually(lambda: not heartbeat.pending())
+    (request,) = server.received
+    assert (request.method, request.path, request.body, said) == ("GET", "/ping?from=ralph", b"", [])
+
+
+def test_a_monitor_that_recovers_or_has_moved_gets_it(serve: ServerMaker, said: list[str]) -> None:
+    moved = [Answer(status=301, location="/a"), Answer(status=307, location="b")]
+    server = serve(Answer(status=500), *moved, Answer())
+    heartbeat = monitor(server.url("/ping"), said)
+    heartbeat.beat()
+    eventually(lambda: not heartbeat.pending())
+    assert ([request.path for request in server.received], said) == (["/ping", "/ping", "/a", "/b"], [])
+
+
+def test_failures_of_it_in_a_row_are_one_complaint(serve: ServerMaker, said: list[str]) -> None:
+    gone = Answer(status=404)
+    heartbeat = monitor(serve(gone, gone, Answer(), gone, Bad.HANG).url(SECRET), said)
+    for complaints in (1, 1, 1, 2):
+        heartbeat.beat()
         eventually(lambda: not heartbeat.pending())
-        (request,) = server.received
-        assert (request.method, request.path, request.body, said) == ("GET", "/ping?from=ralph", b"", [])
+        assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"] * complaints
+    heartbeat.beat()
+    heartbeat.close()
+    assert said[2:] == ["heartbeat: not sent: no time left"]
 
-    def test_a_server_that_recovers_or_has_moved_gets_it(self, serve: ServerMaker, said: list[str]) -> None:
-        moved = [Answer(status=301, location="/a"), Answer(status=307, location="b")]
-        server = serve(Answer(status=500), *moved, Answer())
-        heartbeat = monitor(server.url("/ping"), said)
-        heartbeat.beat()
-        eventually(lambda: not heartbeat.pending())
-        assert ([request.path for request in server.received], said) == (["/ping", "/ping", "/a", "/b"], [])
 
-    def test_failures_in_a_row_are_one_complaint_and_a_good_beat_ends_the_row(
-        self, serve: ServerMaker, said: list[str]
-    ) -> None:
-        gone = Answer(status=404)
-        heartbeat = monitor(serve(gone, gone, Answer(), gone).url(SECRET), said)
-        for complaints in (1, 1, 1, 2):
-            heartbeat.beat()
-            eventually(lambda: not heartbeat.pending())
-            assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"] * complaints
+# Any text becomes a message that its platform accepts, and shows as it was meant.
 
-    def test_a_beat_that_the_end_gives_up_on_is_told(self, serve: ServerMaker, said: list[str]) -> None:
-        server = serve(Bad.HANG)
-        heartbeat = monitor(server.url(SECRET), said)
-        heartbeat.beat()
-        server.wait_for(1)
-        heartbeat.close()
-        assert said == ["heartbeat: not sent: no time left"]
+VALUES = {
+    "RALPH_SLACK_WEBHOOK_URL": "https://slack.example/T0",
+    "RALPH_DISCORD_WEBHOOK_URL": "https://discord.example/1",
+    "RALPH_TELEGRAM_BOT_TOKEN": "1:x",
+    "RALPH_TELEGRAM_CHAT_ID": "-42",
+    "RALPH_NTFY_URL": "https://ntfy.example/topic",
+    "RALPH_WEBHOOK_URL": "https://hook.example/",
+}
+
+markup = st.text(alphabet="`*_~<>&|\\[](){}%#@: \n\tab🚀é", max_size=40)
+texts = st.builds(lambda text, times: text * times, st.text() | markup, st.sampled_from([1, 1, 1, 300]))
+notices = st.builds(Notice, event=st.just("progress"), title=texts, body=texts)
+
+
+def request_for(channel: str, notice: Notice) -> dict[str, Any]:
+    variables = BUILT_IN[channel].settings(VALUES) | notice.variables
+    request: dict[str, Any] = dialects.filled(BUILT_IN[channel].request, variables)
+    return request
+
+
+def utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+class Parsed(HTMLParser):
+    """The tags of a text in order, and the text without them, as a reader sees it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not attrs
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@given(notice=notices)
+def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
+    """Well-formed and within its limit: one code block, and no markup of the text's own."""
+    body = dialects.clean(notice.body)
+
+    seen = Parsed(request_for("telegram", notice)["json"]["text"])
+    assert seen.tags == (["b", "/b", "pre", "/pre"] if body else ["b", "/b"])
+    assert utf16_units(seen.text) <= 4096
+
+    discord = request_for("discord", notice)["json"]
+    assert utf16_units(discord["content"]) <= 2000
+    assert discord["allowed_mentions"] == {"parse": []}
+    assert not body or re.fullmatch(r"[^\n]*\*\*\n```\n(?:(?!```).)*[^`]```", discord["content"], re.DOTALL)
+
+    slack = request_for("slack", notice)["json"]["text"]
+    assert not set("<>") & set(slack)
+    assert not re.search(r"&(?!amp;|lt;|gt;)", slack)
+    assert len(html.unescape(slack)) <= 3300
+    assert not body or re.search(r"\n```[^`](?:(?!```).)*(?<!`)```$", slack, re.DOTALL)
+
+    ntfy = request_for("ntfy", notice)
+    assert len(ntfy.get("body", "").encode()) <= 4096
+    sent = parse_qs(urlsplit(ntfy["url"]).query, keep_blank_values=True)
+    assert sent["title"] == [dialects.cut(" ".join(dialects.clean(notice.title).split()), 200)]
+
+    assert request_for("webhook", notice)["json"].get("body", "") == body
+
+
+@given(text=st.text() | markup, most=st.integers(min_value=3, max_value=30))
+def test_what_fits_stays_and_what_does_not_is_cut_between_characters(text: str, most: int) -> None:
+    for short, size_of in (
+        (dialects.cut(text, most), utf16_units),
+        (dialects.cut_bytes(text, most), lambda text: len(text.encode())),
+    ):
+        assert size_of(short) <= most
+        assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
+        assert (short == text) == (size_of(text) <= most)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        pytest.param("a\x1b[2Jb\x00\x7f\x9bc", "a�[2Jb���c", id="control characters cannot drive a terminal"),
+        pytest.param("a\tb\nc\r\nd", "a\tb\nc\nd", id="tabs and lines stay"),
+        pytest.param(b"caf\xe9".decode("utf-8", "surrogateescape"), "caf?", id="a name that is not UTF-8"),
+        pytest.param("{{ title }}{% raw %}${HOME}", "{{ title }}{% raw %}${HOME}", id="a text is no template"),
+    ],
+)
+def test_a_text_arrives_as_it_is(text: str, sent: str) -> None:
+    assert request_for("webhook", Notice("started", "Ralph Started", text))["json"]["body"] == sent
+
+
+def test_markup_in_a_title_is_shown_and_not_obeyed() -> None:
+    notice = Notice("started", "a*b_c\n& <d> ")
+    assert request_for("discord", notice)["json"]["content"] == r"🚀 **a\*b\_c & \<d\>**"
+    assert request_for("telegram", notice)["json"]["text"] == "🚀 <b>a*b_c &amp; &lt;d&gt;</b>"
+    assert request_for("slack", notice)["json"]["text"] == ":rocket: *a*b_c &amp; &lt;d&gt;*"
