@@ -3,23 +3,27 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from ralph.progress.reading import BOM, BY_RALPH, Line, Progress, blocks, parse
+from ralph.progress.reading import BOM, BY_RALPH, Line, Progress, blocks, parse, said_on
 from ralph.words import shortened
 
 Change = tuple[int, int, bytes]
 """What to put in place of `text[start:end]`."""
 
 _NOISE = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
+    r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
     "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
     "|\x1b[ -/]*[0-~]"
-    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"  # other controls, but for tab and line ends
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, but for tab and newline
+    re.MULTILINE,
 )
 _MOST_LINES = 60
 _LONGEST_LINE = 200
-_SIGNED = b"<!-- ralph writes this section, the %d quoted lines below, and removes it when done holds -->"
-_REFUSAL = re.compile(rb"\s*<!-- ralph writes this section, the (\d{1,4}) quoted lines[^\n]*\n(?:[ \t]*\r?\n)?")
-_QUOTE = re.compile(rb">[^\n]*(?:\n|\Z)")
+_SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
+_REFUSAL = re.compile(
+    rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
+    re.MULTILINE,
+)
 
 
 def fresh(name: str, plan: str, started: str) -> bytes:
@@ -36,29 +40,29 @@ def without_done(text: bytes) -> bytes:
 def with_verified(text: bytes, note: str) -> bytes:
     """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
     text = without_verified(text)
-    done = parse(text).on("RALPH_DONE")
-    return insert(text, done[0].end, [encoded(f"Verified: {_one_line(note, 'passed')}")]) if done else text
+    done = parse(text).words.get("RALPH_DONE")
+    return insert(text, done[0].end, [encoded(f"Verified: {note}".rstrip())]) if done else text
 
 
 def without_verified(text: bytes) -> bytes:
     """The same without what stands as Verified below a RALPH_DONE: that word is ralph's alone."""
-    return spliced(text, ((line.start, line.end, b"") for line in parse(text).verified_by))
+    return _without(text, parse(text).words.get("Verified", ()))
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
     """The same with what the plan cost so far, in its head."""
-    said, head = b"Spent: $%.4f" % spent_usd, parse(text).head
-    if "Spent" in head:
-        line = head["Spent"][0]
+    said, words = b"Spent: $%.4f" % spent_usd, parse(text).words
+    if "Spent" in words:
+        line = words["Spent"][0]
         return spliced(text, [(line.start, line.start + len(line.body), said)])
-    above = head.get("Started") or head.get("Plan")
+    above = words.get("Started") or words.get("Plan")
     return insert(text, above[0].end if above else 0, [said])
 
 
 def in_progress(text: bytes) -> bytes:
     """The same with IN_PROGRESS as its status, whatever the status was."""
     text = without_done(text)
-    return text if parse(text).on("IN_PROGRESS") else _under(text, "Status", [b"IN_PROGRESS"])
+    return text if "IN_PROGRESS" in parse(text).words else _under(text, "Status", [b"IN_PROGRESS"])
 
 
 def declared_done(text: bytes) -> bytes:
@@ -69,16 +73,15 @@ def declared_done(text: bytes) -> bytes:
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
     now = parse(text)
-    above = [*now.on("IN_PROGRESS"), *_headings(now, "Status")]
-    line = encoded(f"RALPH_BLOCKED: {BY_RALPH}{_one_line(why, 'gave up')}")
+    above = now.words.get("IN_PROGRESS") or _headings(now, "Status")
+    line = encoded(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
     return insert(text, above[0].end if above else len(text), [line])
 
 
 def without_own_block(text: bytes) -> bytes:
     """The same without the RALPH_BLOCKED lines that ralph wrote."""
-    words = parse(text).words
-    own = [line for line, word, why in words if word == "RALPH_BLOCKED" and why.startswith(BY_RALPH)]
-    return spliced(text, ((line.start, line.end, b"") for line in own))
+    lines = parse(text).words.get("RALPH_BLOCKED", ())
+    return _without(text, [line for line in lines if said_on(line).startswith(BY_RALPH)])
 
 
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
@@ -96,29 +99,21 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "") -> bytes:
     """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
 
-    All of it is quoted, and of a quotation no line means anything. `output` is what the check printed, as it came.
+    All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
+    The blank line at its end keeps quotations apart that somebody appends.
     """
     text = without_refusal(text)
-    said = ["RALPH_DONE was taken back, because:", "", *(f"- {_one_line(reason, 'it failed')}" for reason in reasons)]
+    said = ["RALPH_DONE was taken back, because:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
     if shown := harmless_output(output):
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
         said += ["", f"{fence}text", *shown.split("\n"), fence]
     quote = [encoded(f"> {line}".rstrip()) for line in said]
-    return insert(text, len(text), [b"", b"## Verification", b"", _SIGNED % len(quote), b"", *quote])
+    return insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
 
 
 def without_refusal(text: bytes) -> bytes:
     """The same without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
-    changes: list[Change] = []
-    for line, _, title in parse(text).headings:
-        if title == "Verification" and (section := _REFUSAL.match(text, line.end)):
-            start, end = line.start, section.end()
-            for _ in range(int(section[1])):
-                if quote := _QUOTE.match(text, end):
-                    end = quote.end()
-            blank = next((blank for blank in (b"\n\r\n", b"\n\n") if text.endswith(blank, 0, start)), b"\n")
-            changes.append((start - len(blank) + 1, end, b""))
-    return spliced(text, changes)
+    return _REFUSAL.sub(b"", text)
 
 
 def harmless_output(raw: str) -> str:
@@ -126,15 +121,8 @@ def harmless_output(raw: str) -> str:
 
     At most 200 characters of each; a first line `…` where there was more.
     """
-    lines = [_as_left(line) for line in _NOISE.sub("", raw).split("\n")]
-    lines = "\n".join(lines).rstrip("\n").split("\n")
+    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in _NOISE.sub("", raw).rstrip().split("\n")]
     return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
-
-
-def _as_left(line: str) -> str:
-    """What a terminal shows of a line in the end: progress bars go back to its start again and again."""
-    last = line.rstrip("\r").rpartition("\r")[2].rstrip()
-    return shortened(last, _LONGEST_LINE)
 
 
 def encoded(text: str) -> bytes:
@@ -162,10 +150,15 @@ def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
 
 def _reworded(text: bytes, old: str, new: str) -> bytes:
     """The same with each line of the one control word made one of the other."""
-    words = old.encode(), new.encode()
-    return spliced(
-        text, ((line.start, line.end, text[line.start : line.end].replace(*words)) for line in parse(text).on(old))
-    )
+    changes = []
+    for line in parse(text).words.get(old, ()):
+        said = line.body.replace(old.encode(), new.encode())
+        changes.append((line.start, line.start + len(line.body), said))
+    return spliced(text, changes)
+
+
+def _without(text: bytes, lines: Iterable[Line]) -> bytes:
+    return spliced(text, [(line.start, line.end, b"") for line in lines])
 
 
 def _under(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
@@ -178,7 +171,3 @@ def _under(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
 def _headings(now: Progress, title: str) -> list[Line]:
     """Those that begin so."""
     return [line for line, _, one in now.headings if one.casefold().startswith(title.casefold())]
-
-
-def _one_line(text: str, default: str) -> str:
-    return " ".join(text.split()) or default

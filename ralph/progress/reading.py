@@ -10,12 +10,14 @@ from typing import NamedTuple
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~{3,}).*")
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
-_WORD = re.compile(rb"[ ]{0,3}(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)(?:(?<=BLOCKED):(.*))?\s*")
-_VERIFIED = re.compile(rb"[ ]{0,3}Verified:[ \t]*\S.*")
+_WORD = re.compile(
+    rb"[ ]{0,3}(?:(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*"
+    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Verified):.*)"
+)
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
-_HEAD = re.compile(rb"(Plan|Started|Spent):[ \t]*(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
-_DOLLARS = re.compile(rb"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
+_OF_HEAD = ("Plan", "Started", "Spent")
+_DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _NO_TASKS = ("notes", "acceptance", "success criteria", "proposed")
 """Sections whose checkboxes describe work and are none; people write criteria as checkboxes too, agents proposals."""
 
@@ -102,14 +104,11 @@ class Progress:
     """What a progress file says, and on which of its lines."""
 
     size: int
-    words: Sequence[tuple[Line, str, str]]
-    """The control words that count, with what RALPH_BLOCKED says."""
-    verified_by: Sequence[Line]
-    """The notes of a check that passed: what stands as Verified below RALPH_DONE."""
+    words: dict[str, list[Line]]
+    """The lines that count, by the word that they begin with: the control words; below RALPH_DONE Verified, the note
+    of a check that passed; above the first heading below the top level Plan, Started and Spent."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
-    head: dict[str, tuple[Line, bytes]]
-    """Plan, Started and Spent, where they stand above the first heading below the top level."""
     tasks: tuple[Task, ...]
     elsewhere: tuple[Task, ...]
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
@@ -119,22 +118,22 @@ class Progress:
     @property
     def done(self) -> bool:
         """Whether RALPH_DONE stands there."""
-        return bool(self.on("RALPH_DONE"))
+        return "RALPH_DONE" in self.words
 
     @property
     def verified(self) -> bool:
         """Whether ralph's note that the check passed stands below it."""
-        return bool(self.verified_by)
+        return "Verified" in self.words
 
     @property
     def stop(self) -> bool:
         """Whether RALPH_STOP stands there."""
-        return bool(self.on("RALPH_STOP"))
+        return "RALPH_STOP" in self.words
 
     @property
     def blocked(self) -> str | None:
         """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
-        return next((why for _, word, why in self.words if word == "RALPH_BLOCKED"), None)
+        return self._said("RALPH_BLOCKED")
 
     @property
     def blocked_by_ralph(self) -> bool:
@@ -144,13 +143,17 @@ class Progress:
     @property
     def plan(self) -> str | None:
         """The plan it was made for, if it says so."""
-        return self.head["Plan"][1].decode(errors="surrogateescape").rstrip() or None if "Plan" in self.head else None
+        return self._said("Plan") or None
 
     @property
     def spent_usd(self) -> float | None:
         """What the plan cost so far, if it says so."""
-        dollars = _DOLLARS.match(self.head["Spent"][1]) if "Spent" in self.head else None
-        return float(dollars[1].replace(b",", b"")) if dollars else None
+        dollars = _DOLLARS.match(self._said("Spent") or "")
+        return float(dollars[1].replace(",", "")) if dollars else None
+
+    def _said(self, word: str) -> str | None:
+        """What stands behind the first of them."""
+        return said_on(self.words[word][0]) if word in self.words else None
 
     @property
     def ticked(self) -> int:
@@ -162,48 +165,43 @@ class Progress:
         """The tasks that are not."""
         return tuple(task for task in self.tasks if not task.done)
 
-    def on(self, word: str) -> list[Line]:
-        """The lines of this word."""
-        return [line for line, one, _ in self.words if one == word]
+
+def said_on(line: Line) -> str:
+    """What stands behind the colon."""
+    return line.body.partition(b":")[2].decode(errors="replace").strip()
 
 
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
     lines, _, unclosed = blocks(text)
-    words: list[tuple[Line, str, str]] = []
-    verified_by: list[Line] = []
+    words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
-    head: dict[str, tuple[Line, bytes]] = {}
     items: list[tuple[Task, bool | None]] = []
     under: list[tuple[int, str]] = []
     is_head, is_below_done = True, False
     for line in lines:
-        if is_below_done and _VERIFIED.fullmatch(line.body):
-            verified_by.append(line)
-            continue
-        is_below_done = is_below_done and not line.body.strip()
+        name = ""
         if item := _TASK.fullmatch(line.body):
             said = item[2].decode(errors="surrogateescape").strip()
             items.append((Task(text=said, mark=item[1].decode(), line=line), _is_for_tasks(under)))
-        elif word := _WORD.fullmatch(line.body):
-            words.append((line, word[1].decode(), (word[2] or b"").decode(errors="replace").strip()))
-            is_below_done = word[1] == b"RALPH_DONE"
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
             is_head = is_head and level == 1
             headings.append((line, level, title))
-        elif is_head and (note := _HEAD.fullmatch(line.body)):
-            head.setdefault(note[1].decode(), (line, note[2]))
+        elif word := _WORD.fullmatch(line.body):
+            name = (word[1] or word[2]).decode()
+            if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
+                words.setdefault(name, []).append(line)
+        goes_on = is_below_done and (name == "Verified" or not line.body.strip())
+        is_below_done = goes_on or name == "RALPH_DONE"
     has_list = any(title.casefold().startswith("task") for _, _, title in headings)
     listed = [is_listed or (is_listed is None and not has_list) for _, is_listed in items]
     return Progress(
         size=len(text),
         words=words,
-        verified_by=verified_by,
         headings=headings,
-        head=head,
         tasks=tuple(task for (task, _), counts in zip(items, listed, strict=True) if counts),
         elsewhere=tuple(task for (task, _), counts in zip(items, listed, strict=True) if not counts),
         unclosed_fence=text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None,
@@ -223,21 +221,19 @@ def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
 def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
     """The tasks that were open and are now neither open nor ticked anywhere.
 
-    A longer text or other markup is the same task. Who still has a namesake is settled first, then the longest names.
+    A longer text or other markup is the same task; the longest names are settled first.
     """
-    left = Counter(_gist(task) for task in (*after.tasks, *(task for task in after.elsewhere if task.done)))
-    renamed = [task for task in before.tasks if not _take(left, _gist(task)) and not task.done]
+    now = (*after.tasks, *(task for task in after.elsewhere if task.done))
+    left = Counter(map(_gist, now)) - Counter(_gist(task) for task in before.tasks if task.done)
     missing = []
-    for task in sorted(renamed, key=lambda task: -len(_gist(task))):
-        longer = (name for name in +left if name.startswith(_gist(task) + " "))
-        if not _take(left, next(longer, "")):
+    for task in sorted(before.open, key=lambda task: -len(_gist(task))):
+        gist = _gist(task)
+        longer = (name for name in left if left[name] > 0 and name.startswith(gist + " "))
+        same = gist if left[gist] > 0 else next(longer, "")
+        left[same] -= 1
+        if not same:
             missing.append(task)
     return tuple(sorted(missing, key=lambda task: task.line.start))
-
-
-def _take(left: Counter[str], gist: str) -> bool:
-    left[gist] -= 1
-    return left[gist] >= 0
 
 
 def _gist(task: Task) -> str:

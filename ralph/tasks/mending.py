@@ -49,7 +49,7 @@ def _meaning(text: bytes) -> object:
     """What it says to ralph, and what ralph says in it, but for what stops a run."""
     now = progress.parse(text)
     refusal = [section.split() for title, _, section in _sections(text) if title.startswith("verification")]
-    return now.done, now.verified, now.plan, now.spent_usd, bool(now.on("IN_PROGRESS")), refusal, read(text)
+    return now.done, now.verified, now.plan, now.spent_usd, "IN_PROGRESS" in now.words, refusal, read(text)
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
@@ -105,9 +105,8 @@ def _merged(before: bytes, after: bytes, new: Sequence[Task], *, quoted: bool) -
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
-    now = progress.parse(text)
-    there = {line.body for line, _, _ in now.words}
-    left = [(line.body, word) for line, word, _ in progress.parse(after).words]
-    under_way = now.on("IN_PROGRESS")
-    at = under_way[0].end if under_way else len(text)
-    return insert(text, at, [body for body, word in left if word in _STOPS and body not in there])
+    was, now = progress.parse(text).words, progress.parse(after).words
+    there = {line.body for lines in was.values() for line in lines}
+    stops = [line.body for word in _STOPS for line in now.get(word, ()) if line.body not in there]
+    under_way = was.get("IN_PROGRESS")
+    return insert(text, under_way[0].end if under_way else len(text), stops)
