@@ -220,9 +220,10 @@ class Rehearsal:
         self.screen.agent("")
         paths = self.copy.folder.glob("state/ralph/*/journal.jsonl")
         runs = [one for path in paths for one in journal.read(path) if one.event == "run" and one.mode == asked.mode]
-        outcome = f"{_name(asked)}: exit code {self.code}"
+        outcome, why = f"{_name(asked)}: exit code {self.code}", ""
         for one in runs[-1:]:
-            parts = [outcome, ending(one), f"{one.done} of {counted(one.total or 0, 'task')}"]
+            label, _, why = ending(one).partition(":")
+            parts = [outcome, label, f"{one.done} of {counted(one.total or 0, 'task')}"]
             outcome = " · ".join([*parts, counted(one.iterations, "iteration"), counted(one.commits, "commit")])
         self.happened.append(outcome)
         if any(": not sent: " in line for line in self._complaints()):
@@ -230,7 +231,7 @@ class Rehearsal:
         if self.code == Reason.LIMIT.code:
             self.found.append(warning(outcome, "allow it more, or let cron start it again", "run"))
         elif self.code:
-            self.found.append(bad(outcome, "mend it; the real agent would meet it too", "run"))
+            self.found.append(bad(outcome + why, "mend it; the real agent would meet it too", "run"))
 
     def _ralph(self, asked: Asked, file: Path, output: Path | None = None) -> int:
         """Starts ralph for what was asked, with settings of the rehearsal's own behind it, which win; its exit code."""

@@ -96,7 +96,7 @@ def _runs(command: str, tries: int = 1) -> None:
         if done.code == 0:
             return
     said = (done.stdout + done.stderr).decode(errors="replace").strip()
-    raise RalphError(f"{command}: {' · '.join(said.splitlines()[-3:]) or f'exit code {done.code}'}")
+    raise RalphError(f"{command}: {' · '.join(filter(None, said.splitlines()[-3:])) or f'exit code {done.code}'}")
 
 
 def _says(text: str) -> None:
