@@ -178,27 +178,6 @@ def rows(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """What a plan has come to over all its runs."""
-
-    iterations: int = 0
-    """Those that counted."""
-    cost_usd: float | None = None
-    cost_at_least: bool = False
-
-
-def sums(found: Iterable[Record]) -> Sums:
-    """The sums of these records."""
-    its = rows(found)
-    costs = [row.cost_usd for row in its if row.cost_usd is not None]
-    return Sums(
-        iterations=sum(row.counted for row in its),
-        cost_usd=round(sum(costs), 6) if costs else None,
-        cost_at_least=any(row.cost_at_least for row in its),
-    )
-
-
 def line(  # noqa: PLR0913 - what all lines have
     event: str, *, run: str, mode: str, iteration: int, at: float, success: bool, message: str, **more: object
 ) -> dict[str, object]:

@@ -115,14 +115,6 @@ def test_the_only_plan_of_a_folder_need_not_be_named(night: Project) -> None:
     assert "name one of the plans that are here: feature, other" in run.stderr
 
 
-def test_the_first_commit_of_a_repository_is_shown_too(project: Project, agent: Agent) -> None:
-    project.git("checkout", "-q", "--orphan", "anew")
-    project.has_tasks("one")
-    agent.story(step(file="a.txt", commits="the first"))
-    project.build("--max-iterations", "1")
-    assert "    the first" in log(project, "1", "--diff")
-
-
 def test_what_is_not_there_is_said(night: Project) -> None:
     for words, code, said in (
         ("9", 2, '"9" is none of the 3 iterations'),
@@ -160,23 +152,12 @@ def test_what_is_gone_is_missed_by_name(night: Project) -> None:
     assert (run.code, said in run.stderr) == (1, True), run.text
 
 
-def test_without_any_iteration_it_says_so(project: Project) -> None:
-    project.has_tasks("one")
-    run = project.ralph("log", "feature")
-    assert run.code == 2
-    assert "feature: no iteration yet" in run.stderr
-
-
-def test_what_was_verified_at_a_start_is_listed(project: Project, agent: Agent) -> None:
+def test_what_was_verified_is_told_and_why_a_claim_was_refused(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
     assert project.build("--verify", "true").code == 0
-    agent.story()
     run = project.ralph("log", "feature")
-    assert (run.code, "no iteration yet" in run.stderr) == (2, True)
+    assert (run.code, "feature: no iteration yet" in run.stderr) == (2, True)
     assert "verified before the first iteration: passed" in run.stdout
-
-
-def test_why_a_claim_was_refused_is_shown(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step(writes_done=True))
     project.build("--max-iterations", "1")

@@ -15,7 +15,7 @@ from ralph.lock import Holder
 from ralph.progress import Progress
 from ralph.settings import Given, Settings, resolve
 from ralph.state import Death, State
-from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.verdict import Reason, Tally, verdict
 from ralph.words import moment
 
 _SUFFIX = "_PROGRESS.md"
@@ -120,12 +120,12 @@ class Standing(NamedTuple):
     state: str
     """`new`, `planned`, `running`, `waiting`, `stopped`, `blocked`, `done`; `unchecked` when done is a claim."""
     why: str = ""
-    code: int = _WORK_REMAINS
+    exit_code: int = _WORK_REMAINS
     """As a run's: 0 done, 3 work remains, 4 a person is needed."""
     until: float | None = None
     """Until when it waits, in seconds since 1970."""
-    stop: Stop | None = None
-    """Why the next start ends at once."""
+    next_move: str = ""
+    """What a person can do so that it goes on, where a start alone does not."""
 
     def phrase(self, now: float) -> str:
         """The state, with the time where it waits for one."""
@@ -150,6 +150,27 @@ class Seen:
     moved: float | None = None
     """When something happened last, in seconds since 1970."""
 
+    @property
+    def rows(self) -> list[Record]:
+        """Its iterations, the oldest first."""
+        return journal.rows(self.records)
+
+    @property
+    def iterations(self) -> int:
+        """How many of them counted."""
+        return sum(row.counted for row in self.rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What they cost, a lower bound where one of their costs is; None when none says."""
+        costs = [row.cost_usd for row in self.rows if row.cost_usd is not None]
+        return round(sum(costs), 6) if costs else None
+
+    @property
+    def cost_at_least(self) -> bool:
+        """Whether that is a lower bound."""
+        return any(row.cost_at_least for row in self.rows)
+
 
 def look(plan: Plan) -> Seen:
     """What there is to say about a plan now. Raises RalphError when its files cannot be read."""
@@ -167,7 +188,7 @@ def look(plan: Plan) -> Seen:
     touched = [path, plan.state.journal, *([begun.record] if begun else [])]
     return Seen(
         plan=plan,
-        standing=_running(last, begun) if holder else standing(now, last, begun, settings),
+        standing=_running(last, begun) if holder else standing(now, last, begun, settings, path.name),
         progress=now,
         begun=begun,
         holder=holder,
@@ -186,7 +207,9 @@ def _running(last: Record | None, begun: Death | None) -> Standing:
     return Standing("running")
 
 
-def standing(progress: Progress | None, last: Record | None, begun: Death | None, settings: Settings) -> Standing:
+def standing(
+    progress: Progress | None, last: Record | None, begun: Death | None, settings: Settings, file: str
+) -> Standing:
     """How a plan stands on which nobody works: by its progress file, its last record, and what no run has judged."""
     if progress is None:
         return Standing("new", "there is no progress file yet")
@@ -195,7 +218,7 @@ def standing(progress: Progress | None, last: Record | None, begun: Death | None
         return Standing("unchecked", "ralph was killed before it could look at RALPH_DONE")
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
-        return Standing(state, stop.why, stop.reason.code, stop=stop)
+        return Standing(state, stop.why, stop.reason.code, next_move=stop.next_move(file))
     if progress.done:
         return Standing("unchecked", "RALPH_DONE counts once the verify command has passed")
     if begun:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import click
 
-from ralph import __version__, files, journal
+from ralph import __version__, files
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.journal import Record
@@ -30,13 +30,10 @@ _TOKENS = ("input", "output", "cache_read", "cache_write")
 def report(word: str, *, output: str | None, opens: bool, progress_file: str | None) -> int:
     """Writes the report and prints where; 0. By default outside of the working directory, where the agent would see it.
 
-    Raises RalphError when there is nothing to tell, or no place for it.
+    Raises RalphError when there is no place for it.
     """
     plan = plans.find(word, progress_file)
-    seen = plans.look(plan)
-    if not seen.records and seen.progress is None:
-        raise RalphError(f"{plan.name}: nothing to report: no {plan.progress_path}, and no run that is recorded here")
-    made = page(seen, time.time())
+    made = page(plans.look(plan), time.time())
     if output == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(made)
@@ -141,15 +138,11 @@ def page(seen: Seen, now: float) -> bytes:
         "usd": usd,
         "verdict": verdict,
     }
-    rows = journal.rows(seen.records)
-    newest = rows[-_MOST_ROWS:]
     text = environment.get_template("report.html").render(
         seen=seen,
-        sums=journal.sums(rows),
-        rows=rows,
-        newest=newest,
+        newest=seen.rows[-_MOST_ROWS:],
         records=[one for one in seen.records if one.event in ("iteration", "run")][-_MOST_ROWS:],
-        charts=charts(rows),
+        charts=charts(seen.rows),
         tasks=seen.progress.tasks if seen.progress else (),
         now=now,
         version=__version__,

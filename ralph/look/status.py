@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ralph import journal
 from ralph.errors import RalphError
 from ralph.judge import tasks
-from ralph.lock import Holder
 from ralph.look import plans
 from ralph.look.plans import Plan, Seen, Standing
 from ralph.screen.text import clipped, columns, is_terminal, terminal_size
@@ -34,7 +32,7 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
         lines = [json.dumps(_told_whole(found[0]), ensure_ascii=False)] if as_json else _whole(found[0])
     for line in lines:
         print(plain(line))
-    return max(seen.standing.code for seen in found)
+    return max(seen.standing.exit_code for seen in found)
 
 
 def _look_or_say(plan: Plan) -> Seen:
@@ -61,12 +59,11 @@ def _table(found: Sequence[Seen]) -> list[str]:
 
 
 def _figures(seen: Seen) -> list[str]:
-    sums = journal.sums(seen.records)
     parts = [tasks(seen.progress)] if seen.progress else []
-    if sums.iterations:
-        parts.append(counted(sums.iterations, "iteration"))
-    if sums.cost_usd is not None:
-        parts.append(usd(sums.cost_usd, at_least=sums.cost_at_least))
+    if seen.iterations:
+        parts.append(counted(seen.iterations, "iteration"))
+    if seen.cost_usd is not None:
+        parts.append(usd(seen.cost_usd, at_least=seen.cost_at_least))
     if seen.moved is not None:
         parts.append(since(seen.moved, time.time()))
     return parts
@@ -80,10 +77,10 @@ def _whole(seen: Seen) -> list[str]:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if seen.other:
         lines.append(f"another run works in this tree: {seen.other}")
-    if standing.stop and (move := standing.stop.next_move(seen.plan.progress_path.name)):
-        lines.append(f"to go on, {move}")
+    if standing.next_move:
+        lines.append(f"to go on, {standing.next_move}")
     lines += [f"  [{task.mark}] {task.text}" for task in (seen.progress.tasks if seen.progress else ())]
-    if rows := journal.rows(seen.records)[-_LAST:]:
+    if rows := seen.rows[-_LAST:]:
         lines += ["", "The last iterations:"]
         lines += [f"  {moment(row.at, now)}  {row.summary}" for row in rows]
     if is_terminal(1) and len(lines) >= terminal_size().lines:
@@ -93,33 +90,26 @@ def _whole(seen: Seen) -> list[str]:
 
 def _told(seen: Seen) -> dict[str, Any]:
     """The same for a program. Times in seconds since 1970, but `since` as people here write it; costs in US dollars."""
-    sums, now = journal.sums(seen.records), seen.progress
+    now = seen.progress
     return {
         "plan": seen.plan.name,
         "progress_file": str(seen.plan.progress_path),
-        "state": seen.standing.state,
-        "why": seen.standing.why,
-        "until": seen.standing.until,
-        "exit_code": seen.standing.code,
+        **seen.standing._asdict(),
         "tasks": {"done": now.ticked, "total": len(now.tasks)} if now else None,
-        "iterations": sums.iterations,
-        "cost_usd": sums.cost_usd,
-        "cost_at_least": sums.cost_at_least,
+        "iterations": seen.iterations,
+        "cost_usd": seen.cost_usd,
+        "cost_at_least": seen.cost_at_least,
         "moved": seen.moved,
-        "holder": _holder(seen.holder),
-        "other_holder": _holder(seen.other),
+        "holder": seen.holder and seen.holder._asdict(),
+        "other_holder": seen.other and seen.other._asdict(),
     }
 
 
 def _told_whole(seen: Seen) -> dict[str, Any]:
     tasks = seen.progress.tasks if seen.progress else ()
-    rows = journal.rows(seen.records)[-_LAST:]
+    rows = seen.rows[-_LAST:]
     return {
         **_told(seen),
         "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in tasks],
         "last": [{"at": row.at, "summary": row.summary, "success": row.success} for row in rows],
     }
-
-
-def _holder(holder: Holder | None) -> dict[str, Any] | None:
-    return {"pid": holder.pid, "plan": holder.plan, "since": holder.since} if holder else None
