@@ -99,9 +99,7 @@ def _check_can_commit() -> None:
     from ralph.strict import jj  # noqa: PLC0415 - 10 ms that other runs need not pay
     from ralph.strict.repository import Repository  # noqa: PLC0415 - same
 
-    if root := jj.root_around(Path.cwd()):
-        jj.check(root)
-    elif repository := Repository.around(Path.cwd()):
+    if not jj.root_around(Path.cwd()) and (repository := Repository.around(Path.cwd())):
         repository.check_can_commit()
 
 

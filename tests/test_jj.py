@@ -14,9 +14,7 @@ shift 2
 for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
 case "$*" in
     "log --no-graph -r @- "*) echo c1 ;;
-    "diff --name-only "*) echo one.txt ;;
     "commit --message "*) [ -e $HOME/refuses ] && { echo "Error: refused" >&2; exit 1; }; exit 0 ;;
-    "config get user."*) [ -e $HOME/nobody ] && exit 1; echo somebody ;;
     *) echo "Error: unexpected argument" >&2; exit 2 ;;
 esac
 """
@@ -40,7 +38,6 @@ def test_jj_commits_exactly_what_was_changed(jj: Project, agent: Agent) -> None:
     assert run.code == 0, run.text
     asked = [line.split("\0") for line in (jj.home / "asked").read_text().split("\0\n")]
     commit = next(words for words in asked if words[0] == "commit")
-    assert commit[:2] == ["commit", "--message"]
     assert "Ralph-Task: one" in commit[2]
     names = {"one.txt", *ODD}
     assert sorted(commit[3:]) == sorted(f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names)
@@ -51,11 +48,3 @@ def test_a_commit_that_jj_refuses_is_a_failed_try(jj: Project, agent: Agent) -> 
     agent.story(tries(writes("one.txt", "1")))
     assert jj.build("--strict", "--max-iterations", "1").code == 3
     assert "refused" in jj.progress_text
-
-
-def test_who_commits_must_be_known_to_jj(jj: Project, agent: Agent) -> None:
-    (jj.home / "nobody").touch()
-    agent.story()
-    run = jj.build("--strict")
-    assert run.code == 2, run.text
-    assert "jj does not know who commits here" in run.stderr

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ralph import sources
-from ralph.changes import git
+from ralph.changes import git, names_in
 from ralph.strict.repository import Repository
 
 Seen = Mapping[str, str]
@@ -38,19 +38,16 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
 
 def _steering(repository: Repository) -> dict[str, str]:
     """Where git's folders lead, and what in them is compared."""
-    found, bases = {}, dict.fromkeys((repository.git_dir, repository.common))
-    for place in (repository.root, *bases):
-        if place.is_dir():
-            found[str(place)] = _LEADS + os.path.realpath(place)
-    if (repository.root / ".git").is_file():
-        found[str(repository.root / ".git")] = _text(repository.root / ".git")
-    for base in bases:
-        for name, entry in _below(base):
-            is_hook = name.startswith("hooks/") and not name.endswith(".sample")
-            if entry.is_symlink():
-                found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
-            elif entry.is_file() and (is_hook or name in _STEERING):
-                found[entry.path] = _text(Path(entry.path))
+    root, bases = repository.root, {repository.git_dir, repository.common}
+    found = {str(place): _LEADS + os.path.realpath(place) for place in (root, *bases) if place.is_dir()}
+    if (root / ".git").is_file():
+        found[str(root / ".git")] = _text(root / ".git")
+    for name, entry in (one for base in bases for one in _below(base)):
+        is_hook = name.startswith("hooks/") and not name.endswith(".sample")
+        if entry.is_symlink():
+            found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
+        elif entry.is_file() and (is_hook or name in _STEERING):
+            found[entry.path] = _text(Path(entry.path))
     return found
 
 
@@ -66,7 +63,7 @@ def changed(root: Path, before: Seen, now: Seen, keep: Callable[[str, bytes], Pa
         if is_now.startswith(_LEADS):
             serious.append(f"{shown} leads to {is_now.removeprefix(_LEADS)} now")
         elif path.name in _CONFIGS:
-            keys = sorted({key for key, _ in _settings(was) ^ _settings(is_now)})
+            keys = sorted({one.partition("\n")[0] for one in _settings(was) ^ _settings(is_now)})
             said = f"{shown} was changed: {', '.join(keys)}" if keys else said
             if any(key.split(".")[0] in _MATTERS and key != _PINNED for key in keys):
                 serious.append(said)
@@ -91,14 +88,11 @@ def governs_by(held: bytes, plan: Path) -> str:
     return repr([(one.variable, one.text) for one in sources.of_plan(held, plan.name)])
 
 
-def _settings(text: str) -> set[tuple[str, str]]:
-    """The settings in a file of git's; what cannot be read as such is one that matters."""
+def _settings(text: str) -> set[str]:
+    """The settings in a file of git's, each a key, a line's end and a value; what is none of git's is one of `core`."""
     argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
     done = git(*argv, cwd=Path("/"), stdin=text.encode(errors="surrogateescape"))
-    if done.code:
-        return {("core", text)}
-    pairs = (one.partition("\n") for one in os.fsdecode(done.stdout).split("\0") if one)
-    return {(key, value) for key, _, value in pairs}
+    return {f"core\n{text}"} if done.code else set(names_in(done.stdout))
 
 
 def _below(folder: str | Path, above: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:

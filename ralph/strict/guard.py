@@ -50,14 +50,15 @@ class Guard:
         self, start: "Start", state: State, run_id: str, say: Callable[[str], None], tries: Tries | None = None
     ) -> None:
         top = Path.cwd()
-        self._start, self._state, self._run_id, self._say, self._tries = start, state, run_id, say, tries
+        self._start, self._state, self._say, self._tries = start, state, say, tries
+        self._settings, self._strict = start.settings, start.strict
         self._repository, self._jj = Repository.around(top), jj.root_around(top)
         self._root = self._repository.root if self._repository else self._jj or top
         self._real = os.path.realpath(self._root)
         self._here = self._name_of(top)
         folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real)):08x}"
-        own = [*start.own, files.state_home()]
-        self._unopened = Shadow(self._root, folder, own, self._governing_now, self._repository)
+        self._of_ralph = [self._name_of(path.resolve()) for path in (*start.own, files.state_home())]
+        self._unopened = Shadow(self._root, folder, self._of_ralph, self._governing_now, self._repository)
         self._copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
         self._shall_stay(start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts)
@@ -82,7 +83,7 @@ class Guard:
 
     def _shall_stay(self, *governing: Path | None) -> None:
         """Notes what governs ralph under --strict, by each way that leads there: put back or compared."""
-        for path in governing if self._start.strict else ():
+        for path in governing if self._strict else ():
             for way in {path.parent.resolve() / path.name, path.resolve()} if path else ():
                 name = self._name_of(way)
                 if name.startswith(".."):
@@ -103,8 +104,7 @@ class Guard:
     @functools.cached_property
     def _own(self) -> set[str]:
         """Ralph's own files, as far as they belong into a commit."""
-        own = {self._name_of(path.resolve()) for path in self._start.own}
-        return self._repository.tracked(own) if self._repository else own
+        return self._repository.tracked(self._of_ralph) if self._repository else {*self._of_ralph[:-1]}
 
     @contextlib.contextmanager
     def watching(self, run: "Run") -> Iterator[Watched]:
@@ -152,28 +152,28 @@ class Guard:
 
         HEAD comes first, and without --strict only where a file was put back.
         """
-        self._name, strict = name, self._start.strict
+        self._name = name
         with _told():
             is_sound = not self.strayed()
-            if strict and is_sound:
+            if self._strict and is_sound:
                 self._head_back()
             found = self._files_back()
-            if found.outside and not strict and is_sound and (moved := self._head_back()) and self._repository:
+            if found.outside and not self._strict and is_sound and (moved := self._head_back()) and self._repository:
                 # where the agent commits: what of it may stay, as one
                 _, failed = self._repository.commit(found.changed or (), self._repository.told(moved)[1])
                 if failed:
                     self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
-        if strict and found.changed is not None:
+        if self._strict and found.changed is not None:
             self._earlier = set(self._uncommitted.get(task, ()))
             self._note_uncommitted(task, {*self._earlier, *found.changed})
-        return found if strict else replace(found, changed=None)
+        return found if self._strict else replace(found, changed=None)
 
     def settle_programs(self) -> None:
         """The same once programs have run that the agent may have written: its checks, git's hooks."""
         if not self.strayed():
             with _told():
                 self._head_back()
-                if self._start.settings.only or self._governing_now() != self._guarded:
+                if self._settings.only or self._governing_now() != self._guarded:
                     self._files_back()
 
     def restore(self, task: str) -> None:
@@ -198,7 +198,7 @@ class Guard:
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
-        if not self._start.settings.auto_commit:
+        if not self._settings.auto_commit:
             return ""
         # no task is about another plan's progress file
         names = self._own | {one for one in self._uncommitted.get(task, ()) if not one.endswith("_PROGRESS.md")}
@@ -227,7 +227,7 @@ class Guard:
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
-            if self._repository and self._start.settings.auto_commit:
+            if self._repository and self._settings.auto_commit:
                 self._place = self._repository.place()
                 self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
@@ -242,7 +242,7 @@ class Guard:
         if not self._remembers(since) or self.strayed() or ticked:
             return ""
         self._died_at = until
-        found = self.settle(self._run_id, task)
+        found = self.settle(self._name, task)
         self._died_at = None
         return "; ".join(found.tampered)
 
@@ -256,7 +256,7 @@ class Guard:
         if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
         moved = repository.head_back(place, self._name, self._state.aside)
-        if moved is not None or self._start.settings.auto_commit:  # else a file that a person only staged would go in
+        if moved is not None or self._settings.auto_commit:  # else a file that a person only staged would go in
             repository.index_back(place)
         if moved is not None:
             self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
@@ -294,7 +294,7 @@ class Guard:
             return False
         if self._governs(name, change):
             return True
-        return bool(self._start.settings.only) and not self._allows(f"{name}/.git" if change.is_repository else name)
+        return bool(self._settings.only) and not self._allows(f"{name}/.git" if change.is_repository else name)
 
     def _governs(self, name: str, change: Change) -> bool:
         """Whether what changed governs ralph: of a plan in words only its settings do."""
@@ -308,7 +308,7 @@ class Guard:
     def _allows(self, name: str) -> bool:
         """Patterns are relative to the working directory, names to the top of the repository."""
         here = "" if self._here == "." else f"{self._here}/"
-        return name.startswith(here) and allowed(name.removeprefix(here), self._start.settings.only)
+        return name.startswith(here) and allowed(name.removeprefix(here), self._settings.only)
 
     def _governing_now(self) -> dict[str, int]:
         """The files of the tree that govern ralph, with when each was changed."""

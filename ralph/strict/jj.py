@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralph.changes import complaint
-from ralph.errors import RalphError
 from ralph.process import Finished, call
 
 _TIMEOUT_S = 300.0
@@ -25,24 +24,13 @@ def root_around(top: Path) -> Path | None:
 
 def commit(root: Path, names: Sequence[str], message: str) -> tuple[str, str]:
     """The new commit's name, empty where there is nothing to commit; and what went wrong."""
+    if not names:
+        return "", ""
     named = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
-    if not named:
-        return "", ""
-    done = _call(root, "diff", "--name-only", *named)
-    if not done.code and not done.stdout.strip():  # jj would make a commit with nothing in it
-        return "", ""
-    done = done if done.code else _call(root, "commit", "--message", message, *named)
+    done = _call(root, "commit", "--message", message, *named)
     if done.code:
         return "", complaint(done)
     return os.fsdecode(_call(root, "log", "--no-graph", "-r", "@-", "-T", "commit_id").stdout).strip(), ""
-
-
-def check(root: Path) -> None:
-    """RalphError where jj does not know who commits."""
-    for name in ("user.name", "user.email"):
-        done = _call(root, "config", "get", name)
-        if done.code or not done.stdout.strip():
-            raise RalphError("jj does not know who commits here", fix=f'jj config set --user {name} "…"')
 
 
 def _call(root: Path, *arguments: str) -> Finished:

@@ -14,20 +14,17 @@ def allowed(name: str, patterns: Sequence[str]) -> bool:
     plain name covers the folder of that name with all in it.
     """
     for pattern in patterns:
-        if found := _EITHER.search(pattern):
-            either = [pattern[: found.start()] + one + pattern[found.end() :] for one in found[1].split(",")]
-            if allowed(name, either):
-                return True
-            continue
-        *above, last = pattern.removeprefix("./").strip("/").split("/")
-        wanted = [*above, last]
-        if pattern in (".", "./"):
-            wanted = ["**"]
-        elif pattern.endswith("/"):
-            wanted.append("**")
-        if _covers(wanted, name.split("/")) or (
-            not set(last) & set("*?[") and _covers([*wanted, "**"], name.split("/"))
-        ):
+        wanted = "**" if pattern in (".", "./") else pattern.removeprefix("./").lstrip("/")
+        if found := _EITHER.search(wanted):
+            either = [wanted[: found.start()] + one + wanted[found.end() :] for one in found[1].split(",")]
+            covers = allowed(name, either)
+        elif wanted.endswith("/"):
+            covers = _covers(f"{wanted}**".split("/"), name.split("/"))
+        else:
+            *above, last = wanted.split("/")
+            below = [] if set(last) & set("*?[") else ["**"]
+            covers = any(_covers([*above, last, *more], name.split("/")) for more in ([], below))
+        if covers:
             return True
     return False
 

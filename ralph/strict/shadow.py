@@ -45,15 +45,15 @@ _LARGE_BYTES = 2_000_000_000
 class Shadow(Git):
     """The shadow of the tree at `root`, in `folder`.
 
-    `own` are ralph's files in the tree, which it never looks at; `governing` names those at which it always does, also
-    where git ignores them.
+    `own` are the names of ralph's files in the tree, which it never looks at; `governing` names those at which it
+    always does, also where git ignores them.
     """
 
     def __init__(
         self,
         root: Path,
         folder: Path,
-        own: Iterable[Path],
+        own: Iterable[str],
         governing: Callable[[], Collection[str]],
         repository: Repository | None,
     ) -> None:
@@ -63,8 +63,7 @@ class Shadow(Git):
         self.folder, self._governing, self._repository = folder, governing, repository
         self.scratch = folder / "scratch-index"
         self._real = os.path.realpath(root)
-        inside = {os.path.relpath(os.path.realpath(path), self._real) for path in own}
-        self._own = sorted(name for name in inside if not name.startswith(".."))
+        self._own = sorted(name for name in own if not name.startswith(".."))
         self._rules = b""
         self._forced: Collection[str] = ()
         self.tree = ""
