@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +32,7 @@ class Holder(NamedTuple):
         return f"{self.plan} since {self.since} (pid {self.pid})" if self.pid else "it has just begun"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
+class Lock(NamedTuple):
     """A held lock; the keeper holds `fd` too, so that it lasts until the agent of a killed ralph is gone."""
 
     fd: int
@@ -63,26 +61,24 @@ class Lock:
 
     def release(self) -> None:
         """Frees the tree at once, whoever else still has the descriptor."""
-        with contextlib.suppress(OSError):
-            fcntl.flock(self.fd, fcntl.LOCK_UN)
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
         os.close(self.fd)
 
 
 def working_tree(folder: Path) -> Path:
     """The top folder of the git working tree around `folder`, else `folder` itself."""
-    for place in (folder, *folder.parents):
-        if (place / ".git").exists():
-            return place
-    return folder
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
 
 
 def acquire(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
     try:
-        fd = os.open(tree, os.O_RDONLY)
-        if any(_locks(fd, fcntl.LOCK_EX, pause_s) for pause_s in _PAUSES_S):
-            return Lock(fd=fd, tree=tree)
-        os.close(fd)
+        lock = Lock(os.open(tree, os.O_RDONLY), tree)
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            if _locks(lock.fd, fcntl.LOCK_EX):
+                return lock
+        os.close(lock.fd)
     except OSError as error:
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
     raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED)
@@ -99,8 +95,7 @@ def holder(tree: Path) -> Holder | None:
     return None
 
 
-def _locks(fd: int, kind: int, pause_s: float = 0) -> bool:
-    time.sleep(pause_s)
+def _locks(fd: int, kind: int) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,59 +1,48 @@
-"""After a death: what a ralph that was killed has left behind is ended, removed and written down."""
+"""After a death: what a ralph that was killed has left behind is ended, removed, put back and written down."""
 
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ralph import changes, journal, progress
+from ralph.claims import refuse
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
 from ralph.lock import Lock
-from ralph.process import Patience, end_strays
-from ralph.progress import Progress
-from ralph.progress.file import ProgressFile
-from ralph.state import Death, State
+from ralph.process import end_strays
+from ralph.run import Run
 
-if TYPE_CHECKING:
-    from ralph.start import Start
-
-Complain = Callable[[str], None]
 _LAST_WRITES_S = 15.0
 """Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
 
 
-def after_death(held: Lock, state: State, complain: Complain, patience: Patience) -> None:
+def after_death(run: Run, held: Lock) -> None:
     """Sweeps what carries the dead run's mark and removes git's orphaned locks, and says so; nothing after a good end.
 
-    The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper.
+    The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper. That
+    an iteration died is said and written down once, whatever becomes of the starts that follow.
     """
-    if run := held.dead_run():
-        if (errors := state.keepers_error(run)).exists():
-            complain(f"the keeper of the run before failed: {errors}")
-        for command in end_strays(run, patience):
-            complain(f"ended what the run before left running: {command}")
+    state, death = run.state, run.state.died()
+    if mark := held.dead_run():
+        if (errors := state.keepers_error(mark)).exists():
+            run.complain(f"the keeper of the run before failed: {errors}")
+        for command in end_strays(mark, run.pace.patience):
+            run.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):
-            complain(f"removed {lock}, left behind by the run before")
+            run.complain(f"removed {lock}, left behind by the run before")
     held.forget()
-    if death := state.died():
-        _mourn(death, state, complain)
+    known = journal.read(state.journal) if death else []
+    if death and not any(row.run == death.run and row.ended == "died" for row in journal.rows(known)):
+        run.complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
+        if not journal.tells_of(known, death):
+            with contextlib.suppress(OSError):  # a full disk is said where it matters
+                journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
 
 
-def _mourn(death: Death, state: State, complain: Complain) -> None:
-    """Says and writes down that it died; not again where a start that came to nothing has."""
-    known = journal.read(state.journal)
-    if any(row.ended == "died" for row in journal.rows(known) if row.run == death.run):
-        return
-    complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
-    if not journal.tells_of(known, death):
-        with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
-
-
-def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:
+def clear_up(run: Run) -> None:
     """After a death in an iteration that was watched: what it may not have changed is put back.
 
     Raises RalphError where a person has to decide, or what ralph is started with was among it.
     """
+    file, state = run.file, run.state
     death, task = state.died(), state.noted("task")
     if death is None or not state.noted("guard"):
         return
@@ -64,7 +53,7 @@ def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complai
     with contextlib.suppress(OSError):  # without the record nobody knows when that was
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
-    guard = Guard(start, state, death.run, lambda line: complain(f"after a death: {line}"))
+    guard = Guard(run.start, state, death.run, lambda line: run.complain(f"after a death: {line}"))
     ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
     put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
     if why := guard.strayed():
@@ -78,7 +67,7 @@ def clear_up(start: "Start", file: ProgressFile, state: State, complain: Complai
         raise RalphError(what, 1, fix="start it again")
 
 
-def check_strict(start: "Start", file: ProgressFile, state: State, complain: Complain) -> None:
+def check_strict(run: Run) -> None:
     """The list of tasks is as it should be before money is spent; also after a death in an iteration, or a clear error.
 
     What was changed there since that iteration began may be its doing, so it is undone, and kept.
@@ -86,24 +75,23 @@ def check_strict(start: "Start", file: ProgressFile, state: State, complain: Com
     from ralph import tasklist  # noqa: PLC0415 - only --strict gets here
     from ralph.tasks.mending import mend  # noqa: PLC0415 - same
 
-    before, left = state.before_death(), file.text
+    file, name = run.file, run.file.path.name
+    before, left = run.state.before_death(), file.text
     if before:
-        planned = (death := state.died()) is not None and death.mode == "plan"
+        planned = (death := run.state.died()) is not None and death.mode == "plan"
         file.edit(lambda text: tasklist.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
-            complain(
-                f"what changed in the tasks of {file.path.name} since ralph was killed is undone, "
-                f"since the agent may have done it; as it was left it is {state.keep(file.path.name, left)}"
+            run.complain(
+                f"what changed in the tasks of {name} since ralph was killed is undone, "
+                f"since the agent may have done it; as it was left it is {run.state.keep(name, left)}"
             )
-    tasklist.check(file.text, file.path.name, start.settings)
+    tasklist.check(file.text, name, run.settings)
 
 
-def judge_claim(start: "Start", file: ProgressFile, now: Progress, complain: Complain) -> None:
+def judge_claim(run: Run) -> None:
     """A claim that nobody judged, because ralph died: it is verified, or taken back where nothing can tell."""
-    why = open_tasks(now)
-    if not why and start.settings.verify:
-        file.edit(progress.without_verified)
-        return
-    why = why or ["ralph was ended before it could check it"]
-    complain(f"RALPH_DONE refused: {why[0]}")
-    file.edit(lambda text: progress.with_refusal(progress.without_done(text), why))
+    why = open_tasks(run.file.last)
+    if run.settings.verify and not why:
+        run.file.edit(progress.without_verified)
+    else:
+        refuse(run, why or ["ralph was ended before it could check it"])

@@ -52,14 +52,14 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
 def _prepare(run: Run, held: Lock) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     start, settings, file, state = run.start, run.settings, run.file, run.state
-    recovery.after_death(held, state, run.complain, run.pace.patience)
+    recovery.after_death(run, held)
     held.begin(run.id, start.plan.name, start.progress_path)
     agent.check_there(agent.argv(settings, start.asked.agent_arguments))
     run.prompt = start.prompt()
     for remark in start.settings.remarks:
         run.complain(remark.message)
     state.make_room()
-    recovery.clear_up(start, file, state, run.complain)  # first: what stands in the way of a commit may be of the dead
+    recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
     if start.strict and settings.auto_commit:
         _check_can_commit()
     opened = state.noted("breaker")
@@ -73,13 +73,13 @@ def _prepare(run: Run, held: Lock) -> None:
     if start.imported:
         _take_tasks_of_plan(run)
     if start.strict:
-        recovery.check_strict(start, file, state, run.complain)
+        recovery.check_strict(run)
     now = file.read()
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
     if now.done and state.died():
-        recovery.judge_claim(start, file, now, run.complain)
+        recovery.judge_claim(run)
     state.end()
     run.tally = one_try(opened, settings)
     state.note("breaker", "")
