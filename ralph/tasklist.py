@@ -24,12 +24,13 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     wrong = tasks.problems(listed)
     for task in tasks.flat(listed):
         for one in map(criteria.parse, task.criteria):
-            if one.problem:
-                wrong.append(f"line {task.line}: {one.text}: {one.problem}")
-            elif one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
-                wrong.append(f"line {task.line}: {one.text}: no machine can check this, and --criteria is strict")
-            elif one.kind is Kind.HTTP and settings.base_url is None and not task.done:
-                wrong.append(f"line {task.line}: {one.text}: needs to know where: set --base-url")
+            odd = one.problem
+            if one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
+                odd = "no machine can check this, and --criteria is strict"
+            if one.kind is Kind.HTTP and settings.base_url is None and not task.done:
+                odd = "needs to know where: set --base-url"
+            if odd:
+                wrong.append(f"line {task.line}: {one.text}: {odd}")
     if wrong:
         raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
     return listed
@@ -59,7 +60,7 @@ def stuck(listed: Sequence[Task], name: str) -> Stop | None:
 def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
     """What a prompt may say of this one of the tasks."""
     wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]
-    above = [one for one in tasks.flat(listed) if tasks.find(one.subtasks, task.id)]
+    above = next(above for one, above in tasks.placed(listed) if one.id == task.id)
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),

@@ -95,9 +95,12 @@ class TestAnHonestAgent:
     def test_may_write_notes_and_propose_tasks(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         proposal = "## Notes\nUse tabs.\n\n## Proposed\n\n- [ ] a third thing\n"
+        project.git("add", "-A")
+        project.git("commit", "-qm", "the list")
         agent.story(tries(writes("one.txt", "1"), edits("## Notes\n", proposal)))
         run = built(project)
         assert proposal in project.progress_text
+        assert "- [x] one: The first" in project.git("show", "HEAD:feature_PROGRESS.md"), "since git tracks it"
         assert "undone" not in run.text
 
     def test_that_changes_no_file_is_believed_only_where_something_checks_it(
@@ -131,14 +134,6 @@ class TestAnHonestAgent:
             *(f"?? {name}" for name in (project.progress.name, "mine.txt", "of_check", "of_verify")),
         ]
 
-    def test_gets_the_tick_into_its_commit_where_git_tracks_the_file(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE)
-        project.git("add", "-A")
-        project.git("commit", "-qm", "the list")
-        agent.story(tries(writes("one.txt", "1")))
-        built(project)
-        assert "- [x] one: The first" in project.git("show", "HEAD:feature_PROGRESS.md")
-
     def test_commits_nothing_where_nothing_shall_be_committed(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         agent.story(tries(writes("one.txt", "1")))
@@ -150,7 +145,7 @@ class TestAnHonestAgent:
 class TestAFailedTry:
     def test_leaves_its_reason_in_the_file_and_the_next_prompt(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
-        agent.story(tries(), tries(writes("one.txt", "1")))
+        agent.story(tries(writes("half.txt", "1")), tries(writes("one.txt", "1")))
         built(project, "--max-iterations", "1", code=3)
         failed = listed(project)[2]
         assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*one\.txt.*", failed), failed
@@ -158,6 +153,7 @@ class TestAFailedTry:
         built(project)
         assert failed.split("try 1: ")[1] in prompts(agent)[1]
         assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
 
     def test_tells_the_next_one_how_a_long_output_ended(self, project: Project, agent: Agent) -> None:
         noisy = "seq -f 'test %g PASSED, with a rather long name' 1 90; echo E the endpoint says 500; exit 1"
@@ -168,15 +164,6 @@ class TestAFailedTry:
         assert "exited with 1, not 0" in failed
         for said in (failed, prompts(agent)[1], project.journal()[0]["message"]):
             assert "E the endpoint says 500" in said
-
-    def test_keeps_its_changes_and_they_are_in_the_commit_of_the_one_that_passes(
-        self, project: Project, agent: Agent
-    ) -> None:
-        wants(project, ONE)
-        agent.story(tries(writes("half.txt", "1")), tries(writes("one.txt", "1")))
-        project.build("--strict", "--max-iterations", "1")
-        built(project)
-        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
 
     def test_restores_the_last_good_commit_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
         (project.root / "mine.txt").write_text("mine")
@@ -383,21 +370,6 @@ class TestACheat:
         built(project)
         assert project.git("log", "--format=%s").splitlines() == ["one: Did it", "plan"]
         assert project.git("for-each-ref", "--format=%(contents:subject)", "refs/ralph").split() == ["mine"]
-
-    @pytest.mark.parametrize(
-        "how",
-        [
-            pytest.param("git checkout -q -b elsewhere", id="changes the branch"),
-            pytest.param("git checkout -q --orphan fresh && git commit -qm forged", id="begins a new history"),
-        ],
-    )
-    def test_that_moves_head_finds_it_where_it_was(self, project: Project, agent: Agent, how: str) -> None:
-        head = project.git("rev-parse", "HEAD")
-        wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1"), runs(how)))
-        built(project)
-        assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
-        assert project.git("rev-parse", "HEAD~1") == head
 
 
 class TestOnly:

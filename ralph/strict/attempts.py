@@ -19,7 +19,7 @@ from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
 from ralph.tasks import Task
-from ralph.tasks.mending import Mended, mend
+from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
 from ralph.verify import run_program
 from ralph.words import counted
@@ -68,16 +68,11 @@ class Strict:
 
     def put_right(self, when: str) -> list[str]:
         """Puts back what is ralph's in the progress file; what was done to it, in words."""
-        run, mended = self._run, Mended(text=b"")
-
-        def restored(text: bytes) -> bytes:
-            nonlocal mended
-            mended = mend(self._text, text)
-            return mended.text
-
+        run = self._run
         run.read()
         left = self._file.text
-        self._file.edit(restored)
+        mended = mend(self._text, left)
+        self._file.edit(lambda text: mend(self._text, text).text)
         if mended.proposed:
             run.complain(f"{counted(mended.proposed, 'new task')} moved under ## Proposed")
         if self._file.text != left:
@@ -128,8 +123,9 @@ class Strict:
             return self._put_down(replace(iteration, ended=stop))
         assert found is not None
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
-        if found.unfinished and not self._is_too_often():
-            return self._put_down(iteration)
+        restores, most = self._settings.on_failure == "restore", self._settings.max_stalls
+        if found.unfinished and not restores and (most is None or self._unfinished < most):
+            return self._put_down(iteration)  # the next iteration goes on with what it did
         if found.blocked:
             self._let_go()
             self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
@@ -144,11 +140,6 @@ class Strict:
         if strayed := self._guard.strayed():
             return Stop(Reason.TAMPERED, strayed)
         return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
-
-    def _is_too_often(self) -> bool:
-        """Whether cut short so many times in a row is a failed try; each starts anew where nothing is kept."""
-        most = self._settings.max_stalls
-        return self._settings.on_failure == "restore" or (most is not None and self._unfinished >= most)
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""

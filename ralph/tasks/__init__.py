@@ -11,7 +11,7 @@ from ralph.tasks.edits import (
     with_failure,
     with_ids,
 )
-from ralph.tasks.order import chain, find, problems, select, stuck, unknown
+from ralph.tasks.order import chain, find, placed, problems, select, stuck, unknown
 from ralph.tasks.reading import Note, Task, flat, read
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "flat",
     "lines",
     "new_ids",
+    "placed",
     "problems",
     "put_down",
     "read",
