@@ -162,18 +162,10 @@ def test_words_are_told_as_words() -> None:
     assert (short.text.endswith("…"), len(short.text) <= 300) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("title", "description", "text"),
-    [
-        pytest.param("Log in", "Log in with a key", "Log in with a key", id="the description goes on"),
-        pytest.param("Log in", "As a user", "Log in (As a user)", id="both"),
-        pytest.param("Log in…", "Log in with a key", "Log in with a key", id="a title that was cut"),
-        pytest.param("Log\n in ", "", "Log in", id="no description"),
-    ],
-)
-def test_title_and_description_make_one_text(title: str, description: str, text: str) -> None:
-    said = json.dumps([{"title": title, "description": description, "passes": False}])
-    assert read(said)[0].text == text
+def test_title_and_description_make_one_text() -> None:
+    both = [("Log in", "Log in with a key"), ("Log out", "As a user"), ("Log in…", "Log in often"), ("Log\n it ", "")]
+    said = json.dumps([{"title": title, "description": text, "passes": False} for title, text in both])
+    assert [task.text for task in read(said)] == ["Log in with a key", "Log out (As a user)", "Log in often", "Log it"]
 
 
 MARKDOWN = """# A shop
@@ -282,28 +274,7 @@ def test_whatever_the_words_they_are_tasks_and_nothing_else(stories: list[dict[s
     assert len(now.tasks) == len(stories)
 
 
-# What is refused.
-
-
-def refusal(text: str | bytes, name: str = "r.json") -> list[str]:
-    with pytest.raises(RalphError) as raised:
-        taskjson.of_plan(Path("folder") / name, text if isinstance(text, bytes) else text.encode())
-    assert raised.value.exit_code == 2
-    return raised.value.message.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("text", "begin"),
-    [
-        pytest.param('{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:", id="a comma too many"),
-        pytest.param("hello world", "r.json:1:1: ", id="a plan in words"),
-        pytest.param(b"\xff\xfe{\0}\0", "r.json:1:1: ", id="another encoding"),
-        pytest.param("[" * 100_000, "r.json: ", id="too deep"),
-    ],
-)
-def test_what_is_no_json_is_named_with_line_and_column(text: str | bytes, begin: str) -> None:
-    (message,) = refusal(text)
-    assert message.startswith(f"{begin.removesuffix(' ')} is no JSON: " if begin.endswith(" ") else begin)
+# What is refused, and whole runs.
 
 
 def of(**fields: Any) -> str:
@@ -311,94 +282,69 @@ def of(**fields: Any) -> str:
     return json.dumps({"tasks": [{"id": 1, "description": "x", **fields}]})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (of(completed="yes"), 'tasks[0].completed: must be true or false, not "yes"'),
-        (of(description=None), "tasks[0]: has no description; say what shall be built"),
-        ('{"userStories": [{"title": ["x"]}]}', 'userStories[0].title: must be a string, not ["x"]'),
-        (of(id="a b"), "tasks[0].id: must be one word of at most 64 letters, digits, _ . and -, that begins with"),
-        (of(subtasks=[{"id": "1", "title": "y"}]), 'tasks[0].subtasks[0].id: "1" is the id of line 1 too'),
-        (of(status="fine"), "tasks[0].status: must be pending, in_progress, done, complete or blocked, not"),
-        (of(priority="soon"), 'tasks[0].priority: must be a whole number, 1 for the first, not "soon"'),
-        (of(dependencies=["x"]), 'tasks[0].dependencies[0]: unknown id "x"'),
-        (of(verification_criteria=[" "]), "tasks[0].verification_criteria: must be a list of what has to hold, not"),
-        (of(subtasks=[7]), "tasks[0].subtasks: must be a list of tasks, not [7]"),
-    ],
-)
-def test_what_is_wrong_is_named_at_its_path(text: str, message: str) -> None:
-    (said,) = refusal(text)
-    assert said.startswith(f"r.json:1: {message}")
-
-
-def test_everything_is_named_at_once_in_the_order_of_the_file() -> None:
-    text = """{"tasks": [
-      {"id": "a", "description": "x", "dependencies": ["b"], "status": "fine"},
-      {"id": "b", "dependencies": ["a", "zz"]},
-      {"id": "c d", "description": "x"},
-      {"id": "a", "description": "y"}
-    ]}"""
-    status, unknown, description, word, double = refusal(text)
-    assert status.startswith("r.json:2: tasks[0].status: must be ")
-    assert description == "r.json:3: tasks[1]: has no description; say what shall be built"
-    assert unknown == 'r.json:3: tasks[1].dependencies[1]: unknown id "zz"'
-    assert word.startswith("r.json:4: tasks[2].id: must be ")
-    assert double == 'r.json:5: tasks[3].id: "a" is the id of line 2 too'
-
-
-def test_what_waits_for_itself_is_named_with_its_lines() -> None:
-    text = """{"tasks": [
-      {"id": "a", "description": "x", "dependencies": ["c"], "subtasks": [{"id": "b", "title": "x"}]},
-      {"id": "c", "description": "x", "dependencies": ["b"]}
-    ]}"""
-    assert refusal(text) == ["r.json: lines 2, 3: b, c wait for each other"]
-    chain = [{"id": place, "description": "x", "dependencies": [place - 1] if place else []} for place in range(1500)]
-    assert taskjson.of_plan(Path("r.json"), json.dumps({"tasks": chain}).encode()) is not None
-
-
-def test_a_file_in_json_that_is_no_task_list_or_two_says_what_would_be() -> None:
-    for text in ('{"name": "shop"}', "3", "[]", '["x"]', '{"requirements": {}}', '{"requirements": []}'):
-        (message,) = refusal(text)
-        assert message.startswith("r.json: holds no task list: an object with ")
-    (message,) = refusal('{"requirements": [{"id": 1}],\n "userStories": [{"id": "x", "title": "X"}]}')
-    assert message == "r.json: holds 2 task lists: userStories, requirements; leave one"
+EXAMPLE = "a block that is only an example is begun with ```text"
+STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        pytest.param(
-            '# Plan\n\n```json\n{"userStories": [\n  {"id": 1, "title": "x", "passes": "no"}\n]}\n```\n',
-            'p.md:5: userStories[0].passes: must be true or false, not "no"; ',
-            id="a value",
+        ("r.json", '{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:"),
+        ("r.json", "hello world", "r.json:1:1: is no JSON: "),
+        ("r.json", "\0", "r.json:1:1: is no JSON: "),
+        ("r.json", "[" * 100_000, "r.json: is no JSON: "),
+        ("r.json", '{"requirements": []}', "r.json: holds no task list: an object with "),
+        ("r.json", '["x"]', "r.json: holds no task list: an object with "),
+        (
+            "r.json",
+            '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}',
+            "r.json: holds 2 task lists: stories, tasks; leave",
         ),
-        pytest.param('# Plan\n\n```json\n[{"description": "x", "passes": false},]\n```\n', "p.md:4:", id="broken JSON"),
-        pytest.param(
-            '```json\n[{"title": "x", "passes": false}]\n```\n~~~json\n[{"title": "y", "passes": false}]\n~~~',
-            "p.md: holds 2 task lists in JSON, at lines 1, 4; leave one; ",
-            id="two of them",
+        ("r.json", of(completed="yes"), 'r.json:1: tasks[0].completed: must be true or false, not "yes"'),
+        ("r.json", of(description=None), "r.json:1: tasks[0]: has no description; say what shall be built"),
+        ("r.json", of(title=["x"]), 'r.json:1: tasks[0].title: must be a string, not ["x"]'),
+        ("r.json", of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),
+        ("r.json", of(subtasks=[{"id": 1, "title": "y"}]), 'r.json:1: tasks[0].subtasks[0].id: "1" is the id of line'),
+        ("r.json", of(status="fine"), "r.json:1: tasks[0].status: must be pending, in_progress, done, complete or "),
+        (
+            "r.json",
+            of(priority="soon"),
+            'r.json:1: tasks[0].priority: must be a whole number, 1 for the first, not "so',
         ),
-        pytest.param(
-            '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list: ", id="one that says it is"
+        ("r.json", of(dependencies=["x"]), 'r.json:1: tasks[0].dependencies[0]: unknown id "x"'),
+        ("r.json", of(dependencies=[1]), "r.json: line 1: 1 waits for itself"),
+        (
+            "r.json",
+            of(acceptanceCriteria=[" "]),
+            "r.json:1: tasks[0].acceptanceCriteria: must be a list of what has to",
         ),
+        ("r.json", of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks, not [7]"),
+        ("p.md", f"# P\n\n{STORY_BLOCK}".replace("false", "0"), "p.md:4: [0].passes: must be true or false, not 0; "),
+        ("p.md", f"# P\n\n{STORY_BLOCK}".replace("}", "},"), "p.md:4:"),
+        ("p.md", STORY_BLOCK * 2, "p.md: holds 2 task lists in JSON, at lines 1, 4; leave one; "),
+        ("p.md", '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list: "),
     ],
 )
-def test_what_is_wrong_in_a_block_is_named_with_the_line_of_the_plan(text: str, message: str) -> None:
-    (said,) = refusal(text, "p.md")
-    assert said.startswith(message)
-    assert said.endswith("; a block that is only an example is begun with ```text")
+def test_what_is_wrong_is_named_with_its_line_and_path(name: str, text: str, message: str) -> None:
+    with pytest.raises(RalphError) as raised:
+        taskjson.of_plan(Path("folder") / name, text.encode())
+    assert raised.value.exit_code == 2
+    assert raised.value.message.startswith(message)
+    assert raised.value.message.endswith(f"; {EXAMPLE}") == (name == "p.md")
 
 
-# Whole runs.
-
-
-def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project) -> None:
-    (project.root / "r.json").write_text('{"requirements": [{"id": 1}, {"id": 1, "requirement": "x"}]}')
+def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all_in_the_order_of_the_file(project: Project) -> None:
+    text = """{"requirements": [
+      {"id": 1, "requirement": "x", "dependencies": ["zz"]},
+      {"id": 2},
+      {"id": 1, "requirement": "x"}]}"""
+    (project.root / "r.json").write_text(text)
     run = project.ralph("r.json")
     assert run.code == 2
     assert run.stderr.splitlines() == [
-        "ralph: r.json:1: requirements[0]: has no description; say what shall be built",
-        'ralph: r.json:1: requirements[1].id: "1" is the id of line 1 too',
+        'ralph: r.json:2: requirements[0].dependencies[0]: unknown id "zz"',
+        "ralph: r.json:3: requirements[1]: has no description; say what shall be built",
+        'ralph: r.json:4: requirements[2].id: "1" is the id of line 2 too',
     ]
     assert not (project.root / "r_PROGRESS.md").exists()
 
