@@ -110,7 +110,7 @@ class _Verb(click.Command):
 
     def __init__(self, where: str, meaning: str, *params: click.Parameter, epilog: str = "") -> None:
         module, _, name = where.rpartition(".")
-        super().__init__(name, params=[*params], help=meaning, epilog=epilog)
+        super().__init__(name, params=[*params, _FOLDER], help=meaning, epilog=epilog)
         self.module, self.is_of_run = module, options.OF_A_RUN[1] in params
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -201,7 +201,6 @@ _RUN = _Run(
     "ralph.start.run",
     "Works through PLAN with a coding agent.",
     *options.OF_A_RUN,
-    _FOLDER,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
     _flag("print all that the agent says, does and is told", "--verbose"),
     _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
@@ -216,7 +215,6 @@ _VERBS = [
         Exit codes: 0 done, 3 work remains, 4 a person is needed.
         """,
         _ANY_PLAN,
-        _FOLDER,
         _PROGRESS,
         _JSON,
     ),
@@ -233,7 +231,6 @@ _VERBS = [
         _flag("what it committed", "--diff", "what", flag_value="diff"),
         _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
         _flag("show all that the agent said, did and was told", "--verbose"),
-        _FOLDER,
         _PROGRESS,
     ),
     _Verb(
@@ -242,7 +239,6 @@ _VERBS = [
         _PLAN,
         _file("where; `-` is the standard output", "-o", "--output"),
         _flag("show it in the browser", "--open", "opens"),
-        _FOLDER,
         _PROGRESS,
     ),
     _Verb(
@@ -258,7 +254,6 @@ _VERBS = [
             type=click.Choice(("requirements", "plan", "prd")),
         ),
         _file("where; PLAN itself is brought up to date", "-o", "--output"),
-        _FOLDER,
         _PROGRESS,
     ),
     _Verb(
@@ -270,7 +265,6 @@ _VERBS = [
         all options of a run. Spends nothing and leaves the repository as it is. Exit code 0 or 1.
         """,
         *options.OF_A_RUN,
-        _FOLDER,
         _flag("print all that the stand-in says and does", "--verbose"),
     ),
     _Verb(
@@ -280,7 +274,6 @@ _VERBS = [
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
         """,
         *options.OF_A_RUN,
-        _FOLDER,
         _flag("also log in with one cheap call, and reach the channels", "--live"),
         _flag("a line for each thing that was looked at", "--verbose"),
         _JSON,

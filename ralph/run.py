@@ -92,9 +92,8 @@ class Run:
         self.screen.status = self.status.line
         file.say = self.complain
         values = sources.channel_values()
-        ready = channels.configured(channels.load(), values)
         monitor = None if start.rehearsal else settings.heartbeat_url
-        self.outbox = channels.Outbox(ready, values, self.complain, monitor=monitor)
+        self.outbox = channels.Outbox(channels.configured(values), values, self.complain, monitor=monitor)
         self.tries = Tries(settings.history) if settings.history else None
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)

@@ -80,9 +80,10 @@ class TestFiles:
         assert channels["slack"].needs == ["RALPH_PAGER"]
         assert channels["pager"].title == "Pager"
 
-    def test_a_channel_is_on_when_it_has_all_it_needs(self) -> None:
+    def test_a_channel_is_on_when_it_has_all_it_needs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
         values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_SLACK_WEBHOOK_URL": " ", "RALPH_WEBHOOK_URL": "https://x/"}
-        assert [channel.name for channel in configured(BUILT_IN.values(), values)] == ["webhook"]
+        assert [channel.name for channel in configured(values)] == ["webhook"]
 
     @pytest.mark.parametrize(
         ("text", "complaint"),

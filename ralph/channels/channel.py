@@ -61,9 +61,9 @@ def load(folders: Sequence[Path] = ()) -> Sequence[Channel]:
     return [_channel(paths[name]) for name in sorted(paths)]
 
 
-def configured(channels: Iterable[Channel], values: Mapping[str, str]) -> Sequence[Channel]:
+def configured(values: Mapping[str, str]) -> Sequence[Channel]:
     """The channels that have all they need; the others are off."""
-    return [channel for channel in channels if not channel.missing(values)]
+    return [channel for channel in load() if not channel.missing(values)]
 
 
 def _channel(path: Path) -> Channel:

@@ -295,7 +295,7 @@ _HEARTBEAT = "RALPH_HEARTBEAT_URL"
 def _notices(settings: Settings, *, live: bool) -> Iterator[Check]:
     """Who hears of a run."""
     values = sources.channel_values()
-    ready = channels.configured(channels.load(), values)
+    ready = channels.configured(values)
     for channel in ready:
         yield _channel(channel, values, live=live)
     if not ready:
