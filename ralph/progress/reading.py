@@ -177,14 +177,14 @@ def parse(text: bytes) -> Progress:
     lines, _, unclosed = blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
-    items: list[tuple[Task, bool | None]] = []
+    items: dict[bool | None, list[Task]] = {True: [], False: [], None: []}
     under: list[tuple[int, str]] = []
     is_head, is_below_done = True, False
     for line in lines:
         name = ""
         if item := _TASK.fullmatch(line.body):
             said = item[2].decode(errors="surrogateescape").strip()
-            items.append((Task(text=said, mark=item[1].decode(), line=line), _is_for_tasks(under)))
+            items[_is_for_tasks(under)].append(Task(text=said, mark=item[1].decode(), line=line))
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
@@ -197,13 +197,12 @@ def parse(text: bytes) -> Progress:
         goes_on = is_below_done and (name == "Verified" or not line.body.strip())
         is_below_done = goes_on or name == "RALPH_DONE"
     has_list = any(title.casefold().startswith("task") for _, _, title in headings)
-    listed = [is_listed or (is_listed is None and not has_list) for _, is_listed in items]
     return Progress(
         size=len(text),
         words=words,
         headings=headings,
-        tasks=tuple(task for (task, _), counts in zip(items, listed, strict=True) if counts),
-        elsewhere=tuple(task for (task, _), counts in zip(items, listed, strict=True) if not counts),
+        tasks=tuple(items[True] if has_list else items[None]),
+        elsewhere=tuple(items[False] + (items[None] if has_list else [])),
         unclosed_fence=text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None,
     )
 
