@@ -14,7 +14,7 @@ from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied
-from ralph.process import Files, Job, follow, signals
+from ralph.process import Files, Job, signals
 from ralph.run import Run
 from ralph.verdict import budget_usd, claims_done
 from ralph.words import counted, shortened, usd
@@ -123,7 +123,7 @@ def _turn(run: Run, files: Files) -> Turn:
     argv = agent.argv(settings, run.start.asked.agent_arguments, budget_usd(run.file.last, run.tally, settings))
     began = time.monotonic()
     try:
-        ended = follow(Job(argv=argv, env=run.env, files=files), run.keeper, hear, over, run.pace.clock.awake)
+        ended = run.keeper.run(Job(argv=argv, env=run.env, files=files), hear, over, run.pace.clock.awake)
     finally:
         if settings.max_context is not None:
             drop_parts(files.output)

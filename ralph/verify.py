@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.errors import RalphError
-from ralph.process import Job, follow, signals
+from ralph.process import Job, signals
 from ralph.run import Run
 from ralph.screen.view import ending
 from ralph.words import duration
@@ -65,7 +65,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
 
     run.changes.disturbed = True
     try:
-        ended = follow(job, run.keeper, lambda _output, _complaints: None, over, run.pace.clock.awake)
+        ended = run.keeper.run(job, lambda _output, _complaints: None, over, run.pace.clock.awake)
     finally:
         run.remove_orphaned_locks(what)
     if ended.unstarted:

@@ -103,13 +103,8 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
     class OnADeadDisk:
         changes, pace, said = SimpleNamespace(), Pace(), list[str]()
 
-        def start(self, job: Job) -> None:
+        def run(self, job: Job, *_how: object) -> Ended:
             job.files.output.write_text("checked\n")
-
-        def has_left(self, _within_s: float) -> bool:
-            return True
-
-        def end(self) -> Ended:
             return Ended(code=0, survivors=("cat /mnt/dead",))
 
         def remove_orphaned_locks(self, of: str) -> None:

@@ -1,7 +1,6 @@
 """The only place that starts, follows, times out and ends programs, and that handles signals."""
 
 from ralph.process import signals
-from ralph.process.follow import follow
 from ralph.process.keeper import Ended, Files, Job, Keeper
 from ralph.process.programs import Finished, call, end_own, foreground
 from ralph.process.tree import MARK, Patience, end_strays, somebody_runs
@@ -17,7 +16,6 @@ __all__ = [
     "call",
     "end_own",
     "end_strays",
-    "follow",
     "foreground",
     "signals",
     "somebody_runs",

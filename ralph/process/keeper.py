@@ -14,7 +14,8 @@ import subprocess
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -25,6 +26,15 @@ from ralph.process.tree import LINUX, Patience, Tree, end_strays, send_to
 _LOOK_S = 3600.0 if LINUX else 2.0
 """Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
 _END = "end"
+_GLANCE_S, _LAZY_GLANCE_S = 0.1, 0.4
+_ATTENTIVE_S = 5.0
+"""Seconds of silence after which ralph looks less often; a program's end wakes it all the same."""
+_CHUNK = 1 << 16
+
+Hear = Callable[[bytes, bytes], None]
+"""Gets a program's output and its complaints as they come, and nothing at all when it is quiet."""
+Over = Callable[[float, float, int], bool]
+"""Whether it has to end now, by its seconds of silence and of life, and by the bytes that it printed."""
 
 
 class Files(NamedTuple):
@@ -41,8 +51,6 @@ class Job(NamedTuple):
     argv: Sequence[str]
     env: Mapping[str, str]
     files: Files
-    folder: Path | None = None
-    """Where; None is ralph's own when its keeper began."""
 
 
 class Ended(NamedTuple):
@@ -88,28 +96,51 @@ class Keeper:
         os.close(its_writes)
         self._link = _link(reads, writes)
 
-    def start(self, job: Job) -> None:
-        """Starts it in a session of its own. Raises RalphError without a keeper."""
-        try:
-            self._link.send(job)
-        except EOFError:
-            self._lost()
+    def run(self, job: Job, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
+        """Runs it to its end, or until it is `over`, and ends everything that it started.
 
-    def has_left(self, within_s: float = 0.0) -> bool:
-        """Whether the job and all that it started are gone; waits for it, or for a signal."""
-        return signals.wait(within_s, self._link.reads)
+        What it prints goes to files, never to a pipe: there the real agent loses what is not read in time (measured),
+        and a process left behind would hold the other end. Raises RalphError when the files cannot be written or read,
+        and without a keeper.
+        """
+        with closing(_Tail(job.files.output)) as output, closing(_Tail(job.files.errors)) as errors:
+            try:
+                self._link.send(job)
+                try:
+                    self._follow(output, errors, hear, over, clock)
+                    interrupted = signals.interrupted() is not None
+                finally:  # whatever went wrong here, nothing outlives it
+                    ended = self._end()
+            except EOFError:
+                self._lost()
+            for data in output.rest():
+                hear(data, b"")
+            for data in errors.rest():
+                hear(b"", data)
+            return ended._replace(interrupted=interrupted, shrunk=output.shrunk)
 
-    def end(self) -> Ended:
-        """What became of the job, when it and all that it started are gone. Raises RalphError without a keeper."""
-        try:
-            if not self.has_left():
-                self._link.send(_END)
-            while not self.has_left(1.0):
-                if signals.impatient():
-                    os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
-            ended: Ended = self._link.receive()
-        except EOFError:
-            self._lost()
+    def _follow(self, output: "_Tail", errors: "_Tail", hear: Hear, over: Over, clock: Callable[[], float]) -> None:
+        """Returns when all have left, or it is over."""
+        began = heard_at = clock()
+        pause_s = 0.0
+        while not signals.wait(pause_s, self._link.reads):
+            now = clock()  # before it looks: what is late by then would have been heard
+            data = output.read()
+            complaints = b"" if data else errors.read()
+            heard_at = now if data or complaints else heard_at
+            hear(data, complaints)
+            if over(now - heard_at, now - began, output.size() + errors.size()):
+                return
+            silent_s = now - heard_at
+            pause_s = 0.0 if not silent_s else _GLANCE_S if silent_s < _ATTENTIVE_S else _LAZY_GLANCE_S
+
+    def _end(self) -> Ended:
+        if not signals.wait(0, self._link.reads):
+            self._link.send(_END)
+        while not signals.wait(1.0, self._link.reads):
+            if signals.impatient():
+                os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
+        ended: Ended = self._link.receive()
         return ended
 
     def dismiss(self) -> None:
@@ -124,6 +155,41 @@ class Keeper:
         end_strays(self._mark, self._patience)
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
         raise RalphError(f"the keeper {how}: the process of ralph's below which all runs", 1, fix="start ralph again")
+
+
+class _Tail:
+    """New bytes of a file that somebody else is writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
+        self.shrunk = False
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read(self) -> bytes:
+        """Some of what is new; empty when there is nothing."""
+        if (size := self.size()) < self._at:
+            self.shrunk, self._at = True, size
+        try:
+            data = os.pread(self._fd, _CHUNK, self._at)
+        except OSError as error:
+            raise RalphError(f"{self._path}: cannot be read: {error.strerror}", 1) from error
+        self._at += len(data)
+        return data
+
+    def rest(self) -> Iterator[bytes]:
+        """All that is there now; what comes later is nobody's."""
+        end = self.size()
+        while self._at < end and not signals.impatient() and (data := self.read()):
+            yield data
 
 
 class _Link(NamedTuple):
@@ -206,7 +272,6 @@ class _Keeping:
                 self._child = subprocess.Popen(
                     job.argv,
                     env=job.env,
-                    cwd=job.folder,
                     stdin=given,
                     stdout=out,
                     stderr=err,
