@@ -41,7 +41,7 @@ def write(folder: Path, text: str, mode: str = "build") -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", ["$(touch pwned).md", "{{ 7 * 7 }}.md", "${PROGRESS_FILE}.md", "two\nlines.md"])
 def test_any_plan_name_arrives_exactly(project: Project, name: str) -> None:
     write(project.root / ".ralph", BOTH_FORMS)
     (project.root / name).write_text("Do it.\n")
@@ -51,20 +51,6 @@ def test_any_plan_name_arrives_exactly(project: Project, name: str) -> None:
     values = f"{project.root / name}\n{stem}_PROGRESS.md\n{stem}\n"
     assert run.stdout.partition("\n\n")[2].strip("\n") == f"{values}---\n{values}---\nend"
     assert not (project.root / "pwned").exists()
-    assert not (project.root / "PWNED").exists()
-
-
-@pytest.mark.parametrize("name", ["$(touch pwned).md", "two\nlines.md", "grüße-計画.md"])
-def test_a_plan_of_any_name_is_worked_on(project: Project, agent: Agent, name: str) -> None:
-    (project.root / name).write_text("Do it.\n")
-    stem = name.removesuffix(".md")
-    agent.story(step(), progress=f"{stem}_PROGRESS.md")
-    run = project.ralph(name, "build", "1")
-    assert run.code == 3, run.text
-    assert str(project.root / name) in agent.prompts[0]
-    assert (project.root / f"{stem}_PROGRESS.md").is_file()
-    assert not (project.root / "pwned").exists()
-    assert not (project.root / "PWNED").exists()
 
 
 def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent) -> None:
@@ -99,8 +85,9 @@ def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
     agent.story(step(), repeat=True)
     project.build("2")
     assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2"]
-    project.build("2", "--max-stalls", "off")
-    assert [prompt.strip() for prompt in agent.prompts[2:]] == ["3 of", "4 of"], "4 of 2 would mislead"
+    project.build("1")
+    assert agent.prompts[2].strip() == "3 of", "3 of 1 would mislead"
+    assert project.ralph("feature.md", "5", "--dry-run").stdout.splitlines()[-1].strip() == "4 of"
 
 
 def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:
@@ -122,22 +109,12 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
     assert agent.prompts[0].strip() == expected.strip()
 
 
-def test_what_a_dry_run_shows_is_numbered_as_the_next_iteration(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}.")
-    agent.story(step(), repeat=True)
-    shown = [project.ralph("feature.md", "build", "5", "--dry-run").stdout.splitlines()[-1]]
-    project.build("1")
-    shown.append(project.ralph("feature.md", "build", "5", "--dry-run").stdout.splitlines()[-1])
-    assert shown == ["1 of 5.", "2 of ."]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "telling"),
     [
         pytest.param("{# x #}\nHello.\n{{ PLAN_FIEL }}\n", 3, "PLAN_FIEL", id="a mistyped variable"),
         pytest.param("Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n", 3, "PLAN_FIEL", id="one for later"),
         pytest.param("Hello.\n\n{% if %}\n", 3, "", id="a mistyped tag"),
-        pytest.param("{{ PLAN_FILE\n", 1, "", id="a brace too few"),
         pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),
         pytest.param("{# RALPH_MODLE: opus #}\nHello.\n", 1, "RALPH_MODLE", id="a mistyped setting"),
         pytest.param("Hello.\n{{ PLAN_NAME | uper }}\n", 2, "uper", id="a mistyped filter"),
@@ -158,20 +135,12 @@ def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(
     assert not project.progress.exists()
 
 
-@pytest.mark.parametrize("text", ["/clear\nHello.", "\n/clear", "{# x #}/foo bar", "/"])
+@pytest.mark.parametrize("text", ["{# x #}\n/clear\nHello.", "/"])
 def test_a_prompt_is_no_slash_command(project: Project, text: str) -> None:
     write(project.root / ".ralph", text)
     prompt = project.ralph("feature.md", "--dry-run").stdout.partition("\n\n")[2]
     assert not prompt.startswith("/")
     assert prompt.strip().startswith("/")
-
-
-def test_a_prompt_may_be_long(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{{ PLAN_NAME }}\n" + "word " * 200_000 + "end")
-    agent.story(step())
-    assert project.build("1").code == 3
-    assert agent.prompts[0].endswith("word end") or agent.prompts[0].endswith("word end\n")
-    assert len(agent.prompts[0]) > 1_000_000
 
 
 def test_an_empty_prompt_is_refused_before_the_agent_refuses_it(project: Project, agent: Agent) -> None:
@@ -277,39 +246,23 @@ class TestTheBuiltInPrompts:
     def prompts(self, project: Project, mode: str, *args: str) -> str:
         return project.ralph("feature.md", mode, "--dry-run", *args).stdout.partition("\n\n")[2]
 
-    @pytest.mark.parametrize("mode", ["plan", "build"])
-    def test_are_short_and_fully_rendered(self, project: Project, mode: str) -> None:
+    @pytest.mark.parametrize("mode", ["plan", "build", "task"])
+    def test_are_short_rendered_and_tell_what_agents_stumbled_over(self, project: Project, mode: str) -> None:
+        """As seen with a real model that planned and built with them. What never changes stands first."""
+        project.has_tasks("one: The first")
         prompt = self.prompts(project, mode)
         assert len(prompt.encode()) < 6000
         assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
-        assert str(project.root / "feature.md") in prompt
-        assert "feature_PROGRESS.md" in prompt
-
-    @pytest.mark.parametrize("mode", ["plan", "build"])
-    def test_begin_with_what_never_changes(self, project: Project, mode: str) -> None:
-        prompt = self.prompts(project, mode)
-        assert prompt.index(str(project.root)) > len(prompt) // 2
-
-    @pytest.mark.parametrize("mode", ["plan", "build", "task"])
-    def test_tell_what_agents_stumbled_over(self, project: Project, mode: str) -> None:
-        """As seen with a real model that planned and built with them."""
-        project.has_tasks("one: The first")
-        prompt = self.prompts(project, mode)
-        told = ["plan and progress file are untracked is normal", "AGENTS.md where there is one", "sub-agent"]
+        assert prompt.index(str(project.root / "feature.md")) > len(prompt) // 2
+        told = ["feature_PROGRESS.md", "plan and progress file are untracked is normal", "AGENTS.md where there is one"]
         if mode != "plan":
             told += ["a floor: the task's words and the plan bind", "a failure that was there before, note and leave"]
             told += ["throwaway environment", "saves you much reading"]
         if mode == "task":
             told += ["`## Messages` you may empty"]
-        assert [words for words in told if words not in prompt] == []
-
-    def test_tell_the_builder_its_eight_steps(self, project: Project) -> None:
-        prompt = self.prompts(project, "build")
-        words = (
-            "## Messages|git status|one task|sub-agent|AGENTS.md|CLAUDE.md|RALPH_DONE|RALPH_BLOCKED|IN_PROGRESS|Notes"
-        )
-        for word in words.split("|"):
-            assert word.lower() in prompt.lower().replace("subagent", "sub-agent"), word
+        if mode == "build":
+            told += ["## Messages", "one task", "CLAUDE.md", "RALPH_DONE", "RALPH_BLOCKED", "IN_PROGRESS", "Notes"]
+        assert [words for words in [*told, "sub-agent"] if words.lower() not in prompt.lower()] == []
 
     def test_tell_the_planner_the_form_of_tasks_where_ralph_works_by_it(self, project: Project) -> None:
         plain, strict = self.prompts(project, "plan"), self.prompts(project, "plan", "--strict")
@@ -319,19 +272,13 @@ class TestTheBuiltInPrompts:
             assert word not in plain, word
         assert len(strict.encode()) < 6000
 
-    def test_tell_the_builder_of_the_history_where_there_is_one(self, project: Project) -> None:
+    def test_tell_the_builder_of_history_and_commits_only_where_they_are_wanted(self, project: Project) -> None:
         plain, told = self.prompts(project, "build"), self.prompts(project, "build", "--history", "tries.jsonl")
-        assert "istory file" not in plain
         clause = ", and the history file, which has a line of JSON for each try, also of earlier runs: learn from it"
         assert f"AGENTS.md where there is one{clause}, leave it alone. What" in told
-        assert f"\nHistory file: {project.root / 'tries.jsonl'}\n" in told
         for words in (f"{clause}, leave it alone", f"History file: {project.root / 'tries.jsonl'}\n"):
             told = told.replace(words, "")
         assert told == plain, "all else is the same"
-
-    def test_speak_of_committing_only_where_it_is_wanted(self, project: Project) -> None:
-        wanted = self.prompts(project, "build")
         unwanted = self.prompts(project, "build", "--no-auto-commit")
-        assert wanted != unwanted
         assert "do not commit" in unwanted.lower().replace("don't", "do not")
-        assert "do not commit" not in wanted.lower().replace("don't", "do not")
+        assert "do not commit" not in plain.lower().replace("don't", "do not")

@@ -53,9 +53,8 @@ def journal_file(project: Project) -> Path:
     return folder / "journal.jsonl"
 
 
-@pytest.fixture
-def eventful(project: Project, agent: Agent) -> Project:
-    """A run with a wait, an iteration that costs and commits, a failure, a refused claim and a verified one."""
+def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: Agent) -> None:
+    """A wait, an iteration that costs and commits, a failure, a refused claim and a verified one."""
     project.has_tasks("one", "two", "three")
     paid = init(key_source="ANTHROPIC_API_KEY")
     good = [ticks("one"), *step(file="made.txt", commits="made")["acts"][1:-1], says("One is ticked.")]
@@ -69,65 +68,54 @@ def eventful(project: Project, agent: Agent) -> Project:
     run = project.build("--verify", "true", command=HOURS)
     assert run.code == 0, run.text
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.text), "no colour, no control characters"
-    return project
-
-
-def test_the_journal_has_a_line_for_all_that_happened(eventful: Project) -> None:
-    lines = eventful.journal()
+    lines = project.journal()
     assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 4, "verify", "run"]
     assert all(line.keys() == LINES[line["event"]] for line in lines), lines
     assert len({line["run"] for line in lines}) == 1
     assert {line["mode"] for line in lines} == {"build"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["timestamp"]) for line in lines)
     assert all(one["timestamp"] <= other["timestamp"] for one, other in pairwise(lines))
-    iterations = only(lines, "iteration")
-    assert [(line["iteration"], line["ended"], line["success"], line["counted"]) for line in iterations] == [
-        (1, "limit", False, False),
-        (1, "ok", True, True),
-        (2, "failed", False, True),
-        (3, "ok", False, True),
-        (4, "ok", True, True),
+    limit, ticked, failed, refused, verified = only(lines, "iteration")
+    told = ("iteration", "ended", "success", "counted", "refused")
+    assert [[line[name] for name in told] for line in (limit, ticked, failed, refused, verified)] == [
+        [1, "limit", False, False, False],
+        [1, "ok", True, True, False],
+        [2, "failed", False, True, False],
+        [3, "ok", False, True, True],
+        [4, "ok", True, True, False],
     ]
-    assert "The disk is on fire." in iterations[2]["message"]
-    assert "2 tasks are not ticked" in iterations[3]["message"]
-
-
-def test_a_line_says_what_an_iteration_came_to(eventful: Project) -> None:
-    line = only(eventful.journal(), "iteration")[1]
-    assert line["tokens"] == {"input": 11, "output": 22, "cache_read": 30, "cache_write": 3}
-    assert (line["cost_usd"], line["cost_at_least"], line["model"]) == (0.12, False, "claude-sonnet-5")
-    assert (line["pays"], line["message"]) == ("ANTHROPIC_API_KEY", "One is ticked.")
-    assert [line[name] for name in ("done", "total", "ticked", "new")] == [1, 3, 1, 0]
-    added = sum(int(file.split()[0]) for file in eventful.git("show", "--numstat", "--format=").splitlines())
-    head, base = eventful.git("rev-parse", "HEAD", "HEAD~1").split()
-    assert [line[name] for name in ("commits", "added", "removed", "changed")] == [1, added, 0, 1]
-    assert (line["head"], line["base"]) == (head, base)
-    assert 0 < line["duration_s"] < 20
-    transcript = journal_file(eventful).with_name("transcripts") / line["transcript"]
-    assert "One is ticked." in transcript.read_text()
-
-
-def test_a_line_carries_what_was_on_the_screen_and_what_was_waited(eventful: Project) -> None:
-    limit, ticked, failed, refused, verified = only(eventful.journal(), "iteration")
-    assert ticked["summary"].startswith("#1 · 1/3 tasks (+1) · 1 commit +")
+    assert "The disk is on fire." in failed["message"]
     assert "failed: The disk is on fire." in failed["summary"]
-    assert (refused["refused"], verified["refused"]) == (True, False)
+    assert "2 tasks are not ticked" in refused["message"]
     assert refused["summary"].endswith("done refused")
+    assert ticked["summary"].startswith("#1 · 1/3 tasks (+1) · 1 commit +")
     assert 3000 < ticked["waited_s"] < 3700
     assert {line["waited_s"] for line in (limit, failed, refused, verified)} == {0}
-
-
-def test_waits_checks_and_the_run_have_lines_of_their_own(eventful: Project) -> None:
-    lines = eventful.journal()
-    (wait,), (check,), (run,) = (only(lines, event) for event in ("wait", "verify", "run"))
+    says_what_it_came_to(project, ticked)
+    (wait,), (check,), (end,) = (only(lines, event) for event in ("wait", "verify", "run"))
     assert (wait["why"], wait["iteration"], wait["success"]) == ("limit", 1, True)
     assert 3000 < wait["planned_s"] < 3700
     assert wait["until"] > 1_700_000_000, "in seconds"
     assert (check["command"], check["success"], check["iteration"]) == ("true", True, 4)
-    assert (run["ended"], run["success"], run["iterations"], run["commits"]) == ("done", True, 4, 1)
-    assert (run["done"], run["total"], run["waits"]) == (3, 3, 1)
-    assert run["cost_usd"] == pytest.approx(0.12 + 3 * 0.01)
-    assert run["waited_s"] == pytest.approx(wait["planned_s"], abs=5)
+    assert (end["ended"], end["success"], end["iterations"], end["commits"]) == ("done", True, 4, 1)
+    assert (end["done"], end["total"], end["waits"]) == (3, 3, 1)
+    assert end["cost_usd"] == pytest.approx(0.12 + 3 * 0.01)
+    assert end["waited_s"] == pytest.approx(wait["planned_s"], abs=5)
+
+
+def says_what_it_came_to(project: Project, line: dict[str, Any]) -> None:
+    """The line of the iteration that ticked and committed."""
+    assert line["tokens"] == {"input": 11, "output": 22, "cache_read": 30, "cache_write": 3}
+    assert (line["cost_usd"], line["cost_at_least"], line["model"]) == (0.12, False, "claude-sonnet-5")
+    assert (line["pays"], line["message"]) == ("ANTHROPIC_API_KEY", "One is ticked.")
+    assert [line[name] for name in ("done", "total", "ticked", "new")] == [1, 3, 1, 0]
+    added = sum(int(file.split()[0]) for file in project.git("show", "--numstat", "--format=").splitlines())
+    head, base = project.git("rev-parse", "HEAD", "HEAD~1").split()
+    assert [line[name] for name in ("commits", "added", "removed", "changed")] == [1, added, 0, 1]
+    assert (line["head"], line["base"]) == (head, base)
+    assert 0 < line["duration_s"] < 20
+    transcript = journal_file(project).with_name("transcripts") / line["transcript"]
+    assert "One is ticked." in transcript.read_text()
 
 
 def test_the_last_notice_says_all_that_one_wants_to_know_in_the_morning(project: Project, agent: Agent) -> None:
