@@ -19,7 +19,7 @@ from ralph.process import foreground
 from ralph.screen import Detail
 from ralph.screen.text import is_terminal, terminal_size
 from ralph.screen.view import View
-from ralph.words import duration, moment, plain
+from ralph.words import moment, plain
 
 _BLOCK_BYTES = 1 << 20
 _NOTHING_MOVED = "\N{EN DASH}"
@@ -71,17 +71,18 @@ def _say(line: str) -> None:
 
 
 def _line(record: Record) -> str:
-    """A record in a line of the list. Waits have none, verifications only at a start: an iteration tells of them."""
-    when, mode = _when(record.at), record.mode
+    """A record in a line; empty for what the line of an iteration tells."""
+    when, mode = f"{_when(record.at)}  ", record.mode
     if record.event == "run":
-        return f"  {when}  {mode} ended: {ending(record)}"
-    if record.event == "verify" and not record.iteration:
-        return f"  {when}  verified before the first iteration: {record.message or 'passed'}"
+        return f"  {when}{mode} ended: {ending(record)}"
+    if record.event == "wait":
+        return f"  {when}{mode} waits until {moment(record.until, record.at)}: {record.message}"
+    if record.event == "verify" and not (record.iteration and record.success):
+        return f"  {when}verify: {record.message or 'passed'}"
     if record.event != "iteration":
         return ""
-    waited = f"waited {duration(record.waited_s)} · " if record.waited_s >= 1 else ""
-    said = f"{mode} {waited}{record.summary}" + ("" if record.counted else " · not counted")
-    return f"{_NOTHING_MOVED if record.counted and not record.moved else ' '} {when}  {said}"
+    dash = _NOTHING_MOVED if record.counted and not record.moved else " "
+    return f"{dash} {when}{mode} {record.summary}" + ("" if record.counted else " · not counted")
 
 
 def _when(at: float) -> str:
@@ -173,7 +174,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
             replay.rest()
             replay = None
         for record in news:
-            _say(_news(record))
+            _say(_line(record))
         news = []
         if running and running.record.is_file() and running.record != shown:
             shown = running.record
@@ -190,14 +191,3 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     if running:
         _say(f"ended: ralph was killed in iteration {running.iteration}")
     return 0
-
-
-def _news(record: Record) -> str:
-    """A record in a line, as it is written just now; empty where there is nothing to say."""
-    if record.event == "iteration":
-        return record.summary
-    if record.event == "verify":
-        return "" if record.success else record.message
-    if record.event == "wait" and record.until > time.time():
-        return f"waiting until {moment(record.until, time.time())}: {record.message}"
-    return f"ended: {ending(record)}" if record.event == "run" else ""
