@@ -35,7 +35,7 @@ class Report:
 
     def of(self, name: str) -> list[tuple[str, str]]:
         """Level and words of the checks of that name, remedies included."""
-        return [(one["level"], f"{one['said']} -> {one['remedy']}") for one in self.checks if one["name"] == name]
+        return [(one["level"], f"{one['said']} -> {one['fix']}") for one in self.checks if one["subject"] == name]
 
     def says(self, level: str, name: str, *words: str) -> bool:
         """Whether a check of that name and level has all these words."""
@@ -215,8 +215,8 @@ def test_it_sees(doctor: Doctor, patient: Project, subject: str, case: tuple[Any
     prepare(patient)
     report = doctor("feature.md", *args.split())
     assert report.says(level, subject, *words), report.checks
-    assert all(one["ok"] or one["remedy"] for one in report.checks)
-    bad = {one["name"] for one in report.checks if one["level"] == "bad"}
+    assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
+    bad = {one["subject"] for one in report.checks if one["level"] == "bad"}
     assert bad == ({subject} if level == "bad" else set()), report.checks
     assert (report.ok, report.code) == ((True, 0) if not bad else (False, 1))
 
@@ -277,7 +277,14 @@ def test_all_that_is_wrong_with_the_settings_is_said_at_once(doctor: Doctor, pat
     has("~/.ralph.env", "RALPH_MAX_COST=much\nRALPH_MAX_TIME=8h\n", 0o600)(patient)
     report = doctor("feature.md", "--max-iterations", "0")
     assert [level for level, _ in report.of("settings")] == ["bad"] * 4, report.of("settings")
-    assert {one["name"] for one in report.checks} == {"settings", "agent", "rights", "repository", "machine", "notices"}
+    assert {one["subject"] for one in report.checks} == {
+        "settings",
+        "agent",
+        "rights",
+        "repository",
+        "machine",
+        "notices",
+    }
 
 
 def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: Doctor, patient: Project) -> None:

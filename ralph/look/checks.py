@@ -58,7 +58,7 @@ def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -
     with contextlib.suppress(RalphError, OSError):  # what is wrong with them is said below
         asked = replace(asked, plan=str(plans.find(asked.plan).path)) if asked.plan else asked
     with contextlib.suppress(RalphError, OSError):
-        settings = sources.everywhere(asked.given, _of_plan(asked), asked.mode)[0]
+        settings = sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)[0]
         start = find(asked) if asked.plan else None
     known, tree = settings or Settings(), lock.working_tree(Path.cwd())
     subjects = {
@@ -86,15 +86,9 @@ def _guarded(found: Iterator[Check]) -> Iterator[Check]:
         yield bad(f"{error.filename}: {error.strerror}", "mend that")
 
 
-def _of_plan(asked: Asked) -> Sequence[Given]:
-    with contextlib.suppress(OSError):
-        return sources.of_plan(Path(asked.plan).read_bytes(), Path(asked.plan).name) if asked.plan else ()
-    return ()
-
-
 def _settings(asked: Asked) -> Iterator[Check]:
     """What was said, and where; what ends a run."""
-    found = sources.everywhere(asked.given, _of_plan(asked), asked.mode)[0]
+    found = sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)[0]
     agent.argv(found, asked.agent_arguments)
     for setting in TABLE:
         if one := found.said.get(setting.field):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import asdict
 from itertools import groupby
 
 from ralph.look.checks import Check, checks
@@ -24,11 +25,7 @@ def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     seen = list(checks(asked, live=live))
     bad = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if as_json:
-        told = [
-            {"name": one.subject, "ok": one.level == "ok", "level": one.level, "said": one.said, "remedy": one.fix}
-            for one in seen
-        ]
-        print(json.dumps({"ok": not bad, "checks": told}))
+        print(json.dumps({"ok": not bad, "checks": [asdict(one) for one in seen]}))
         return 1 if bad else 0
     subjects = [list(its) for _, its in groupby(seen, lambda one: one.subject)]
     for its in sorted(subjects, key=lambda its: max(list(_LEVELS).index(one.level) for one in its)):

@@ -104,11 +104,12 @@ def _of_progress_file(path: Path) -> Plan:
 
 def _by_settings(plan: Path) -> Path | None:
     """The progress file that the settings name; what is wrong with other settings does no harm here."""
-    given = [*_of_plan(plan), *sources.in_environment(), *sources.in_files()[0]]
+    given = [*directives(plan), *sources.in_environment(), *sources.in_files()[0]]
     return resolve([one for one in given if one.variable == "RALPH_PROGRESS_FILE"]).progress_file
 
 
-def _of_plan(plan: Path) -> Sequence[Given]:
+def directives(plan: Path) -> Sequence[Given]:
+    """What it says of settings; nothing when it cannot be read."""
     with contextlib.suppress(OSError):
         return sources.of_plan(plan.read_bytes(), plan.name)
     return ()
@@ -183,7 +184,7 @@ def look(plan: Plan) -> Seen:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
-        settings = sources.everywhere([], _of_plan(plan.path), "build")[0]
+        settings = sources.everywhere([], directives(plan.path), "build")[0]
     last = records[-1] if records else None
     touched = [path, plan.state.journal, *([begun.record] if begun else [])]
     return Seen(

@@ -14,7 +14,7 @@ from ralph.screen.text import clipped, columns, is_terminal, terminal_size
 from ralph.words import counted, moment, plain, since, usd
 
 _LAST = 5
-_WHY_COLUMNS = 60
+_WHY_COLUMNS, _NARROWEST = 60, 20
 
 
 def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
@@ -44,16 +44,16 @@ def _look_or_say(plan: Plan) -> Seen:
 
 
 def _table(found: Sequence[Seen]) -> list[str]:
-    """A line each, the columns under each other; on a terminal cut to its width."""
-    rows = []
-    for seen in found:
-        why = [clipped(seen.standing.why, _WHY_COLUMNS)] if seen.standing.why else []
-        rows.append((plain(seen.plan.label), seen.standing.phrase(time.time()), " · ".join([*why, *_figures(seen)])))
-    names, states = (max(columns(row[at]) for row in rows) for at in (0, 1))
+    """A line each, the columns under each other; on a terminal the reason gives way to its width."""
+    cells = [(plain(seen.plan.label), seen.standing.phrase(time.time())) for seen in found]
+    names, states = (max(map(columns, column)) for column in zip(*cells, strict=True))
     width = terminal_size().columns if is_terminal(1) else None
     lines = []
-    for name, state, rest in rows:
-        line = f"{name}{' ' * (names - columns(name))}  {state:{states}}  {rest}"
+    for seen, (name, state) in zip(found, cells, strict=True):
+        line, why = f"{name}{' ' * (names - columns(name))}  {state:{states}}  ", seen.standing.why
+        figures = " · ".join(_figures(seen))
+        room = width - columns(line + figures) - 3 if width else _WHY_COLUMNS
+        line += f"{clipped(why, max(room, _NARROWEST))} · {figures}" if why else figures
         lines.append(clipped(line, width) if width else line)
     return lines
 
