@@ -45,25 +45,24 @@ def offered(project: Project, shell: str, line: str) -> list[str]:
     return sorted(word.split("\t")[0] for word in done.stdout.splitlines())
 
 
-VERBS = ["config", "doctor", "export", "log", "notify", "rehearse", "report", "status"]
-OFFERED = [
-    pytest.param("ralph ", [*VERBS, "feature.md"], id="verbs and plans come first"),
-    pytest.param("ralph re", ["rehearse", "report"], id="a verb begun"),
-    pytest.param("ralph feature.md ", ["build", "plan", "review", "task"], id="then the modes"),
-    pytest.param("ralph feature.md build --max-i", ["--max-iteration-cost", "--max-iterations"], id="then options"),
-    pytest.param("ralph feature.md --reasoning m", ["max", "medium"], id="the values of an option, by its other name"),
-    pytest.param("ralph feature.md --strict bu", ["build"], id="an option that stands alone has none"),
-    pytest.param("ralph log feature.md --ra", ["--raw"], id="the options of a verb"),
-    pytest.param("ralph export feature.md --format p", ["plan", "prd"], id="the values of a verb's option"),
-    pytest.param("ralph config commit o", ["off", "on"], id="and to what"),
-    pytest.param("ralph nothing-like-this", [], id="nothing for nothing"),
-]
+OFFERED = {
+    "ralph ": "config doctor export feature.md log notify rehearse report status",
+    "ralph re": "rehearse report",
+    "ralph feature.md ": "build plan review task",
+    "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
+    "ralph feature.md --reasoning m": "max medium",
+    "ralph feature.md --strict bu": "build",
+    "ralph log feature.md --ra": "--raw",
+    "ralph export feature.md --format p": "plan prd",
+    "ralph config commit o": "off on",
+    "ralph nothing-like-this": "",
+}
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-@pytest.mark.parametrize(("line", "words"), OFFERED)
-def test_tab_offers_it(there: Project, shell: str, line: str, words: list[str]) -> None:
-    assert offered(there, shell, line) == sorted(words)
+def test_tab_offers_verbs_plans_modes_options_and_values(there: Project, shell: str) -> None:
+    lines = [*OFFERED][:: 1 if shell == "bash" else 3]  # the other shell asks ralph for the same
+    assert {line: offered(there, shell, line) for line in lines} == {line: OFFERED[line].split() for line in lines}
 
 
 def test_zsh_completes_at_the_keyboard(there: Project) -> None:

@@ -91,11 +91,13 @@ def test_a_file_that_cannot_be_read_is_a_problem_but_not_one_that_is_missing(tmp
 # Writing.
 
 
-def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path) -> None:
+def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path, tmp_path: Path) -> None:
     path.write_text("# mine\n\nA=1 # why\nRALPH_X=old\n  export B='two\nlines'\nRALPH_Y=2")
     config.keep(path, {"RALPH_X": "new", "RALPH_Y": None, "RALPH_Z": "z", "RALPH_NOT_THERE": None})
     kept = "# mine\n\nA=1 # why\nexport RALPH_X='new'\n  export B='two\nlines'\nexport RALPH_Z='z'\n"
     assert path.read_text() == kept
+    config.keep(tmp_path / "new", {"RALPH_X": "1"})
+    assert (tmp_path / "new").read_text() == f"{config.HEADER}export RALPH_X='1'\n"
 
 
 @given(value=of_one_line)
@@ -163,38 +165,30 @@ def converse(*answers: str) -> Result:
     return CliRunner().invoke(setup, input="".join(f"{answer}\n" for answer in answers))
 
 
-def test_one_channel_takes_a_handful_of_answers(path: Path) -> None:
-    result = converse("slak", "Slack", HOOK, "", "", "", "n")
-    assert result.exit_code == 0
-    assert "'slak' is not one of" in result.output
-    assert path.read_text() == config.HEADER + f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n"
+def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -> None:
+    path.write_text("# mine\nRALPH_MODEL=opus\n")
+    path.chmod(0o644)
+    new = converse("slak", "Slack", HOOK, "#b", "", "", "n")
+    assert "'slak' is not one of" in new.output
+    assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in new.output
+    assert "RALPH_SLACK_USERNAME: optional; the sender's name (default Ralph)" in new.output
+    assert "DISCORD" not in new.output
+    hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"
+    assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in result.output
-    assert "RALPH_SLACK_USERNAME: optional; the sender's name (default Ralph)" in result.output
-    assert "DISCORD" not in result.output
 
+    kept = converse("slack", "", "", "", "", "n")
+    assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"
+    assert [said in kept.output for said in ("Nothing changed.", "value [***]", "value [#b]", "T0")] == [True] * 3 + [
+        False
+    ]
 
-def test_enter_keeps_what_is_there_and_shows_no_secret(path: Path) -> None:
-    before = (
-        "# mine\nRALPH_MODEL=opus\nRALPH_TELEGRAM_BOT_TOKEN=123456789:abcdefghijklmnop\nRALPH_TELEGRAM_CHAT_ID=-42\n"
-    )
-    path.write_text(before)
-    result = converse("telegram", "", "", "", "n")
-    assert path.read_text() == before
-    assert "Nothing changed." in result.output
-    assert "value [***]" in result.output
-    assert "value [-42]" in result.output
-    assert "mnop" not in result.output
-
-
-def test_a_dash_removes_a_value_and_a_channel_without_what_it_needs_stays_off(path: Path) -> None:
-    path.write_text(f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_SLACK_CHANNEL='#b'\nRALPH_MODEL=opus\n")
     converse("slack", "", "-", "", "", "n")
-    assert path.read_text() == f"RALPH_SLACK_WEBHOOK_URL={HOOK}\nRALPH_MODEL=opus\n"
-    result = converse("slack", "-")
-    assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in result.output
-    assert "RALPH_SLACK_USERNAME" not in result.output
-    assert (path.read_text(), result.exit_code) == ("RALPH_MODEL=opus\n", 0)
+    assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}"
+    gone = converse("slack", "-")
+    assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in gone.output
+    assert "RALPH_SLACK_USERNAME" not in gone.output
+    assert (path.read_text(), gone.exit_code) == ("# mine\nRALPH_MODEL=opus\n", 0)
 
 
 @pytest.mark.parametrize("answers", [[], ["slack", HOOK, "#b", "Bot"]])

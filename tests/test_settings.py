@@ -89,7 +89,6 @@ NONE: dict[str, str] = {}
         pytest.param("", "--auto-commit --no-auto-commit", NONE, "commit false;", id="of which the last counts"),
         pytest.param("RALPH_STRICT: yes", "", NONE, "Of task: commit true; strict true;", id="a prompt for tasks"),
         pytest.param("RALPH_STRICT: true", "", {"RALPH_STRICT": "no"}, "Of build: commit true; strict", id="or not"),
-        pytest.param("RALPH_STRICT: true", "--no-strict", NONE, "strict false;", id="not on the command line"),
         pytest.param("", "--strict --verify 'a {{ b }}'", NONE, "verify a {{ b }};", id="a text is no template"),
         pytest.param("RALPH_ONLY: a", "", {"RALPH_ONLY": " "}, "only a;", id="an environment that says nothing"),
         pytest.param("RALPH_ONLY: a", "", {"RALPH_ONLY": "b c"}, "only b | c;", id="one that says two"),
