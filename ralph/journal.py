@@ -155,7 +155,7 @@ def _record(found: Mapping[str, object]) -> Record | None:
     known = {name: value for name, value in found.items() if _fits(value, _KINDS.get(name, ()))}
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         record = Record(**known)  # type: ignore[arg-type]  # just looked at
-        record.transcript = Path(record.transcript).name
+        record.transcript = record.transcript.rpartition("/")[2]
         return record if record.at else None
     return None
 
@@ -178,13 +178,10 @@ def rows(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-def line(  # noqa: PLR0913 - what all lines have
-    event: str, *, run: str, mode: str, iteration: int, at: float, success: bool, message: str, **more: object
-) -> dict[str, object]:
-    """A line of the journal; `iteration` is its number in the plan, 0 before the first."""
+def line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:
+    """A line of the journal; besides its names it may have others, for people."""
     timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-    about = {"run": run, "mode": mode, "iteration": iteration, "success": success}
-    return {"timestamp": timestamp, "event": event, **about, "message": shortened(message, _MESSAGE), **more}
+    return {"timestamp": timestamp, "event": event, **more, "message": shortened(message, _MESSAGE)}
 
 
 def unfinished(begun: Death, message: str) -> dict[str, object]:
@@ -194,10 +191,10 @@ def unfinished(begun: Death, message: str) -> dict[str, object]:
         at = begun.record.stat().st_mtime
     return line(
         "iteration",
+        at,
         run=begun.run,
         mode=begun.mode,
         iteration=begun.iteration,
-        at=at,
         success=False,
         message=message,
         ended="died",

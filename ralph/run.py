@@ -160,18 +160,10 @@ class Run:
             self._said |= {once} - {""}
             self.screen.complain(f"ralph: {line}")
 
-    def write_down(self, event: str, *, success: bool, message: str, **more: object) -> dict[str, object]:
+    def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
-        line = journal.line(
-            event,
-            run=self.id,
-            mode=self.start.asked.mode,
-            iteration=self.number,
-            at=self.now(),
-            success=success,
-            message=message,
-            **more,
-        )
+        about = {"run": self.id, "mode": self.start.asked.mode, "iteration": self.number}
+        line = journal.line(event, self.now(), message=message, **about, **more)
         try:
             journal.append(self.state.journal, line)
         except OSError as error:

@@ -122,7 +122,7 @@ def _breaker(tally: Tally, settings: Settings) -> Stop | None:
             what = f"a task was given up, or the agent failed, {counted(failures, 'time')}{_row(failures)}"
         return Stop(Reason.TROUBLE if tally.trouble else Reason.FAILURES, f"{what}: {tally.last_failure}")
     if _reached(refusals, settings.max_failures):
-        times = f"{counted(refusals, 'time')}{_row(refusals)}"
+        times = f"{refusals} times in a row" if refusals > 1 else "once"
         return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_refusal}")
     if _reached(stalls, settings.max_stalls):
         what = f"{counted(stalls, 'iteration')}{_row(stalls)} changed nothing"
