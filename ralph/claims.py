@@ -53,7 +53,7 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
         run.complain(f"RALPH_DONE refused: {reason}")
 
     def taken_back(text: bytes) -> bytes:
-        text = progress.with_tasks(progress.without_done(text), [task.line.body for task in missing])
+        text = progress.with_tasks(progress.with_status(text, "IN_PROGRESS"), [task.line.body for task in missing])
         return progress.with_refusal(text, reasons, output)
 
     run.file.edit(taken_back)
@@ -86,7 +86,7 @@ def end_planning(run: Run, iteration: Iteration) -> Iteration:
     if planned or (after.done and not before.done):
         if run.file.last.done:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
-        run.file.edit(progress.in_progress)
+        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
     if run.settings.strict and (wrong := _planned_badly(run)) and iteration.ended == Stop(Reason.ONCE):
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
     return iteration

@@ -183,7 +183,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
     if now.done and died:
-        now = progress.parse(progress.without_done(text))  # what a run wrote that died was never checked
+        now = progress.parse(progress.with_status(text, "IN_PROGRESS"))  # what a run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
     if stop or died or ready or not start.strict:

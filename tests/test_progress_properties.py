@@ -120,16 +120,21 @@ def test_any_bytes_are_a_progress_file(text: bytes) -> None:
     assert now.verified == bool(verified_lines(text))
 
 
-@given(texts)
-def test_taking_done_back_changes_that_word_and_takes_verified_away_and_no_other_byte(text: bytes) -> None:
-    def back(line: Plain, raw: bytes) -> bytes:
-        return raw.replace(b"RALPH_DONE", b"IN_PROGRESS") if word_of(line) == b"RALPH_DONE" else raw
+@given(texts, st.sampled_from([b"RALPH_DONE", b"IN_PROGRESS"]))
+def test_a_status_changes_that_word_and_takes_verified_away_and_no_other_byte(text: bytes, word: bytes) -> None:
+    other = b"IN_PROGRESS" if word == b"RALPH_DONE" else b"RALPH_DONE"
 
-    bare, now = progress.without_verified(text), progress.without_done(text)
+    def changed(line: Plain, raw: bytes) -> bytes:
+        return raw.replace(other, word) if word_of(line) == other else raw
+
+    bare, now = progress.without_verified(text), progress.with_status(text, word.decode())
     assert bare == without_lines(text, verified_lines(text))
-    assert now == rewritten(bare, back)
-    assert b"RALPH_DONE" not in words(now)
-    assert progress.without_done(now) == now
+    if {b"RALPH_DONE", b"IN_PROGRESS"} & set(words(bare)):
+        assert now == rewritten(bare, changed)
+    else:
+        assert put_in(bare, now).split() in ([word], [b"##", b"Status", word])
+    assert (word in words(now), other in words(now)) == (True, False)
+    assert progress.with_status(now, word.decode()) == now
 
 
 @given(texts)

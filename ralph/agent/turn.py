@@ -151,13 +151,8 @@ class Meaning(NamedTuple):
     """What came of a turn, why, and what a person can do about it."""
 
     outcome: Outcome
-    what: str
+    why: str = ""
     fix: str = ""
-
-    @property
-    def why(self) -> str:
-        """Both in words."""
-        return f"{self.what} ({self.fix})" if self.fix else self.what
 
 
 def meaning(said: str, kind: str = "", status: object = None) -> Meaning | None:

@@ -32,9 +32,15 @@ def fresh(name: str, plan: str, started: str) -> bytes:
     return encoded(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
 
 
-def without_done(text: bytes) -> bytes:
-    """The same with every RALPH_DONE that counts put back to IN_PROGRESS, and not verified."""
-    return _reworded(without_verified(text), "RALPH_DONE", "IN_PROGRESS")
+def with_status(text: bytes, word: str) -> bytes:
+    """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
+    text = without_verified(text)
+    old, new = (b"IN_PROGRESS", b"RALPH_DONE") if word == "RALPH_DONE" else (b"RALPH_DONE", b"IN_PROGRESS")
+    words = parse(text).words
+    if word not in words and old.decode() not in words:
+        return _under(text, "Status", [new])
+    places = [text.index(old, line.start) for line in words.get(old.decode(), ())]
+    return spliced(text, [(at, at + len(old), new) for at in places])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
@@ -57,17 +63,6 @@ def with_spent(text: bytes, spent_usd: float) -> bytes:
         return spliced(text, [(line.start, line.start + len(line.body), said)])
     above = words.get("Started") or words.get("Plan")
     return insert(text, above[0].end if above else 0, [said])
-
-
-def in_progress(text: bytes) -> bytes:
-    """The same with IN_PROGRESS as its status, whatever the status was."""
-    text = without_done(text)
-    return text if "IN_PROGRESS" in parse(text).words else _under(text, "Status", [b"IN_PROGRESS"])
-
-
-def declared_done(text: bytes) -> bytes:
-    """The same with RALPH_DONE in place of IN_PROGRESS."""
-    return text if parse(text).done else _reworded(in_progress(text), "IN_PROGRESS", "RALPH_DONE")
 
 
 def blocked(text: bytes, why: str) -> bytes:
@@ -146,15 +141,6 @@ def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
         parts += [text[at:start], new]
         at = end
     return b"".join([*parts, text[at:]])
-
-
-def _reworded(text: bytes, old: str, new: str) -> bytes:
-    """The same with each line of the one control word made one of the other."""
-    changes = []
-    for line in parse(text).words.get(old, ()):
-        said = line.body.replace(old.encode(), new.encode())
-        changes.append((line.start, line.start + len(line.body), said))
-    return spliced(text, changes)
 
 
 def _without(text: bytes, lines: Iterable[Line]) -> bytes:

@@ -67,7 +67,7 @@ def _works(file: Path) -> str:
             _runs(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}", tries=2)
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
-    _writes(file, text if now.open else progress.declared_done(text))
+    _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
     return f"{now.ticked} of {counted(len(now.tasks), 'task')} done" + ("." if now.open else ": RALPH_DONE.")
 
 

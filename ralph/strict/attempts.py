@@ -105,7 +105,7 @@ class Strict:
     def declare_done(self) -> None:
         """All tasks are done, and it is ralph who says so."""
         self._commit_left_over()
-        self._file.edit(progress.declared_done)
+        self._file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
         self._run.changes.look()
 
     def close(self) -> None:
