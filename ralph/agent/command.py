@@ -50,7 +50,9 @@ def check_there(command: Sequence[str]) -> None:
     if not shutil.which(command[0]):
         path = f"is not on the PATH, which is {os.environ.get('PATH', '(unset)')}"
         what = f"the agent {command[0]} " + ("is not there, or is not executable" if "/" in command[0] else path)
-        raise RalphError(what, 1, fix="install it, or give its full path with --agent (cron has a short PATH)")
+        raise RalphError(
+            what, 1, fix="install it, chmod +x it, or give its full path with --agent (cron has a short PATH)"
+        )
 
 
 def why_not_started(command: Sequence[str], error: OSError) -> str:
