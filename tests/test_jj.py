@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ralph_driver import Project
 from stories import Agent, tries, writes
-from test_strict import ONE, wants
+from test_strict import ONE, built, wants
 
 STAND_IN = """#!/bin/sh
 [ "$1 $2" = "--no-pager --color=never" ] || exit 8
@@ -18,6 +18,7 @@ case "$*" in
     *) echo "Error: unexpected argument" >&2; exit 2 ;;
 esac
 """
+ODD = ['say "x"', "back\\slash", "new\nline", "é", "a(b) | c"]
 
 
 @pytest.fixture
@@ -29,22 +30,16 @@ def jj(project: Project, tmp_path: Path) -> Project:
     return project
 
 
-ODD = ['say "x"', "back\\slash", "new\nline", "é", "a(b) | c"]
-
-
 def test_jj_commits_exactly_what_was_changed(jj: Project, agent: Agent) -> None:
     agent.story(tries(writes("one.txt", "1"), writes(".jj/op", "x"), *(writes(name, "x") for name in ODD)))
-    run = jj.build("--strict")
-    assert run.code == 0, run.text
-    asked = [line.split("\0") for line in (jj.home / "asked").read_text().split("\0\n")]
-    commit = next(words for words in asked if words[0] == "commit")
+    built(jj)
+    commit = (jj.home / "asked").read_text().split("\0\n")[0].split("\0")
     assert "Ralph-Task: one" in commit[2]
-    names = {"one.txt", *ODD}
-    assert sorted(commit[3:]) == sorted(f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names)
+    assert sorted(commit[3:]) == sorted(f"root-file:{json.dumps(one, ensure_ascii=False)}" for one in ("one.txt", *ODD))
 
 
 def test_a_commit_that_jj_refuses_is_a_failed_try(jj: Project, agent: Agent) -> None:
     (jj.home / "refuses").touch()
     agent.story(tries(writes("one.txt", "1")))
-    assert jj.build("--strict", "--max-iterations", "1").code == 3
+    built(jj, "--max-iterations", "1", code=3)
     assert "refused" in jj.progress_text

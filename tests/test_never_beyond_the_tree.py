@@ -7,14 +7,13 @@ import hashlib
 import os
 import shutil
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
-from ralph_driver import CHECKOUT, LONG, Project, Run
+from ralph_driver import CHECKOUT, LONG, Project, Run, eventually
 from stories import Agent, edits, init, raw, result, runs, step, ticks, tries, writes
 
 
@@ -95,7 +94,6 @@ WAYS = {
 """The last one ends in ralph's death, and what counts is the start after it."""
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
 LOCKED = 75
-"""While the agent of a ralph that was killed is being ended."""
 KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 TASKS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n{}\n## Notes\n"
 TASK = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
@@ -140,10 +138,8 @@ def out(project: Project, tmp_path: Path) -> Path:
         (folder / "git" / name).write_text("somebody's\n")
     (folder / "git" / "refs" / "heads" / "main").write_text(project.git("rev-parse", "HEAD"))
     shutil.copytree(project.root / "tools", folder / "tools")
-    for name in ("precious", "PROMPT_mine.md", "PROMPT_new.md", ".ralph.env", "feature.md", "one.txt", "state/file"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f"# {name}, somebody's\n")
-    for name in ("sub/a.py", "sub/deep/er", "sub/autostash", "state/run/file", "state/iteration"):
+    theirs = "precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt state/file state/run/file"
+    for name in (*theirs.split(), "state/iteration", "sub/a.py", "sub/deep/er", "sub/autostash"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(f"# {name}, somebody's\n")
     (folder / "feature_PROGRESS.md").write_text(TASKS.format("- [x] one: The first\n- [x] other: Another\n"))
@@ -151,12 +147,12 @@ def out(project: Project, tmp_path: Path) -> Path:
 
 
 def built(project: Project, out: Path, *options: str) -> Run:
-    """A build with the names that the plants use."""
-    deadline = time.monotonic() + 60
-    while True:
-        run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)})
-        if run.code != LOCKED or time.monotonic() > deadline:
-            break
+    """A build with the names that the plants use; once the agent of a ralph that was killed is ended."""
+    env = {"OUT": str(out)}
+    run = eventually(
+        lambda: (run := project.build(*options, *KEPT_IN, "--max-iterations", "2", env=env)).code != LOCKED and run
+    )
+    assert run
     assert "Traceback" not in run.text, run.text
     assert run.code in (0, 1, 2, 3, 4, -9), run.text
     return run
@@ -218,12 +214,7 @@ class TestARepositoryWithin:
     """What `git clone`, `cargo new` and the like leave."""
 
     @pytest.mark.parametrize(
-        ("how", "where"),
-        [
-            (NESTED, "sub"),
-            ("git init -q sub", "sub"),
-            (f"mkdir new; cd new; {NESTED}", "new/sub"),
-        ],
+        ("how", "where"), [("git init -q sub", "sub"), (f"mkdir new; cd new; {NESTED}", "new/sub")]
     )
     def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:
         agent.story(tries(runs(how), writes("one.txt", "1"), writes("src/a.py", "a = 2\n")))
@@ -233,15 +224,12 @@ class TestARepositoryWithin:
         assert (project.root / where / ".git" / "HEAD").is_file()
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt", "src/a.py"]
 
-    @pytest.mark.parametrize("way", [ONLY, WAYS["all"]])
-    def test_is_moved_whole_where_only_forbids_it(
+    @pytest.mark.parametrize("way", [ONLY, WAYS["all"], ("--strict", "--on-failure", "restore")])
+    def test_is_moved_whole_where_it_may_not_stay(
         self, project: Project, agent: Agent, out: Path, way: tuple[str, ...]
     ) -> None:
-        deed = runs(NESTED)
-        if "--strict" in way:
-            agent.story(tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")))
-        else:
-            agent.story(raw(init(), deed, ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), result()))
+        by_itself = raw(init(), runs(NESTED), ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), result())
+        agent.story(tries(runs(NESTED)) if "--strict" in way else by_itself, tries(writes("one.txt", "1")))
         run = built(project, out, *way)
         assert run.code == 0, run.text
         assert not (project.root / "sub").exists()
@@ -250,14 +238,5 @@ class TestARepositoryWithin:
 
     def test_passes_where_only_allows_it(self, project: Project, agent: Agent, out: Path) -> None:
         agent.story(tries(runs(NESTED), writes("one.txt", "1")))
-        run = built(project, out, "--strict", *ONLY, "--only", "sub/**")
-        assert run.code == 0, run.text
+        assert built(project, out, "--strict", *ONLY, "--only", "sub/**").code == 0
         assert (project.root / "sub" / ".git").is_dir()
-
-    def test_goes_with_a_failed_try_that_is_restored(self, project: Project, agent: Agent, out: Path) -> None:
-        agent.story(tries(runs(NESTED)), tries(writes("one.txt", "1")))
-        run = built(project, out, "--strict", "--on-failure", "restore")
-        assert run.code == 0, run.text
-        assert not (project.root / "sub").exists()
-        kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
-        assert len(kept) == 1

@@ -1,12 +1,12 @@
 """--strict killed at a moment that matters: within its own commit, or after what an agent must not do."""
 
 import signal
-from pathlib import Path
 
 import pytest
 from ralph_driver import Project
 from stories import Agent, commits, runs, tries, writes
-from test_strict import ONE, wants
+from test_strict import ONE, built, wants
+from test_strict_cheats import files_of, has_hook
 
 RALPH = "$(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 """The parent of the keeper, which is the parent of whoever is the parent."""
@@ -17,20 +17,6 @@ def has_work(project: Project) -> None:
     (project.root / "staged.txt").write_text("staged\n")
     project.git("add", "staged.txt")
     (project.root / "mine.txt").write_text("mine\n")
-
-
-def kills_in(project: Project, hook: str, condition: str = "true") -> Path:
-    """A hook of git's, once: both git and ralph are killed there."""
-    path = project.root / ".git" / "hooks" / hook
-    path.parent.mkdir(exist_ok=True)
-    killed = project.outputs / "killed"
-    path.write_text(f"#!/bin/sh\n[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\nkill -9 {RALPH} $PPID\n")
-    path.chmod(0o755)
-    return path
-
-
-def files_of(project: Project, commit: str = "HEAD") -> list[str]:
-    return project.git("show", "--format=", "--name-only", commit).split()
 
 
 WITHIN = [
@@ -51,11 +37,12 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
 ) -> None:
     has_work(project)
     wants(project, ONE)
-    kills_in(project, hook, condition)
+    killed = project.outputs / "killed"
+    kill = f"[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\nkill -9 {RALPH} $PPID"
+    has_hook(project, kill, hook)
     agent.story(tries(writes("one.txt", "1\n"), writes("more/one.txt", "1\n")))
-    assert project.build("--strict").code == -signal.SIGKILL
-    run = project.build("--strict")
-    assert run.code == 0, run.text
+    built(project, code=-signal.SIGKILL)
+    built(project)
     assert len(agent.calls) == 1, "it was ticked, and no agent is paid again"
     assert project.git("log", "--format=%s").splitlines() == [subject, "plan"]
     assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
@@ -71,9 +58,11 @@ def test_what_an_agent_did_that_killed_ralph_is_put_right(project: Project, agen
     begins = runs("git rev-parse HEAD > .git/CHERRY_PICK_HEAD")
     cheats = (writes("mine.txt", "spoilt"), commits("cheat"), begins, runs(f"kill -9 {RALPH}"))
     agent.story(tries(writes("one.txt", "1\n"), *cheats), tries())
-    assert project.build("--strict", "--only", "one*").code == -signal.SIGKILL
-    run = project.build("--strict", "--only", "one*")
-    assert run.code == 0, run.text
+    built(project, "--only", "one*", code=-signal.SIGKILL)
+    half = project.root / f".{project.progress.name}.abc_12xy.ralph"
+    half.write_text("# Progress: fea")
+    built(project, "--only", "one*")
+    assert not half.exists(), "an edit that was not finished leaves nothing behind"
     assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
     assert files_of(project) == ["one.txt"]
     assert (project.root / "mine.txt").read_text() == "mine\n"
@@ -87,21 +76,9 @@ def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_
     wants(project, "- [ ] one: The first\n  - verify: File `two.txt` exists\n")
     made = writes("one.txt", "1\n")
     agent.story(tries(made, runs(f"kill -9 {RALPH}")), tries(made), tries(made, writes("two.txt", "2\n")))
-    assert project.build("--strict", "--on-failure", "restore").code == -signal.SIGKILL
-    run = project.build("--strict", "--on-failure", "restore")
-    assert run.code == 0, run.text
+    built(project, "--on-failure", "restore", code=-signal.SIGKILL)
+    built(project, "--on-failure", "restore")
     assert sorted(files_of(project)) == ["one.txt", "two.txt"]
-
-
-def test_an_edit_that_was_not_finished_leaves_nothing_behind(project: Project, agent: Agent) -> None:
-    wants(project, ONE)
-    half = [project.root / f".{project.progress.name}.abc_12xy{end}" for end in (".ralph", ".old.ralph")]
-    half[0].write_text("# Progress: fea")
-    half[1].hardlink_to(project.progress)
-    agent.story(tries(writes("one.txt", "1\n")))
-    run = project.build("--strict")
-    assert run.code == 0, run.text
-    assert not [path for path in half if path.exists()]
 
 
 def test_a_file_that_leads_to_another_repository_is_a_matter_for_a_person(project: Project, agent: Agent) -> None:
@@ -109,6 +86,5 @@ def test_a_file_that_leads_to_another_repository_is_a_matter_for_a_person(projec
     (project.root / ".git").write_text(f"gitdir: {project.outputs / 'real.git'}\n")
     wants(project, ONE)
     agent.story(tries(writes("one.txt", "1\n"), writes(".git", "gitdir: /nowhere\n")))
-    run = project.build("--strict")
-    assert run.code == 4, run.text
+    built(project, code=4)
     assert "RALPH_BLOCKED: ralph: .git was changed" in project.progress_text
