@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import pytest_sessionfinish
 from ralph_driver import Project, TtyRunning, alive, eventually, marked
-from stories import Agent, fails, hangs, ignores, marks, prints, raw, says, starts, step, tool, waits_for, writes
+from stories import Agent, fails, hangs, marks, prints, raw, says, starts, step, tool
 
 
 def start(project: Project, prompt: bytes = b"Do it.") -> subprocess.Popen[bytes]:
@@ -80,17 +80,6 @@ def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent,
     for name in ("tool", "server"):
         if alive(pid := agent.child(name) or 0):
             os.killpg(pid, signal.SIGKILL)
-
-
-def test_it_can_ignore_signals_and_wait_for_the_test(project: Project, agent: Agent) -> None:
-    agent.story(step(ignores("INT", "TERM"), marks("deaf"), waits_for("go"), writes("a.txt", "x")))
-    claude = start(project)
-    eventually(lambda: agent.reached("deaf"))
-    claude.send_signal(signal.SIGTERM)
-    assert not (project.root / "a.txt").exists()
-    agent.let("go")
-    claude.communicate(timeout=60)
-    assert (claude.returncode, (project.root / "a.txt").read_text()) == (0, "x")
 
 
 def test_marked_processes_are_found(project: Project, mark: str) -> None:

@@ -283,15 +283,6 @@ def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -
     assert run.wait().code == -signal.SIGINT
 
 
-def test_who_plans_works_on_no_task(terminal: Open, project: Project, agent: Agent) -> None:
-    project.has_tasks("x one", "two")
-    agent.story(step(says("I plan"), marks("on"), hangs()))
-    tmux = terminal()
-    tmux.enter(shlex.join([*COMMAND, "feature.md", "plan"]))
-    eventually(lambda: "  I plan\n" in tmux.screen)
-    eventually(lambda: re.match(r"[\dms]+ · thinking", tmux.rows[-1]))
-
-
 def test_verbose_is_everything(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     thought = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "Let me\nsee."}]}}
