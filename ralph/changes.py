@@ -66,12 +66,6 @@ def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:
     return done.stdout if done.code == 0 else None
 
 
-def has(commit: str, cwd: Path) -> bool:
-    """Whether that commit is in the repository there; only a whole name is one."""
-    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
-    return named is not None and _ask("cat-file", "-e", f"{commit}^{{commit}}", cwd=cwd) is not None
-
-
 def commits(old: str, new: str) -> Commits:
     """What lies between two commits."""
     if old == new or not new:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from ralph import changes, journal
+from ralph import journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
@@ -115,12 +115,11 @@ def _diff(plan: Plan, row: Record) -> int:
     """Its commits, shown by git as the person has set git up."""
     if not row.commits:
         raise RalphError(f"iteration {row.iteration} committed nothing", 1)
-    folder = plan.progress_path.resolve().parent
-    if not changes.has(row.head, folder):
-        raise RalphError(f"iteration {row.iteration}: its commits are not here any more, or git is not", 1)
-    between = f"{row.base}..{row.head}" if changes.has(row.base, folder) else row.head
-    code = foreground(["git", "log", "--reverse", "--patch", between, "--"], env=os.environ, cwd=str(folder))
-    return 1 if code else 0
+    between = f"{row.base}..{row.head}" if row.base else row.head
+    command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
+    if foreground(command, env=os.environ, cwd=str(plan.progress_path.resolve().parent)):
+        raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
+    return 0
 
 
 def _view(*, verbose: bool, pays: bool) -> View:
