@@ -235,7 +235,7 @@ class _Reading:
             self.wrong.append((line, f'{path}.id: "{task_id}" is the id of line {self._line(other.start)} too'))
         below = self.tasks(said["subtasks"] or (), f"{path}.subtasks")
         return Task(
-            id=task_id, text=shortened(text, _LONGEST), mark=mark, line=line, notes=_notes(said, mark), subtasks=below
+            id=task_id, text=shortened(text, _LONGEST), mark=mark, number=line, notes=_notes(said, mark), subtasks=below
         )
 
     def _line(self, at: int) -> int:

@@ -30,7 +30,7 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
             if one.kind is Kind.HTTP and settings.base_url is None and not task.done:
                 odd = "needs to know where: set --base-url"
             if odd:
-                wrong.append(f"line {task.line}: {one.text}: {odd}")
+                wrong.append(f"line {task.number}: {one.text}: {odd}")
     if wrong:
         raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
     return listed

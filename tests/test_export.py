@@ -275,4 +275,4 @@ def test_nothing_but_the_status_values_differs_and_any_form_says_the_same(
     assert [task.mark for task in read(made).tasks] == [task.mark for task in today]
     assert export.updated(imported, imported.tasks) == text
     other = read(json.dumps(export.converted(today, form, "p")))
-    assert (other.form, other.tasks) == (form, today)
+    assert (other.form, tasks.lines(other.tasks)) == (form, tasks.lines(today))

@@ -136,7 +136,7 @@ def read(text: str) -> tuple[Task, ...]:
 def test_each_form_is_told_by_its_shape_and_read_from_the_list_as_it_was_said(text: str, form: str, lines: str) -> None:
     assert imported(text).form == form
     assert listed(text) == lines
-    assert list(read(text)) == imported(text).tasks
+    assert tasks.lines(read(text)) == tasks.lines(imported(text).tasks)
 
 
 def test_numbers_are_ids_as_they_are_spelled() -> None:

@@ -44,7 +44,7 @@ def the(text: bytes, task_id: str) -> Task:
 
 def test_a_task_is_read_with_what_is_nested_below_it() -> None:
     task = the(LIST, "auth-02")
-    assert (task.text, task.mark, task.line) == ("Add the endpoint", " ", 5)
+    assert (task.text, task.mark, task.number) == ("Add the endpoint", " ", 5)
     assert (task.after, task.priority) == (("auth-01", "db-01"), 1)
     assert task.criteria == ("Run `pytest` - exits with code 0", "File `x.py` exists")
     assert (task.tries, task.blocked) == (4, "nobody knows")
@@ -292,7 +292,7 @@ def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: byte
     counted = progress.parse(text).tasks
     assert [(task.mark, task.mark == "x") for task in read] == [(task.mark.lower(), task.done) for task in counted]
     assert all(task.text.endswith(one.text) for one, task in zip(read, counted, strict=True))
-    assert all(task.line.body in lines[one.line - 1] for one, task in zip(read, counted, strict=True))
+    assert all(task.line.body in lines[one.number - 1] for one, task in zip(read, counted, strict=True))
     tasks.problems(tasks.read(text))
     tasks.select(tasks.read(text))
     tasks.stuck(tasks.read(text))

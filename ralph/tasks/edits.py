@@ -51,8 +51,8 @@ def with_ids(text: bytes) -> bytes:
     names = new_ids((task.text for task in nameless), (task.id for task in listed if task.id))
     changes = []
     for task, name in zip(nameless, names, strict=True):
-        box = _BOX.match(text, task.place.start)
-        at = box.end() if box else task.place.end
+        box = _BOX.match(text, task.line.start)
+        at = box.end() if box else task.line.end
         changes.append((at, at, encoded(f"{name}: ")))
     return spliced(text, changes)
 
@@ -101,13 +101,13 @@ def _marked(text: bytes, ids: Iterable[str], mark: bytes, kept: Mapping[str, int
         left.remove(task.id)
         changes.append(_mark(text, task, mark))
         for name, most in kept.items():
-            places = [note.place for note in task.notes if note.name == name]
-            changes += [(line.start, line.end, b"") for line in places[: max(0, len(places) - most)]]
+            found = [note.line for note in task.notes if note.name == name]
+            changes += [(line.start, line.end, b"") for line in found[: max(0, len(found) - most)]]
     return spliced(text, changes)
 
 
 def _mark(text: bytes, task: Task, mark: bytes) -> Change:
-    at = text.index(b"[", task.place.start) + 1
+    at = text.index(b"[", task.line.start) + 1
     return at, at + 1, mark
 
 
@@ -115,7 +115,7 @@ def _noted(text: bytes, task: Task | None, said: str) -> bytes:
     """The same with one more line of metadata below those the task has."""
     if task is None:
         return text
-    last = task.notes[-1].place if task.notes else task.place
+    last = task.notes[-1].line if task.notes else task.line
     more = _GOES_ON.match(text, last.end)
     blank = last.body[: len(last.body) - len(last.body.lstrip(b" \t"))]
     lead = blank if task.notes else blank + b"  "

@@ -49,7 +49,7 @@ def _meaning(text: bytes) -> object:
     """What it says to ralph, and what ralph says in it, but for what stops a run."""
     now = progress.parse(text)
     refusal = [section.split() for title, _, section in _sections(text) if title.startswith("verification")]
-    return now.done, now.verified, now.plan, now.spent_usd, "IN_PROGRESS" in now.words, refusal, read(text)
+    return now.done, now.verified, now.plan, now.spent_usd, "IN_PROGRESS" in now.words, refusal, lines(read(text))
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
@@ -66,8 +66,8 @@ def _undone(before: bytes, after: bytes, new: Sequence[Task]) -> tuple[str, ...]
     """The lines in which ralph's sections differ, but for the new tasks, which are proposals."""
     was, now = _protected(before), _protected(after)
     for task in flat(new):
-        for place in (task.place, *(note.place for note in task.notes)):
-            now.pop(_decoded(place.body).strip(), None)
+        for line in (task.line, *(note.line for note in task.notes)):
+            now.pop(_decoded(line.body).strip(), None)
     said = [f'"{line}" removed' for line in was if line not in now]
     said += [f'"{line}" added' for line in now if line not in was]
     if not said and not new:

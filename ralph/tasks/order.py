@@ -99,14 +99,14 @@ def problems(tasks: Sequence[Task]) -> list[str]:
             wrong.append(f"{_lines(each)}: {task_id} is the id of {len(each)} tasks; each needs one of its own")
     for task in flat(tasks):
         unknown = [name for name in task.after if name not in same]
-        wrong += [f"line {task.line}: {_name(task)} comes after {name}, which is no task" for name in unknown]
+        wrong += [f"line {task.number}: {_name(task)} comes after {name}, which is no task" for name in unknown]
         odd = [note for note in task.notes if note.name == "priority" and not WHOLE.fullmatch(note.value)]
-        wrong += [f'line {note.line}: priority: "{note.value}" is no whole number' for note in odd]
+        wrong += [f'line {note.number}: priority: "{note.value}" is no whole number' for note in odd]
     return wrong + _ring(tasks)
 
 
 def _lines(tasks: Sequence[Task]) -> str:
-    numbers = list(dict.fromkeys(str(task.line) for task in tasks))
+    numbers = list(dict.fromkeys(str(task.number) for task in tasks))
     return f"{'line' if len(numbers) == 1 else 'lines'} {named(numbers, _MOST_NAMED)}"
 
 

@@ -4,7 +4,9 @@ import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ralph import progress
 from ralph.progress.reading import Line, blocks, parse
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
@@ -20,28 +22,25 @@ _MOST_COLUMNS = 60
 _NOWHERE = Line(0, 0, b"")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """One line of metadata; two are equal wherever they stand."""
+class Note(NamedTuple):
+    """One line of metadata."""
 
     name: str
     value: str
-    place: Line = field(default=_NOWHERE, compare=False)
-    line: int = field(default=0, compare=False)
+    line: Line = _NOWHERE
+    number: int = 0
+    """That of the line, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One task with its metadata and subtasks; two are equal wherever they stand."""
+class Task(progress.Task):
+    """One task with its metadata and subtasks; its text is without the id."""
 
     id: str
     """Empty when it has none yet."""
-    text: str
-    """Without the id."""
-    mark: str
-    """A blank, `~`, `x` or `!`."""
-    place: Line = field(default=_NOWHERE, compare=False)
-    line: int = field(default=0, compare=False)
+    line: Line = _NOWHERE
+    number: int = 0
+    """That of the line, for people."""
     notes: list[Note] = field(default_factory=list)
     subtasks: list["Task"] = field(default_factory=list)
 
@@ -112,12 +111,12 @@ def read(text: bytes) -> tuple[Task, ...]:
             named = _ID.match(item.text)
             task_id = next(filter(None, named.groups())) if named else ""
             words = item.text[named.end() :] if named else item.text
-            task = Task(id=task_id, text=words, mark=item.mark.lower(), place=line, line=number)
+            task = Task(id=task_id, text=words, mark=item.mark.lower(), line=line, number=number)
             (owner.subtasks if owner else found).append(task)
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
             value = note[2].decode(errors="surrogateescape").strip()
-            owner.notes.append(Note(name=note[1].decode().lower(), value=value, place=line, line=number))
+            owner.notes.append(Note(name=note[1].decode().lower(), value=value, line=line, number=number))
         around.append((column, owner))
     return tuple(found)
 
