@@ -8,20 +8,27 @@ import signal
 import pytest
 from ralph_driver import Project, eventually, marked, paced, progress_text
 from stories import (
+    Act,
     Agent,
     fails,
-    hangs,
     init,
-    marks,
     prints,
     raw,
     result,
     runs,
-    says,
     sleeps,
     step,
     writes,
 )
+from test_signals import start
+
+
+def killed(project: Project, agent: Agent, mark: str, *acts: Act) -> None:
+    """A run that died when its agent had done this, and all that it had started is gone."""
+    running = start(project, agent, *acts)
+    running.signal(signal.SIGKILL)
+    running.wait()
+    eventually(lambda: not marked(mark))
 
 
 def test_a_done_forged_before_a_death_does_not_pass_through_plan_mode(
@@ -29,24 +36,16 @@ def test_a_done_forged_before_a_death_does_not_pass_through_plan_mode(
 ) -> None:
     project.has_tasks("one")
     forged = progress_text("one", status="RALPH_DONE\nVerified: yesterday")
-    agent.story(raw(init(), writes("feature_PROGRESS.md", forged), marks("on"), hangs()), fails("401"), step(ok=True))
-    running = project.start("feature.md", "build", "--delay", "0")
-    eventually(lambda: agent.reached("on"))
-    running.signal(signal.SIGKILL)
-    running.wait()
-    eventually(lambda: not marked(mark))
+    killed(project, agent, mark, writes("feature_PROGRESS.md", forged))
+    agent.story(fails("401"), step(ok=True))
     assert project.plan().code == 1
     run = project.build("1", "--verify", "false")
     assert (run.code, len(agent.calls)) == (3, 3), run.text
     assert "RALPH_DONE" not in [line.strip() for line in project.progress_text.splitlines()]
 
 
-@pytest.mark.parametrize("noise", ["status", "complaints"])
-def test_an_agent_that_makes_noise_after_its_result_is_ended_all_the_same(
-    project: Project, agent: Agent, noise: str
-) -> None:
-    sound = {"type": "system", "subtype": "status"} if noise == "status" else prints("tick\n", stderr=True)
-    ticking = [act for _ in range(400) for act in (sleeps(0.1), sound)]
+def test_an_agent_that_complains_after_its_result_is_ended_all_the_same(project: Project, agent: Agent) -> None:
+    ticking = [act for _ in range(400) for act in (sleeps(0.1), prints("tick\n", stderr=True))]
     agent.story(raw(init(), result(), *ticking))
     run = project.build("1", command=paced(after_result_s=0.5))
     assert run.code == 3
@@ -116,12 +115,7 @@ def test_a_git_that_fails_once_invents_no_commits(project: Project, agent: Agent
 
 def test_what_a_dead_run_left_is_said_even_if_nothing_can_begin(project: Project, agent: Agent, mark: str) -> None:
     project.has_tasks("one")
-    agent.story(raw(init(), says("on it"), marks("on"), hangs()))
-    running = project.start("feature.md", "build")
-    eventually(lambda: agent.reached("on"))
-    running.signal(signal.SIGKILL)
-    running.wait()
-    eventually(lambda: not marked(mark))
+    killed(project, agent, mark)
     for _ in range(2):
         assert project.build("--agent", "nowhere").code == 1
     first = project.build("--agent", "nowhere")

@@ -59,21 +59,17 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     assert orphaned.build() == Run(code=0, stdout="", stderr="")
 
 
-def test_what_was_left_running_ends_also_when_there_is_nothing_to_do(
-    orphaned: Project, agent: Agent, offspring: Offspring
+@pytest.mark.parametrize("plan", ["feature", "other"])
+def test_what_was_left_running_ends_also_when_there_is_nothing_to_do_or_another_plan(
+    orphaned: Project, agent: Agent, offspring: Offspring, plan: str
 ) -> None:
-    orphaned.progress.write_text(orphaned.progress_text.replace("IN_PROGRESS", "RALPH_STOP"))
-    run = orphaned.build()
+    (orphaned.root / f"{plan}.md").write_text("# A feature\n")
+    stopped = orphaned.progress_text.replace("IN_PROGRESS", "RALPH_STOP")
+    (orphaned.root / f"{plan}_PROGRESS.md").write_text(stopped.replace("Plan: feature", f"Plan: {plan}"))
+    run = orphaned.ralph(f"{plan}.md")
     assert (run.code, offspring.alive(), len(agent.calls)) == (3, [], 2), run.text
-    assert orphaned.build() == Run(code=3, stdout="", stderr="")
-
-
-def test_another_plan_in_the_same_tree_ends_it_too(orphaned: Project, agent: Agent, offspring: Offspring) -> None:
-    (orphaned.root / "other.md").write_text("# Another feature\n")
-    agent.story(step(writes_done=True), progress="other_PROGRESS.md")
-    run = orphaned.ralph("other.md", "--delay", "0")
-    assert (run.code, offspring.alive()) == (0, []), run.text
     assert "ended what the run before left running" in run.stderr
+    assert orphaned.ralph(f"{plan}.md") == Run(code=3, stdout="", stderr="")
 
 
 def test_after_a_death_what_the_file_said_and_the_plan_has_cost_is_known(project: Project, agent: Agent) -> None:

@@ -178,17 +178,6 @@ def test_under_nohup_a_hang_up_is_ignored(project: Project, agent: Agent) -> Non
     assert (run.wait().code, len(agent.calls)) == (0, 2)
 
 
-def test_suspending_is_refused_with_a_line(project: Project, agent: Agent) -> None:
-    run = start(project, agent, says("Here I am."), then=(waits_for("go"),))
-    eventually(lambda: "Here I am." in run.stdout)
-    said = run.stdout
-    run.signal(signal.SIGTSTP)
-    line = eventually(lambda: run.stdout.replace(said, "").strip())
-    assert len(line.splitlines()) == 1
-    agent.let("go")
-    assert run.wait().code == 0
-
-
 # Its result is there, and the agent is not gone.
 
 

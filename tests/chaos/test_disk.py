@@ -118,18 +118,6 @@ def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, 
 # Read-only.
 
 
-@pytest.mark.parametrize("what", ["the working directory", "the state folder"])
-def test_a_folder_that_is_read_only(project: Project, agent: Agent, no_override: list[str], what: str) -> None:
-    project.has_tasks("x one", "two")
-    folder = project.root if what == "the working directory" else project.state
-    folder.chmod(0o500)
-    run = project.ralph(*BUILD, prefix=no_override)
-    folder.chmod(0o700)
-    said(run, "Permission denied")
-    assert (agent.calls, ONE_DONE in project.progress_text) == ([], True)
-    goes_on(project, agent)
-
-
 @pytest.mark.parametrize("what", ["the working directory", "transcripts"])
 def test_a_folder_that_turns_read_only_while_an_agent_works(
     project: Project, agent: Agent, offspring: Offspring, no_override: list[str], what: str

@@ -1,4 +1,4 @@
-"""Nobody at the other end: a webhook that takes everything and says nothing, and a tmux that was closed."""
+"""Nobody at the other end: a webhook that takes everything and says nothing."""
 
 import signal
 import socket
@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Running, alive, eventually, paced
-from stories import Agent, hangs, init, marks, raw, starts, step, ticks
-from test_signals import goes_on
-from test_terminal import RALPH, ralph_of
-from tmux import Tmux
+from ralph_driver import Project, Running, eventually, paced
+from stories import Agent, hangs, init, marks, raw, starts, step
 
 BUILD = ("feature.md", "build", "--delay", "0")
 
@@ -50,21 +47,3 @@ def test_a_webhook_that_hangs_does_not_hold_what_is_stopped(
     run.signal(signal.SIGTERM)
     ended = run.wait()
     assert (ended.code, offspring.alive()) == (-signal.SIGTERM, []), ended.text
-
-
-def test_the_end_of_a_tmux_ends_what_was_started_there_and_the_next_start_goes_on(
-    project: Project, agent: Agent, offspring: Offspring, tmux: Tmux
-) -> None:
-    project.has_tasks("one", "two")
-    tool, server = starts(offspring.sleeper("tool"), tool=True), starts(offspring.daemon("server"))
-    agent.story(raw(init(), ticks("one"), tool, server, marks("on"), hangs()), step(ticks="all", writes_done=True))
-    tmux.enter(RALPH)
-    eventually(lambda: agent.reached("on") and offspring.alive() == ["server", "tool"])
-    ralph, before = ralph_of(agent.calls[0].pid), project.progress.read_bytes()
-    tmux.end()
-    eventually(lambda: not alive(ralph))
-    assert (offspring.alive(), alive(agent.calls[0].pid)) == ([], False)
-    assert agent.was_interrupted(), "it was asked first"
-    assert project.progress.read_bytes() == before
-    goes_on(project)
-    assert "- [x] one\n- [x] two\n" in project.progress_text
