@@ -174,9 +174,9 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     assert section(run, WRONG) == NOTHING
     assert LOOK not in run.stdout
     assert "$ git log -1 && ls\non the untouched copy, it passes\n" in run.stdout
-    assert [line for line in run.stdout.splitlines() if line.startswith("$ ralph")] == [
-        f"$ ralph feature.md {mode} --verify 'git log -1 && ls' --heartbeat-url '***/***' --effort high -- --debug"
-        for mode in ("plan", "build")
+    assert [line[8:] for line in run.stdout.splitlines() if line.startswith("$ ralph")] == [
+        "feature.md plan",
+        "feature.md build",
     ]
     assert "▸" not in run.stdout, "--verbose shows that"
     assert section(run, HAPPENED) == [
@@ -198,7 +198,6 @@ def test_it_keeps_to_strict_and_only_and_writes_no_history_of_ones_own(project: 
     strict = ("--strict", "--only", "tests/**", "--only", "docs", "--history", str(history))
     run = rehearse(project, "feature.md", *strict, "--max-iterations", "5", "--verbose")
     assert run.code == 0, run.text
-    assert "--strict --only 'tests/**' --only docs" in run.stdout
     assert "2 of 2 tasks · 2 iterations · 2 commits" in run.stdout
     assert "▸ Write standin" in run.stdout
     assert not history.exists()
@@ -361,7 +360,7 @@ def test_a_plan_that_is_done_is_not_copied(project: Project) -> None:
     run = rehearse(project, "feature.md")
     assert run.code == 0, run.text
     assert "copy" not in run.stdout
-    assert section(run, HAPPENED)[0] == "  `ralph feature.md build`: exit code 0, at once: feature is done"
+    assert section(run, HAPPENED)[0] == "  exit code 0 at once: feature is done"
     assert section(run, WRONG) == NOTHING
     look = "\n".join(section(run, LOOK))
     assert "settings: no limit" in look
@@ -467,13 +466,12 @@ def stand_in(project: Project, mode: str, commits: str = "commit") -> str:
 
 
 def test_each_point_of_a_plan_becomes_a_task(project: Project) -> None:
-    """But for what is a task already; where it lists nothing, the plan as a whole."""
+    """Where it lists nothing, the plan as a whole does."""
     plan = project.root / "feature.md"
     plan.write_text("# Any\n\n- one\n  - a detail\n* [ ] two\n1. three\n\n```\n- an example\n```\n\n- one\n")
-    project.has_tasks("x before", "two")
-    for _ in range(2):
-        stand_in(project, "plan")
-    assert [task.text for task in parse(project.progress.read_bytes()).tasks] == ["before", "two", "one", "three"]
+    project.has_tasks("x before")
+    stand_in(project, "plan")
+    assert [task.text for task in parse(project.progress.read_bytes()).tasks] == ["before", "one", "two", "three"]
     plan.write_text("Only prose.\n")
     project.has_tasks()
     stand_in(project, "plan")

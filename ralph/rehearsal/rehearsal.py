@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph import changes, files, journal, lock, options, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
-from ralph.look.checks import Check, bad, checks, hider, warning
+from ralph.look.checks import Check, bad, checks, warning
 from ralph.look.plans import ending
 from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
@@ -140,7 +140,7 @@ class Rehearsal:
         early = start.ends_at_once(last, now, State(last.name, last.progress_path), text)
         if early and (now.tasks or early.reason is not Reason.STUCK):  # else it is planned first
             why = start.told(last, now, early).what
-            self.happened = [f"{_name(asked)}: exit code {early.reason.code}, at once: {why}"]
+            self.happened = [f"exit code {early.reason.code} at once: {why}"]
             return
         before = changes.tree(top)
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
@@ -213,14 +213,15 @@ class Rehearsal:
 
     def _start(self, asked: Asked) -> None:
         """A real start of ralph in the copy and in this terminal; and what came of it."""
-        self.screen.say(f"$ {options.shown(asked, hider(asked.given))}")
+        name = shlex.join(["ralph", asked.plan, asked.mode])
+        self.screen.say(f"$ {name}")
         self.code = self._ralph(asked, self.file)
         for line in self._complaints():
             self.screen.complain(line)
         self.screen.agent("")
         paths = self.copy.folder.glob("state/ralph/*/journal.jsonl")
         runs = [one for path in paths for one in journal.read(path) if one.event == "run" and one.mode == asked.mode]
-        outcome, why = f"{_name(asked)}: exit code {self.code}", ""
+        outcome, why = f"`{name}`: exit code {self.code}", ""
         for one in runs[-1:]:
             label, _, why = ending(one).partition(":")
             parts = [outcome, label, f"{one.done} of {counted(one.total or 0, 'task')}"]
@@ -266,7 +267,3 @@ class Rehearsal:
 
     def _complaints(self) -> list[str]:
         return (self.copy.folder / "complaints").read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def _name(asked: Asked) -> str:
-    return f"`{shlex.join(['ralph', asked.plan, asked.mode])}`"

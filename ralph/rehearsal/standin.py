@@ -45,10 +45,8 @@ def _plans(plan: Path, file: Path) -> str:
     lines = [line.body for line in blocks(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
     listed = listed or [f"Build what {plan.name} says".encode(errors="replace")]
-    text = file.read_bytes()
-    known = [task.text for task in progress.parse(text).tasks]
-    points = [point for point in dict.fromkeys(listed) if point.decode(errors="replace") not in known]
-    _writes(file, progress.with_tasks(text, [b"- [ ] " + point for point in points]))
+    points = list(dict.fromkeys(listed))
+    _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
     return f"{counted(len(points), 'task')} written, in the order of the plan."
 
 

@@ -45,13 +45,9 @@ def clipped(text: str, width: int) -> str:
     return row if _fitting(row, width) == len(row) else row[: _fitting(row, width - 1)] + "…"
 
 
-def wrapped(text: str, width: int | None, limit: int | None = None) -> Iterator[str]:
-    """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one.
-
-    Of a line that is longer than `limit` only the beginning.
-    """
-    for whole in plain(text).expandtabs(4).split("\n"):
-        line = whole if limit is None or len(whole) <= limit else clipped(whole, limit)
+def wrapped(text: str, width: int | None) -> Iterator[str]:
+    """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one."""
+    for line in plain(text).expandtabs(4).split("\n"):
         at = 0
         while width is not None and columns(piece := line[at : at + 4 * width]) > width:
             fits = max(1, _fitting(piece, width))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ralph.agent.stream import Event, Stream, blocks
 from ralph.progress import Progress
 from ralph.screen import Detail
-from ralph.screen.text import LINE_LIMIT, clipped, columns, wrapped
+from ralph.screen.text import clipped, columns, wrapped
 from ralph.verdict import Tally
 from ralph.words import counted, duration, usd
 
@@ -128,7 +128,7 @@ class View:
         """What an agent says, and a row for a call and for what came of it."""
         kind = block.get("type")
         if kind == "text" and speaker == "assistant":
-            yield from wrapped(_text(block), room, LINE_LIMIT)
+            yield from wrapped(_text(block), room)
         elif kind == "tool_use":
             yield clipped("▸ " + self._call(block), room or _PIPED)
         elif kind == "tool_result":
