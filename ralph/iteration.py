@@ -77,7 +77,7 @@ def _begin(run: Run, files: Files) -> progress.Progress:
         run.outbox.send(notices.started(run))
     run.files = files
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
-    run.status.iterates(run.tally, before, 0 if run.settings.once else run.number)
+    run.phase = None
     if run.tries:
         run.tries.begin()
     return before
@@ -140,7 +140,6 @@ def record(run: Run, iteration: Iteration) -> None:
         run.state.note("iterations", str(iteration.number))
     _write_down(run, iteration, said)
     run.tally = tallied(run.tally, iteration)
-    run.status.knows(run.tally, iteration.after, run.number)
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:

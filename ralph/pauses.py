@@ -38,7 +38,7 @@ def wait(run: Run, turn: Turn) -> Stop | None:
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting(run, waiting, turn.why))
     began = run.elapsed_s()
-    run.status.does(f"until {moment(until, now)}: {cause}", seconds)
+    run.does(f"until {moment(until, now)}: {cause}", seconds)
     _sleep(run, seconds)
     waited_s = run.elapsed_s() - began
     run.waited_s += waited_s
@@ -49,7 +49,7 @@ def wait(run: Run, turn: Turn) -> Stop | None:
 def pause(run: Run, seconds: float) -> None:
     """The time between two iterations; none where there is something else to do."""
     if seconds and not _over(run):
-        run.status.does("next iteration", seconds)
+        run.does("next iteration", seconds)
         _sleep(run, seconds)
 
 

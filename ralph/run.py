@@ -15,7 +15,7 @@ from ralph.channels import notices
 from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
 from ralph.screen.screen import Screen
-from ralph.screen.view import Status, View
+from ralph.screen.view import View, status_line
 from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally, verdict
 
@@ -88,8 +88,9 @@ class Run:
             breaks_silence=self.screen.width is not None and not self.screen.is_live,
         )
         self.view.aloud = self.screen.say
-        self.status = Status(self.view, pace.clock.running)
-        self.screen.status = self.status.line
+        self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
+        """What ralph itself does, since when, and how long where that is known; None while the agent works."""
+        self.screen.status = lambda width: status_line(self, width)
         file.say = self.complain
         values = sources.channel_values()
         monitor = None if start.rehearsal else settings.heartbeat_url
@@ -137,6 +138,10 @@ class Run:
     def elapsed_s(self) -> float:
         """How long this start has been going on, a suspended machine's sleep included."""
         return self.pace.clock.running() - self.began
+
+    def does(self, doing: str, seconds: float | None = None) -> None:
+        """Says what ralph itself does from now on, and how long it takes where that is known."""
+        self.phase = doing, self.pace.clock.running(), seconds
 
     def interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""

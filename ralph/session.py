@@ -122,7 +122,7 @@ def _close(run: Run, stop: Stop) -> None:
         run.strict.close()
     if run.guard:
         run.guard.close()
-    run.status.does("sending the last notice")
+    run.does("sending the last notice")
     now, tally = run.file.last, run.tally
     run.write_down(
         "run",

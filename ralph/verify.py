@@ -38,7 +38,7 @@ def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | Non
     """What came of a shell command that says whether something is done, as `run_program` does."""
     run.changes.begin()
     run.screen.remark(f"ralph: {doing}: {command}")
-    run.status.does(f"{doing}: {command}")
+    run.does(f"{doing}: {command}")
     argv = ["sh", "-c", f"exec 2>&1\n{command}"]
     job = Job(argv=argv, env=run.env, files=run.state.verification(run.id, run.number))
     return run_program(run, what, job, run.settings.verify_timeout)
@@ -55,7 +55,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
         nonlocal cut
         if signals.interrupted():
             cut = "was interrupted"
-            run.status.does(f"ending {what}")
+            run.does(f"ending {what}")
             run.screen.say(ending(what))
         elif timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"

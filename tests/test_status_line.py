@@ -1,6 +1,7 @@
 """What fits into a row: the status line, texts that are wider than long, and the lines of what an agent does."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,31 +11,23 @@ from ralph.agent.stream import Stream
 from ralph.progress import parse
 from ralph.screen.screen import Screen
 from ralph.screen.text import LINE_LIMIT, clipped, columns, wrapped
-from ralph.screen.view import Status, View
+from ralph.screen.view import View, status_line
+from ralph.settings import Settings
 from ralph.verdict import Tally
 
 Event = dict[str, Any]
 TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
 
 
-class Stopped:
-    """A clock that somebody sets."""
-
-    at = 0.0
-
-    def running(self) -> float:
-        return self.at
-
-
-def working(doing: str) -> Status:
-    """In the seventh iteration, an hour after the start."""
+def working(doing: str, **other: Any) -> Any:
+    """A run in its seventh iteration, an hour after its start."""
     view = View(lambda _line: None, lambda: None, pays=False)
-    clock = Stopped()
-    status = Status(view, clock.running)
-    status.iterates(Tally(iterations=6, cost_usd=3.41), parse(TASKS), 7)
-    clock.at = 3720
     view.doing, view.heard_at = doing, view.heard_at - 12
-    return status
+    pace = SimpleNamespace(clock=SimpleNamespace(running=lambda: 3720.0))
+    about = {"tally": Tally(iterations=6, cost_usd=3.41), "number": 7, "file": SimpleNamespace(last=parse(TASKS))}
+    settings = Settings()
+    known = {"view": view, "pace": pace, "settings": settings, "phase": None, "elapsed_s": lambda: 3720, **about}
+    return SimpleNamespace(**{**known, **other})
 
 
 LAYOUTS = {
@@ -50,17 +43,15 @@ LAYOUTS = {
 
 @pytest.mark.parametrize(("width", "line"), LAYOUTS.items())
 def test_the_status_line_says_what_fits(width: int, line: str) -> None:
-    assert working("Bash pytest -q tests/test_greeting.py").line(width) == line
+    assert status_line(working("Bash pytest -q tests/test_greeting.py"), width) == line
     assert columns(line) <= width
 
 
 def test_what_is_unknown_is_left_out_of_it() -> None:
-    clock = Stopped()
-    status = Status(View(lambda _line: None, lambda: None, pays=False), clock.running)
-    assert status.line(40) == "0s · starting · 0s"
-    status.does("next iteration", 30)
-    clock.at = 10
-    assert status.line(40) == "10s · next iteration · 20s left"
+    """Who plans works on no task."""
+    unknown = {"tally": Tally(), "settings": Settings(once=True)}
+    assert status_line(working("", phase=("starting", 3720, None), **unknown), 40) == "1h02m · starting · 0s"
+    assert status_line(working("", phase=("pause", 3710, 30), **unknown), 40) == "1h02m · pause · 20s left"
 
 
 COLUMNS = {"plain": 5, "日本語": 6, "\uff37\uff29": 4, "e\u0301tude": 5, "a\u200bb\u200d": 2, "☁\ufe0f": 2, "…·▸⎿✗": 5}

@@ -5,13 +5,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ralph.agent.stream import Event, Stream, blocks
-from ralph.progress import Progress
 from ralph.screen import Detail
 from ralph.screen.text import clipped, columns, wrapped
-from ralph.verdict import Tally
 from ralph.words import counted, duration, usd
+
+if TYPE_CHECKING:
+    from ralph.run import Run
 
 _IDLE_S = 2.0
 """Seconds of silence that are worth a word."""
@@ -223,60 +225,32 @@ def _outcome(tool: str, block: Event) -> str:
     return f"⎿ {last if tool == 'Bash' else first}" + (f" … +{counted(rest, 'line')}" if rest else "")
 
 
-class Status:
-    """What goes on in a run; the run says it, and the screen's thread asks for the line."""
-
-    def __init__(self, view: View, running: Callable[[], float]) -> None:
-        self._view, self._running = view, running
-        self._began = running()
-        self._tally = Tally()
-        self._number = self._task = self._tasks = 0
-        self._phase: tuple[str, float, float | None] | None = None
-        """What ralph itself does, since when, and how long where that is known."""
-        self.does("starting")
-
-    def iterates(self, tally: Tally, now: Progress, number: int) -> None:
-        """An iteration begins, and the agent with it; its number is 0 in a mode that is only one."""
-        self.knows(tally, now, number)
-        self._phase = None
-
-    def knows(self, tally: Tally, now: Progress, number: int) -> None:
-        """What the run has come to by now."""
-        self._tally, self._number = tally, number
-        self._tasks = len(now.tasks) if number else 0  # who plans works on none of them
-        self._task = min(now.ticked + 1, self._tasks)
-
-    def does(self, doing: str, seconds: float | None = None) -> None:
-        """Says what ralph itself does from now on, and how long it takes where that is known."""
-        self._phase = doing, self._running(), seconds
-
-    def line(self, width: int) -> str:
-        """The most telling line that fits into so many columns."""
-        doing, clock = self._doing()
-        long, short = list[str](), list[str]()
-        if self._tasks:
-            long.append(f"task {self._task} of {self._tasks}")
-            short.append(f"{self._task}/{self._tasks}")
-        if self._number:
-            long.append(f"iteration {self._number}")
-            short.append(f"#{self._number}")
-        long.append(duration(self._running() - self._began))
-        if self._tally.cost_usd is not None:
-            long.append(usd(self._tally.cost_usd, at_least=self._tally.at_least))
-        for before, after in ((long, clock), (short, clock), ([], "")):
-            room = width - columns(_joined(*before, "?", after)) + 1
-            if room >= min(_DOING_COLUMNS, columns(doing)):
-                break
-        return _joined(*before, clipped(doing, room), after)
-
-    def _doing(self) -> tuple[str, str]:
-        """What is done now; and how long it has been silent, or has taken, or will still take."""
-        if self._phase is None:
-            silent_s = time.monotonic() - self._view.heard_at
-            return self._view.doing, f"idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
-        doing, began, seconds = self._phase
-        took_s = self._running() - began
-        return doing, duration(took_s) if seconds is None else f"{duration(max(0.0, seconds - took_s))} left"
+def status_line(run: "Run", width: int) -> str:
+    """What goes on in a run: the most telling line that fits into so many columns."""
+    running, tally, now = run.pace.clock.running(), run.tally, run.file.last
+    if run.phase is None:
+        doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
+        clock = f"idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
+    else:
+        doing, began, seconds = run.phase
+        took_s = running - began
+        clock = duration(took_s) if seconds is None else f"{duration(max(0.0, seconds - took_s))} left"
+    long, short = list[str](), list[str]()
+    if run.number and not run.settings.once:  # who plans works on no task
+        if now.tasks:
+            task, tasks = min(now.ticked + 1, len(now.tasks)), len(now.tasks)
+            long.append(f"task {task} of {tasks}")
+            short.append(f"{task}/{tasks}")
+        long.append(f"iteration {run.number}")
+        short.append(f"#{run.number}")
+    long.append(duration(run.elapsed_s()))
+    if tally.cost_usd is not None:
+        long.append(usd(tally.cost_usd, at_least=tally.at_least))
+    for before, after in ((long, clock), (short, clock), ([], "")):
+        room = width - columns(_joined(*before, "?", after)) + 1
+        if room >= min(_DOING_COLUMNS, columns(doing)):
+            break
+    return _joined(*before, clipped(doing, room), after)
 
 
 def _joined(*parts: str) -> str:

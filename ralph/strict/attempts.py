@@ -202,7 +202,7 @@ class Strict:
         files = files._replace(prompt=given)
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
-        run.status.does("committing")
+        run.does("committing")
         ended = run_program(run, "the commit", Job(argv=both, env=env, files=files), HOOKS_S)
         for path in (given, files.output, files.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
