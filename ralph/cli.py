@@ -1,5 +1,6 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
+import errno
 import gc
 import io
 import os
@@ -53,6 +54,9 @@ _PLACES = """Each setting may also stand, under the name in brackets, in the env
 the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
+_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
@@ -65,12 +69,12 @@ def main(pace: "Pace | None" = None) -> None:
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
-        if error.filename is not None:
+        if error.filename is not None or error.errno not in _UNWRITTEN:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
         code = 1
         if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
-            _tell(RalphError(f"the output cannot be written: {error.strerror}", 1))
+            _tell(RalphError(f"cannot write: {error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 130
     if code > 128:
@@ -122,6 +126,8 @@ class _Verb(click.Command):
         said, about = ctx.params, list[Any]()
         if self.is_of_run:
             about = [options.asked(said, *ctx.obj)]
+        elif ctx.obj[0]:
+            raise RalphError("what follows -- is for the agent, and there is none")
         elif "plan" in said:
             about = [said.pop("plan")]
         return getattr(import_module(self.module), self.name or "")(*about, **said)
@@ -146,13 +152,9 @@ class _PlanOrVerb(click.Group):
             words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, _ctx: click.Context, args: list[str]) -> Any:
         """A verb with what follows it, else a run with all of it."""
         verb = self.commands.get(args[0])
-        if verb and ctx.obj[0] and args[0] not in ("rehearse", "doctor"):
-            raise click.UsageError("What follows -- is for the agent, and there is none.")
         return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -28,7 +28,7 @@ GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
         pytest.param("stauts feature.md", "did you mean ralph status?", id="a mistyped verb with a plan"),
         pytest.param("featur.md plan", "did you mean ralph feature.md?", id="a mistyped plan"),
         pytest.param("nothing-like-it.md", "name the plan first", id="nothing like it"),
-        pytest.param("status -- --model x", "What follows -- is for the agent", id="words for no agent"),
+        pytest.param("status -- --model x", "what follows -- is for the agent", id="words for no agent"),
     ],
 )
 def test_what_cannot_be_meant_is_said_with_what_can(project: Project, agent: Agent, words: str, telling: str) -> None:
@@ -51,7 +51,7 @@ def test_help_is_there_for_each_verb_and_for_all_settings(project: Project) -> N
 def test_output_that_cannot_be_written_is_a_line(project: Project, words: str) -> None:
     project.has_tasks("one")
     run = project.ralph(*words.split(), prefix=("sh", "-c", 'exec "$@" > /dev/full', "sh"))
-    assert (run.code, run.stderr) == (1, "ralph: the output cannot be written: No space left on device\n")
+    assert (run.code, run.stderr) == (1, "ralph: cannot write: No space left on device\n")
 
 
 def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(project: Project) -> None:
