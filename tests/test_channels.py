@@ -439,17 +439,6 @@ def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
     assert request_for("webhook", notice)["json"].get("body", "") == body
 
 
-@given(text=st.text() | markup, most=st.integers(min_value=3, max_value=30))
-def test_what_fits_stays_and_what_does_not_is_cut_between_characters(text: str, most: int) -> None:
-    for short, size_of in (
-        (dialects.cut(text, most), utf16_units),
-        (dialects.cut_bytes(text, most), lambda text: len(text.encode())),
-    ):
-        assert size_of(short) <= most
-        assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
-        assert (short == text) == (size_of(text) <= most)
-
-
 @pytest.mark.parametrize(
     ("text", "sent"),
     [

@@ -191,14 +191,6 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -
     assert (path.read_text(), gone.exit_code) == ("# mine\nRALPH_MODEL=opus\n", 0)
 
 
-@pytest.mark.parametrize("answers", [[], ["slack", HOOK, "#b", "Bot"]])
-def test_a_conversation_that_breaks_off_changes_nothing(path: Path, answers: list[str]) -> None:
-    path.write_text("RALPH_MODEL=opus\n")
-    result = converse(*answers)
-    assert "Aborted!" in result.output
-    assert path.read_text() == "RALPH_MODEL=opus\n"
-
-
 def test_it_offers_a_test_of_what_was_set_up_by_what_counts(
     path: Path, serve: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
