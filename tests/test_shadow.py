@@ -42,8 +42,7 @@ class Tree:
             time.sleep(0.01)
         self.repository = Repository.around(self.root)
         folder = self.kept.parent / "state" / "shadow"
-        self.shadow = Shadow(self.root, folder, ["own.md"], list, self.repository)
-        self.shadow.open()
+        self.shadow = Shadow(self.root, folder, ["own.md"], dict, self.repository)
         self.shadow.begin()
         self.place = self.repository.place() if self.repository else None
 

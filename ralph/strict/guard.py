@@ -2,7 +2,6 @@
 
 import binascii
 import contextlib
-import functools
 import json
 import os
 import stat
@@ -55,10 +54,13 @@ class Guard:
         self._repository, self._jj = Repository.around(top), jj.root_around(top)
         self._root = self._repository.root if self._repository else self._jj or top
         self._real = os.path.realpath(self._root)
-        self._here = self._name_of(top)
+        self._here = os.path.relpath(top, self._real)
         folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real)):08x}"
-        self._of_ralph = [self._name_of(path.resolve()) for path in (*start.own, files.state_home())]
-        self._unopened = Shadow(self._root, folder, self._of_ralph, self._governing_now, self._repository)
+        own = [os.path.relpath(path.resolve(), self._real) for path in start.own]
+        self._own = self._repository.tracked(own) if self._repository else {*own}
+        """Ralph's own files, as far as they belong into a commit."""
+        own.append(os.path.relpath(files.state_home().resolve(), self._real))
+        self._shadow = Shadow(self._root, folder, own, self._governing_now, self._repository)
         self._copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
         self._shall_stay(start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts)
@@ -66,8 +68,6 @@ class Guard:
         self._seen: Mapping[str, str] = {}
         """What is compared, as it was."""
         self._place: Place | None = None
-        self._guarded: Mapping[str, int] = {}
-        """The files that govern ralph, as they were."""
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
         self._earlier: Collection[str] = ()
@@ -85,26 +85,11 @@ class Guard:
         """Notes what governs ralph under --strict, by each way that leads there: put back or compared."""
         for path in governing if self._strict else ():
             for way in {path.parent.resolve() / path.name, path.resolve()} if path else ():
-                name = self._name_of(way)
+                name = os.path.relpath(way, self._real)
                 if name.startswith(".."):
                     self._outside.append(way)
                 elif name != ".":
                     self._protected.append(name)
-
-    def _name_of(self, path: Path) -> str:
-        """How git calls a file of the tree."""
-        return os.path.relpath(os.path.realpath(path.parent) + os.sep + path.name, self._real)
-
-    @functools.cached_property
-    def _shadow(self) -> Shadow:
-        """Opened when it is needed first: a look at all files takes its time."""
-        self._unopened.open()
-        return self._unopened
-
-    @functools.cached_property
-    def _own(self) -> set[str]:
-        """Ralph's own files, as far as they belong into a commit."""
-        return self._repository.tracked(self._of_ralph) if self._repository else {*self._of_ralph[:-1]}
 
     @contextlib.contextmanager
     def watching(self, run: "Run") -> Iterator[Watched]:
@@ -125,7 +110,6 @@ class Guard:
         self._blocked, self.committed = "", Commits()
         with _told():
             self._shadow.begin()
-            self._guarded = self._governing_now()
             if self._repository:
                 self._place = self._repository.place()
                 files.overwrite(self._copy, self._place.staged)
@@ -173,7 +157,7 @@ class Guard:
         if not self.strayed():
             with _told():
                 self._head_back()
-                if self._settings.only or self._governing_now() != self._guarded:
+                if self._settings.only or self._governing_now() != self._shadow.forced:
                     self._files_back()
 
     def restore(self, task: str) -> None:

@@ -121,11 +121,10 @@ class Repository(Git):
         super().__init__(root, {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
         self.git_dir, self.common, self._index, self.object_format = git_dir, common, index, object_format
         # as it is, not as it is pinned
-        found = git("config", "-z", "--get-regexp", r"^core\.(hookspath|excludesfile)$", cwd=root, env=self._env)
-        said = dict(line.split("\n", 1) for line in names_in(found.stdout) if "\n" in line)
-        self._hooks = said.get("core.hookspath", str(common / "hooks"))
-        home = os.environ.get("XDG_CONFIG_HOME") or os.environ.get("HOME", "") + "/.config"
-        self._excludes = Path(said.get("core.excludesfile", f"{home}/git/ignore"))
+        hooks = git("config", "core.hooksPath", cwd=root, env=self._env).stdout
+        self._hooks = os.fsdecode(hooks).strip() or str(common / "hooks")
+        settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
+        self._excludes = Path(self._ask("config", "--type=path", "core.excludesFile") or settings / "git" / "ignore")
 
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
@@ -142,11 +141,7 @@ class Repository(Git):
 
     def rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
-        found = b""
-        for path in (self._excludes.expanduser(), self.common / "info" / "exclude"):
-            with contextlib.suppress(OSError):
-                found += path.read_bytes() + b"\n"
-        return found
+        return b"\n".join(_bytes(path) for path in (self._excludes, self.common / "info" / "exclude")) + b"\n"
 
     def tracked_though_ignored(self) -> list[str]:
         """What somebody added by force."""
@@ -165,8 +160,8 @@ class Repository(Git):
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
         said = _text(self.git_dir / "HEAD").strip()
-        branch = said.removeprefix("ref: ").strip() if said.startswith("ref: ") else ""
-        found = _text(self.common / branch).strip() if branch.startswith("refs/heads/") else said
+        branch = said.partition("ref: ")[2].strip()
+        found = _text(self.common / branch).strip() if branch else said
         if _ID.fullmatch(found):
             return branch, found
         return self._ask("symbolic-ref", "--quiet", "HEAD"), self._ask("rev-parse", "--verify", "--quiet", "HEAD")

@@ -54,7 +54,7 @@ class Shadow(Git):
         root: Path,
         folder: Path,
         own: Iterable[str],
-        governing: Callable[[], Collection[str]],
+        governing: Callable[[], Mapping[str, int]],
         repository: Repository | None,
     ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -65,7 +65,8 @@ class Shadow(Git):
         self._real = os.path.realpath(root)
         self._own = sorted(name for name in own if not name.startswith(".."))
         self._rules = b""
-        self._forced: Collection[str] = ()
+        self.forced: Mapping[str, int] = {}
+        """Those that govern, as they were at the last look."""
         self.tree = ""
         """How all files were when it began."""
         self._began = 0.0
@@ -76,8 +77,8 @@ class Shadow(Git):
         self.modes: dict[str, int] = {}
         """Of files whose mode says more than whether they are programs."""
 
-    def open(self) -> None:
-        """A run begins: from now on it goes by the rules for ignoring that hold beside the tree's own.
+    def _open(self) -> None:
+        """From now on it goes by the rules for ignoring that hold beside the tree's own.
 
         It takes the project's packs: what is in them need not be written again.
         """
@@ -103,7 +104,7 @@ class Shadow(Git):
             raise
         known = set(repository.tracked_though_ignored() if repository else ())
         ignored = self._names("ls-files", "-c", "-i", "-z", "--exclude-standard")
-        self._forget(set(ignored) - known - {*self._forced})
+        self._forget(set(ignored) - known - {*self.forced})
         self._add_by_force(known.difference(ignored))
         entries = [entry.partition("\t") for entry in self._names("ls-files", "-s", "-z")]
         self._leave_alone(name for about, _, name in entries if about.startswith(Change().mode))
@@ -111,6 +112,8 @@ class Shadow(Git):
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
+        if not self.tree:
+            self._open()
         self._began = time.time() - _TICK_S
         self._within = {name for name in self._within if os.path.lexists(self.root / name / ".git")}
         self._add()
@@ -119,6 +122,7 @@ class Shadow(Git):
 
     def resume(self, began: float, tree: str, modes: Mapping[str, int], known: Iterable[str]) -> bool:
         """Whether it knows that iteration, which began some time ago; then it goes on with it."""
+        self._open()
         self.tree, self._began, self.modes, self.known = tree, began, dict(modes), set(known)
         return self._call("cat-file", "-e", tree).code == 0
 
@@ -199,8 +203,8 @@ class Shadow(Git):
             # something cannot be read, such as a pipe in a file's place: as good as gone
             self._forget(self._names("diff-files", "--name-only", "-z", "--ignore-submodules"))
         governing = self._governing()
-        self._add_by_force(set(governing).difference(self._forced))  # else git goes on looking at it
-        self._forced = governing
+        self._add_by_force(governing.keys() - self.forced.keys())  # else git goes on looking at it
+        self.forced = governing
 
     def _add_by_force(self, names: Iterable[str]) -> None:
         there = {name: at.st_mode for name in names if (at := seen(self.root, name))}
