@@ -1,4 +1,4 @@
-"""Lines outside code fences: ralph's reading beside a plain one that goes line by line, and beside CommonMark's."""
+"""Lines outside code fences: ralph's reading beside a plain one that goes line by line."""
 
 import time
 from typing import NamedTuple
@@ -88,21 +88,6 @@ def _ends(opener: Fence, body: bytes) -> bool:
     return bool(closer and closer.closes and closer.mark == opener.mark and closer.length >= opener.length)
 
 
-def commonmark_outside(text: bytes) -> tuple[list[bytes], bool]:
-    """CommonMark 4.5 for texts without lists and quotes; and whether the last fence is open at the end."""
-    kept: list[bytes] = []
-    inside: Fence | None = None
-    for line in plain_lines(text):
-        fence = fence_of(line.body)
-        if inside:
-            inside = None if fence and fence.column < 4 and _ends(inside, line.body) else inside
-        elif fence and fence.opens and fence.column < 4:
-            inside = fence
-        else:
-            kept.append(line.body)
-    return kept, inside is not None
-
-
 line_ends = st.sampled_from([b"\n", b"\n", b"\r\n"])
 fences = st.builds(
     lambda mark, length, info: mark * length + info,
@@ -115,7 +100,6 @@ prefixes = st.sampled_from(
 )
 words = st.sampled_from([b"word", b"   word", b"", b"# x", b"caf\xe9", b"\x00", b"wor\rd"])
 lines = st.builds(lambda prefix, rest: prefix + rest, prefixes, fences) | words
-flat_lines = st.builds(lambda width, rest: b" " * width + rest, st.integers(0, 3), fences) | words
 
 
 def texts_of(line: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
@@ -130,14 +114,6 @@ def test_the_quick_reading_is_the_plain_one(text: bytes) -> None:
     kept, never_closed = plain_outside(text)
     assert [tuple(line) for line in found] == [tuple(line)[1:] for line in kept]
     assert unclosed == (tuple(never_closed)[1:] if never_closed else None)
-
-
-@given(texts_of(flat_lines))
-def test_at_the_margin_and_closed_a_fence_is_what_commonmark_says(text: bytes) -> None:
-    kept, open_at_end = commonmark_outside(text)
-    if not open_at_end:
-        assert [line.body for line in blocks(text).lines] == kept
-        assert blocks(text).unclosed is None
 
 
 @pytest.mark.parametrize(
