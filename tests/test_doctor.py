@@ -98,13 +98,6 @@ def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     return look
 
 
-def nothing(_: Project) -> None: ...
-
-
-def sets(**env: str) -> Prepare:
-    return lambda project: project.env.update(env)
-
-
 def has(name: str, text: str, mode: int = 0o644) -> Prepare:
     """A file of the project, or with ~/ of the home folder."""
 
@@ -125,98 +118,105 @@ def progress_says(*tasks: str, **more: str) -> Prepare:
     return lambda project: project.has_tasks(*tasks, **more)
 
 
-def without(path: Callable[[Project], Path]) -> Prepare:
-    return lambda project: path(project).unlink()
+def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
+    report = doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
+    for subject, *words in (
+        ("agent", "claude at /", "2.1.197"),
+        ("agent", "login not tried", "claude's own login pays"),
+        ("settings", "no verify command"),
+        ("settings", "delay 9s (--delay)"),
+        ("plan", "the first start makes it"),
+        ("repository", "A Tester <tester@example.invalid> ->"),
+        ("repository", "everything is committed"),
+    ):
+        assert report.says("ok", subject, *words), report.of(subject)
+    for subject, *words in (
+        ("settings", "no limit", "--max-iterations"),
+        ("notices", "no channel is set up", "ralph notify setup"),
+        ("cron", "no claude", "/bin:/usr/bin:", ":/bin", " ralph feature.md build"),
+    ):
+        assert report.says("warning", subject, *words), report.of(subject)
+    assert (report.ok, report.code) == (True, 0)
 
 
-NO_NAME = has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n")
-CHANNEL = sets(RALPH_SLACK_WEBHOOK_URL="https://x.example/y")
 HOOKS = {"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "touch hook-ran"}]}]}
 SERVERS = '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}'
-CASES: dict[str, list[Any]] = {
+
+
+def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: Project) -> None:
+    plan_says("RALPH_MAX_TIME: 8h", "RALPH_VERIFY: ./check.sh -q")(patient)
+    patient.has_tasks("x one", notes="word " * 12_000 + "\n```\n")
+    for name, text in (("new.txt", "x"), ("~/.ralph.env", ""), (".mcp.json", SERVERS)):
+        has(name, text)(patient)
+    has(".claude/settings.json", json.dumps({"hooks": HOOKS}))(patient)
+    patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
+    report = doctor("feature.md")
+    for level, subject, *words in (
+        ("ok", "agent", "login not tried", "ANTHROPIC_API_KEY is set, and pays"),
+        ("ok", "settings", "max-time 8h (feature.md:2)"),
+        ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
+        ("ok", "plan", "1/1 tasks"),
+        ("ok", "notices", "slack is set up", "not tried"),
+        ("warning", "settings", "no program ./check.sh"),
+        ("warning", "settings", "chmod 600"),
+        ("warning", "plan", "fence"),
+        ("warning", "plan", "60 kB"),
+        ("warning", "repository", "uncommitted files: ", "new.txt", "stash"),
+        ("warning", "notices", "RALPH_SLACK_WEBHOOK_URL: only in this environment", "/.ralph.env"),
+        ("warning", "rights", "settings.json: its hooks"),
+        ("warning", "rights", "its mcpServers"),
+        ("warning", "cron", "no RALPH_DELAY", "RALPH_DELAY=4s"),
+    ):
+        assert report.says(level, subject, *words), report.of(subject)
+    assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
+    assert (report.ok, report.code) == (True, 0)
+    shutil.rmtree(patient.root / ".git")
+    report = doctor("--agent", "/bin/cat", "--verify", "X=1 git", "--", "--strict-mcp-config")
+    assert report.says("warning", "repository", "is no repository", "git init")
+    assert not report.of("rights")
+
+
+BAD: dict[str, list[Any]] = {
     "agent": [
-        (nothing, "", "ok", "claude at /", "2.1.197"),
-        (without(lambda project: programs(project) / "claude"), "", "bad", "claude is not on the PATH", "install it"),
-        (program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "", "bad", "fails with 3: broken"),
-        (sets(ANTHROPIC_API_KEY="sk-x"), "", "ok", "login not tried", "ANTHROPIC_API_KEY is set, and pays"),
-    ],
-    "cron": [
-        (nothing, "", "warning", "no claude", "/bin:/usr/bin:", ":/bin", " ralph feature.md build"),
-        (
-            sets(RALPH_DELAY="4s"),
-            "--agent /bin/cat",
-            "warning",
-            "has no ralph and no RALPH_DELAY -> ",
-            "RALPH_DELAY=4s",
-        ),
-        (program("mine", "#!/bin/sh\n"), "--verify mine", "warning", "no mine"),
+        (lambda project: (programs(project) / "claude").unlink(), "", "claude is not on the PATH", "install it"),
+        (program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "", "fails with 3: broken"),
     ],
     "settings": [
-        (nothing, "", "ok", "no verify command"),
-        (nothing, "", "warning", "no limit", "--max-iterations"),
-        (plan_says("RALPH_MAX_TIME: 8h"), "", "ok", "max-time 8h (feature.md:2)"),
-        (sets(RALPH_DELAY="4s"), "--delay 9s", "ok", "delay 9s (--delay)"),
-        (plan_says("RALPH_DELAY: soon"), "", "bad", 'feature.md:2: RALPH_DELAY: "soon": write'),
-        (nothing, "odd", "bad", '"odd" is no mode'),
-        (plan_says("RALPH_VERIFY: X=1 git --version"), "", "ok", "verify X=1 git --version"),
-        (plan_says("RALPH_VERIFY: gone -q"), "", "bad", "no program gone"),
-        (plan_says("RALPH_VERIFY: ./check.sh"), "", "warning", "no program ./check.sh"),
-        (has("~/.ralph.env", ""), "", "warning", "chmod 600"),
-        (has(".ralph/PROMPT_build.md", "{# RALPH_DELAY: x #}\nDo.\n"), "", "bad", "PROMPT_build.md:1"),
+        (plan_says("RALPH_DELAY: soon"), "", 'feature.md:2: RALPH_DELAY: "soon": write'),
+        (plan_says(), "odd", '"odd" is no mode'),
+        (plan_says("RALPH_VERIFY: gone -q"), "", "no program gone"),
+        (has(".ralph/PROMPT_build.md", "{# RALPH_DELAY: x #}\nDo.\n"), "", "PROMPT_build.md:1"),
     ],
     "plan": [
-        (nothing, "", "ok", "the first start makes it"),
-        (progress_says("x one", "two"), "", "ok", "1/2 tasks"),
-        (has(".ralph/PROMPT_build.md", "{{ PLAN_FIEL }}\n"), "", "bad", "PROMPT_build.md:1: PLAN_FIEL is no variable"),
-        (progress_says("x one", status="RALPH_DONE"), "", "warning", "ends at once", "take RALPH_DONE"),
-        (progress_says("a", status="RALPH_BLOCKED: no key"), "", "bad", "no key", "RALPH_BLOCKED out"),
-        (progress_says("a", notes="```\n"), "", "warning", "feature_PROGRESS.md:15", "fence"),
-        (progress_says("a", notes="word " * 12_000), "", "warning", "60 kB"),
-        (lambda project: project.progress.mkdir(), "", "bad", "move it away"),
-        (progress_says(), "build --strict", "bad", "there is no task in", "plan --strict"),
-        (progress_says("a: A\n  - verify: it is fast"), "build --strict --criteria strict", "bad", "it is fast"),
+        (has(".ralph/PROMPT_build.md", "{{ PLAN_FIEL }}\n"), "", "PROMPT_build.md:1: PLAN_FIEL is no variable"),
+        (progress_says("a", status="RALPH_BLOCKED: no key"), "", "no key", "RALPH_BLOCKED out"),
+        (lambda project: project.progress.mkdir(), "", "move it away"),
+        (progress_says(), "build --strict", "there is no task in", "plan --strict"),
+        (progress_says("a: A\n  - verify: it is fast"), "build --strict --criteria strict", "it is fast"),
     ],
     "repository": [
-        (progress_says("a"), "", "ok", "everything is committed"),
-        (nothing, "", "ok", "A Tester <tester@example.invalid> ->"),
-        (lambda p: p.env.update(PATH=str(programs(p))), "", "bad", "git is not on the PATH", "install git"),
-        (lambda project: shutil.rmtree(project.root / ".git"), "", "warning", "is no repository", "git init"),
-        (without(lambda project: project.root / ".git/HEAD"), "", "bad", "not a git repository"),
-        (NO_NAME, "", "bad", "commits fail", "git config --global user.name"),
-        (has("new.txt", "x"), "", "warning", "1 uncommitted file: new.txt", "stash"),
-        (has(".git/index.lock", ""), "", "bad", "one that was killed left it", "rm /"),
+        (lambda p: p.env.update(PATH=str(programs(p))), "", "git is not on the PATH", "install git"),
+        (lambda project: (project.root / ".git/HEAD").unlink(), "", "not a git repository"),
+        (has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n"), "", "commits fail", "git config --global user.name"),
+        (has(".git/index.lock", ""), "", "one that was killed left it", "rm /"),
     ],
-    "notices": [
-        (nothing, "", "warning", "no channel is set up", "ralph notify setup"),
-        (CHANNEL, "", "ok", "slack is set up", "not tried"),
-        (CHANNEL, "", "warning", "RALPH_SLACK_WEBHOOK_URL: only in this environment", "/.ralph.env"),
-        (has("~/.ralph/notify/x.toml", "["), "", "bad", "x.toml"),
-    ],
-    "rights": [
-        (has(".claude/settings.json", json.dumps({"hooks": HOOKS})), "", "warning", "settings.json: its hooks"),
-        (has(".mcp.json", SERVERS), "", "warning", "its mcpServers"),
-        (has(".mcp.json", SERVERS), "-- --strict-mcp-config", "ok"),
-    ],
+    "notices": [(has("~/.ralph/notify/x.toml", "["), "", "x.toml")],
 }
 
 
 @pytest.mark.parametrize(
     ("subject", "case"),
-    [
-        pytest.param(subject, case, id=f"{subject}: {case[2]}: {' '.join(filter(None, (case[1], *case[3:])))}")
-        for subject, cases in CASES.items()
-        for case in cases
-    ],
+    [pytest.param(subject, case, id=f"{subject}: {case[2]}") for subject, cases in BAD.items() for case in cases],
 )
-def test_it_sees(doctor: Doctor, patient: Project, subject: str, case: tuple[Any, ...]) -> None:
-    prepare, args, level, words = *case[:3], case[3:]
+def test_what_needs_mending_is_said_with_the_remedy(
+    doctor: Doctor, patient: Project, subject: str, case: tuple[Any, ...]
+) -> None:
+    prepare, args, *words = case
     prepare(patient)
     report = doctor("feature.md", *args.split())
-    assert report.says(level, subject, *words), report.checks
-    assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
-    bad = {one["subject"] for one in report.checks if one["level"] == "bad"}
-    assert bad == ({subject} if level == "bad" else set()), report.checks
-    assert (report.ok, report.code) == ((True, 0) if not bad else (False, 1))
+    assert report.says("bad", subject, *words), report.checks
+    assert {one["subject"] for one in report.checks if one["level"] == "bad"} == {subject}, report.checks
+    assert (report.ok, report.code) == (False, 1)
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
@@ -295,7 +295,7 @@ def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: D
     assert doctor("r.json").says("warning", "plan", "1 task of r.json is not in the Task List", "`- [ ] 1: x`")
 
 
-@pytest.mark.parametrize("plan", ["../feature.md", "./status", "./-x.md"])
+@pytest.mark.parametrize("plan", ["../feature.md", "./status"])
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project, plan: str) -> None:
     program("ralph", "#!/bin/sh\npwd; command -v claude; echo $RALPH_MAX_COST; printf '%s\\n' \"$@\"\n")(patient)
     folder = patient.root / "100% 'mine'"

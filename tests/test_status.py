@@ -312,7 +312,7 @@ def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent)
     project.has_tasks("one")
     agent.story(step())
     project.build("--max-iterations", "1")
-    for words in (["--help"], ["status", "feature"], ["log", "feature", "1"]):
+    for words in (["status", "feature"], ["log", "feature", "1"]):
         command = [sys.executable, "-c", LIGHT.format(words=words)]
         said = subprocess.check_output(command, cwd=project.root, env=project.env, text=True)
         heavy = set(said.splitlines()[-1].split()[1:])
