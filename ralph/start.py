@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, lock, options, progress, sources, tries
-from ralph.agent import command as agent
+from ralph import files, lock, options, progress, sources
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.progress import Progress
@@ -114,6 +113,8 @@ def find(asked: Asked) -> Start:
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
     if settings.history:
+        from ralph import tries  # noqa: PLC0415 - few keep one
+
         tries.check(settings.history, settings.said["history"].where, plan=plan, progress_path=progress_path)
     return Start(
         asked=asked,
@@ -151,6 +152,8 @@ def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
 
 
 def _show(start: Start, state: State) -> int:
+    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
+
     earlier = state.iterations
     values = {**_of_task(start), "ITERATION": earlier + 1}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))

@@ -187,7 +187,7 @@ def of_click() -> set[str]:
     return loaded_by("click")
 
 
-@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.judge", "ralph.progress.file"])
+@pytest.mark.parametrize("module", ["ralph.cli", "ralph.settings", "ralph.start", "ralph.judge", "ralph.progress.file"])
 def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str]) -> None:
     heavy = {"jinja2", "requests", "dotenv", "subprocess", "ctypes", "difflib", "tempfile", "shutil", "tomllib"}
     assert loaded_by(module) & ({*heavy, "ralph.process", "ralph.channels"} - of_click) == set()
