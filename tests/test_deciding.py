@@ -59,57 +59,50 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "reason"),
+    ("text", "tally", "settings", "words"),
     [
-        ("- [x] a", {}, None),  # nobody said done
-        ("RALPH_DONE; - [ ] a", {}, Reason.DONE),  # a person's word
-        ("RALPH_DONE; RALPH_STOP", {}, Reason.DONE),
-        ("RALPH_STOP", {}, Reason.STOPPED),
-        ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, Reason.BLOCKED),
-        ("RALPH_DONE", {"verify": "make test"}, None),
-        ("RALPH_DONE; Verified: x", {"verify": "make test"}, Reason.DONE),
-        ("Verified: x; RALPH_DONE", {"verify": "make test"}, None),
-        ("RALPH_DONE; RALPH_STOP", {"verify": "make test"}, Reason.STOPPED),
-        ("RALPH_DONE; - [x] a", {"strict": True}, Reason.DONE),
-        ("RALPH_DONE; - [ ] a", {"strict": True}, None),
-        ("RALPH_DONE", {"once": True}, None),
-        ("Spent: $9.99", {"max_total_cost": 10.0}, None),
-        ("Spent: $10", {"max_total_cost": 10.0}, Reason.LIMIT),
-        ("Spent: $10", {"max_cost": 10.0}, None),  # of other starts
+        ("- [x] a", {}, {}, ""),  # nobody said done
+        ("RALPH_DONE; RALPH_STOP; - [ ] a", {}, {}, "done"),  # a person's word
+        ("RALPH_STOP", {}, {}, "stopped"),
+        ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, {}, "blocked: x"),
+        ("RALPH_DONE", {}, {"verify": "make test"}, ""),
+        ("RALPH_DONE; Verified: x", {}, {"verify": "make test"}, "done"),
+        ("Verified: x; RALPH_DONE", {}, {"verify": "make test"}, ""),
+        ("RALPH_DONE; RALPH_STOP", {}, {"verify": "make test"}, "stopped"),
+        ("RALPH_DONE; - [x] a", {}, {"strict": True}, "done"),
+        ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
+        ("RALPH_DONE", {}, {"once": True}, ""),
+        ("Spent: $9.99", {}, {"max_total_cost": 10.0}, ""),
+        ("Spent: $10", {}, {"max_total_cost": 10.0}, "limit reached: max-total-cost is $10.00, and the plan cost $10"),
+        ("Spent: $10", {}, {"max_cost": 10.0}, ""),  # of other starts
+        ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
+        ("", {"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
+        ("", {"failures": 3, "last_failure": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
+        ("", {"failures": 3, "trouble": True}, {}, "trouble outside: 3 iterations failed in a row"),
+        (
+            "",
+            {"failures": 1},
+            {"strict": True, "max_failures": 1},
+            "failed: a task was given up, or the agent failed, 1",
+        ),
+        ("", {"refusals": 3, "last_refusal": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
+        ("", {"refusals": 1}, {"max_failures": 1}, "done refused: done was claimed once and does not"),
+        ("", {"stalls": 5}, {}, "no progress: 5 iterations in a row changed nothing"),
+        ("", {"iterations": 50}, {"max_iterations": 50}, "limit reached: max-iterations is 50"),
+        ("", {"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
+        ("", {"cost_usd": 4.99}, {"max_cost": 5.0}, ""),
+        ("", {"cost_usd": 5.12}, {"max_cost": 5.0}, "limit reached: max-cost is $5.00, and this start cost $5.12"),
+        ("", {"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: max-cost is $1.00"),
+        ("", {}, {"max_time": 59.0}, "limit reached: max-time is 59s"),
+        ("", {}, {"max_time": 60.1}, ""),
     ],
 )
-def test_what_the_file_says_may_stop_a_run(text: str, settings: dict[str, Any], reason: Reason | None) -> None:
-    stop = verdict(says(text), Tally(), limits(**settings))
-    assert (stop and stop.reason) == reason
-
-
-@pytest.mark.parametrize(
-    ("tally", "settings", "words"),
-    [
-        ({"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
-        ({"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
-        ({"failures": 3, "last_failure": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
-        ({"failures": 3, "trouble": True}, {}, "trouble outside: 3 iterations failed in a row"),
-        ({"failures": 1}, {"strict": True, "max_failures": 1}, "failed: a task was given up, or the agent failed, 1 "),
-        ({"refusals": 3, "last_refusal": "1 task"}, {}, "done refused: done was claimed 3 times in a row and does not"),
-        ({"stalls": 5}, {}, "no progress: 5 iterations in a row changed nothing"),
-        ({"iterations": 50}, {"max_iterations": 50}, "limit reached: max-iterations is 50"),
-        ({"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
-        ({"cost_usd": 4.99}, {"max_cost": 5.0}, ""),
-        ({"cost_usd": 5.12}, {"max_cost": 5.0}, "limit reached: max-cost is $5.00, and this start cost $5.12"),
-        ({"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: max-cost is $1.00"),
-    ],
-)
-def test_what_happened_may_stop_a_run(tally: dict[str, Any], settings: dict[str, Any], words: str) -> None:
-    stop = verdict(says(""), Tally(**tally), limits(**({"max_stalls": 5} | settings)))
+def test_what_the_file_says_or_what_happened_may_stop_a_run(
+    text: str, tally: dict[str, Any], settings: dict[str, Any], words: str
+) -> None:
+    stop = verdict(says(text), Tally(**tally), limits(**({"max_stalls": 5} | settings)), elapsed_s=60.0)
     assert bool(stop) == bool(words)
     assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
-
-
-@pytest.mark.parametrize(("elapsed_s", "over"), [(HOUR_S - 0.1, False), (HOUR_S, True)])
-def test_the_time_is_over(elapsed_s: float, over: bool) -> None:
-    stop = verdict(says(""), Tally(), limits(max_time=HOUR_S), elapsed_s)
-    assert (stop and stop.why) == ("max-time is 1h00m" if over else None)
 
 
 LIMIT_USD = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)

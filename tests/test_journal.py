@@ -148,22 +148,6 @@ def test_of_two_processes_that_write_at_once_no_line_is_lost(path: Path) -> None
         assert [record.iteration for record in found if record.run == who] == list(range(500))
 
 
-WHOLE = st.integers(1, 9).map(lambda number: json.dumps(line(iteration=number)).encode())
-LONG = st.integers(60_000, 140_000).map(lambda size: json.dumps(line(message="y" * size)).encode())
-NOISE = st.binary(max_size=6) | st.sampled_from([b"", b"{", b"[1]", b"\0\0", b'{"torn": "'])
-
-
-@given(st.lists(st.one_of(WHOLE, LONG, NOISE), max_size=8).map(b"\n".join))
-def test_whatever_stands_there_the_new_record_is_the_last_and_all_others_stay(tmp_path: Path, file: bytes) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(file + b"\n")
-    before = numbers(path)
-    path.write_bytes(file)
-    append(path, NEW)
-    assert path.read_bytes().startswith(file)
-    assert numbers(path) == [*before, 3]
-
-
 # What is read of it: an answer for whatever stands there.
 
 JSON = st.recursive(

@@ -36,13 +36,10 @@ def test_the_version_is_told(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "telling"),
     [
-        pytest.param(("missing.md", "build"), ["missing.md"], id="a plan that is not there"),
         pytest.param((".", "build"), ["."], id="a plan that is a folder"),
         pytest.param(("feature.md", "BUILD"), ["BUILD", "build", "plan"], id="an unknown mode names the known ones"),
-        pytest.param(("feature.md", "build", "--foo"), ["--foo"], id="an unknown option"),
         pytest.param(("feature.md", "build", "0"), ["unlimited"], id="no iterations at all"),
         pytest.param(("feature.md", "build", "-C", "nowhere"), ["nowhere"], id="a folder that is not there"),
-        pytest.param(("feature.md", "build", "3", "4"), ["4"], id="a word too many"),
         pytest.param(("feature.md", "--prompts", "nowhere"), ["nowhere"], id="a prompts folder that is not there"),
         pytest.param(("a\nb\x1b[31m.md", "build"), ["a"], id="a name that would steer the terminal"),
     ],
