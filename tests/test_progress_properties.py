@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from test_markdown import BOM, Plain, plain_outside, texts_of
@@ -16,7 +15,6 @@ from ralph import progress
 from ralph.progress import Progress, harmless_output, parse
 
 SIGNED = b"<!-- ralph writes this section"
-TEXT = b"# Progress: feature\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n\n## Notes\n"
 amounts = st.floats(0, 1e9)
 
 telling = st.sampled_from(
@@ -286,13 +284,6 @@ def test_whatever_is_put_above_it_later_no_output_means_anything(
     bare, full = (parse(ended(above) + progress.with_refusal(text, why, said)) for said in ("", output))
     assert meaning(full) == meaning(bare)
     assert full.unclosed_fence == bare.unclosed_fence
-
-
-@pytest.mark.parametrize("opened", [b"```\n", b"~~~\n", b"- `````\n"])
-def test_a_fence_that_is_opened_above_it_later_lets_nothing_out(opened: bytes) -> None:
-    """As an agent leaves it that adds an example to the notes and forgets its end."""
-    later = progress.with_refusal(TEXT, ["why"], EVERYTHING).replace(b"## Notes\n", b"## Notes\n" + opened)
-    assert meaning(parse(later)) == meaning(parse(TEXT))
 
 
 @given(unsigned.filter(lambda text: text.endswith(b"\n")), reasons, outputs, outputs, unsigned)
