@@ -161,7 +161,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("warning", "settings", "chmod 600"),
         ("warning", "plan", "fence"),
         ("warning", "plan", "60 kB"),
-        ("warning", "repository", "uncommitted files: ", "new.txt", "stash"),
+        ("warning", "repository", "4 uncommitted files: .claude", "and 1 more", "stash"),
         ("warning", "notices", "RALPH_SLACK_WEBHOOK_URL: only in this environment", "/.ralph.env"),
         ("warning", "rights", "settings.json: its hooks"),
         ("warning", "rights", "its mcpServers"),
