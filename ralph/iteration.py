@@ -115,7 +115,7 @@ def _turn(run: Run, files: Files) -> Turn:
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
-            view.ending()
+            run.ends("the agent")
         if cut:
             stream.over()
         return cut is not None

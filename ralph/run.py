@@ -87,7 +87,6 @@ class Run:
             detail=self.screen.detail,
             breaks_silence=self.screen.width is not None and not self.screen.is_live,
         )
-        self.view.aloud = self.screen.say
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = lambda width: status_line(self, width)
@@ -142,6 +141,11 @@ class Run:
     def does(self, doing: str, seconds: float | None = None) -> None:
         """Says what ralph itself does from now on, and how long it takes where that is known."""
         self.phase = doing, self.pace.clock.running(), seconds
+
+    def ends(self, what: str) -> None:
+        """Says that this is being ended, which may take some seconds."""
+        self.does(f"ending {what}")
+        self.screen.say(f"ralph: ending {what} and what it started; ask once more and it gets no time for that")
 
     def interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from ralph.errors import RalphError
 from ralph.process import Job, signals
 from ralph.run import Run
-from ralph.screen.view import ending
 from ralph.words import duration
 
 _TAIL_BYTES = 20_000
@@ -55,8 +54,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
         nonlocal cut
         if signals.interrupted():
             cut = "was interrupted"
-            run.does(f"ending {what}")
-            run.screen.say(ending(what))
+            run.ends(what)
         elif timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"
         elif printed > _OUTPUT_BYTES:

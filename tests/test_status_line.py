@@ -168,5 +168,3 @@ def test_what_an_agent_does_that_only_prints() -> None:
     view, _ = watched(SLOW)
     view.tell("Beware.")
     assert view.doing == "Bash pytest"
-    view.ending()
-    assert view.doing == "ending the agent"

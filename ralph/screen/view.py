@@ -34,11 +34,6 @@ _RULES = "=-*#_~"
 """What lines are drawn with."""
 
 
-def ending(what: str) -> str:
-    """What ralph says when it begins to end the agent, or what else it runs."""
-    return f"ralph: ending {what} and what it started; ask once more and it gets no time for that"
-
-
 class View:
     """Shows one agent after another; `say` prints a line.
 
@@ -56,8 +51,6 @@ class View:
         breaks_silence: bool = False,
     ) -> None:
         self._say, self._width = say, width
-        self.aloud = say
-        """Prints a line of ralph's own, also where only those are wanted."""
         self._pays, self._breaks_silence = pays, breaks_silence
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._whole = detail is Detail.VERBOSE
@@ -81,11 +74,6 @@ class View:
         """What the agent is asked; shown only where all is."""
         for line in _all_of("»", prompt) if self._whole else ():
             self._say(_MARGIN + line)
-
-    def ending(self) -> None:
-        """It is being ended, which may take some seconds."""
-        self.doing = "ending the agent"
-        self.aloud(ending("the agent"))
 
     def tell(self, line: str) -> None:
         """A line of text."""
