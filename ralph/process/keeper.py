@@ -137,9 +137,10 @@ class Keeper:
     def _end(self) -> Ended:
         if not signals.wait(0, self._link.reads):
             self._link.send(_END)
-        while not signals.wait(1.0, self._link.reads):
+        while not signals.wait(0, self._link.reads):
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
+            signals.wait(1.0, self._link.reads)
         ended: Ended = self._link.receive()
         return ended
 
