@@ -115,17 +115,15 @@ def _imported(name: str, data: bytes, start: int, end: int, fix: str = "") -> Im
     text, line = data[start:end].decode(errors="surrogateescape"), data.count(b"\n", 0, start)
     place = f"{name}:{line}" if start else name
     try:
-        root = _Decoder().decode(text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
+        root = _Decoder().decode(text.replace("\ufeff", " "))
     except (ValueError, RecursionError) as error:
         at = f":{line + error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise RalphError(f"{name}{at}: is no JSON: {getattr(error, 'msg', error)}", fix=fix) from error
     held = root if isinstance(root, Object) else {"": root}
     lists = [key for key in ("", *_LISTS) if _objects(held.get(key))]
-    if not lists:
-        what = 'no task list: an object with "requirements", "tasks" or "userStories", or a list of stories'
-        raise RalphError(f"{place}: holds {what}", fix=fix or "write any other plan in markdown")
-    if len(lists) > 1:
-        raise RalphError(f"{place}: holds {len(lists)} task lists: {', '.join(lists)}; leave one", fix=fix)
+    if len(lists) != 1:
+        what = f"{place}: holds {len(lists) or 'no'} task lists; one is a list of objects, or called"
+        raise RalphError(f'{what} "requirements", "tasks" or "userStories"', fix=fix or "have one there")
     reading = _Reading(text, line + 1)
     found = reading.tasks(held[lists[0]], lists[0])
     for waits in reading.waits:
@@ -153,7 +151,7 @@ def _id(value: Any) -> str | None:
 
 
 def _ids(value: Any) -> list[str] | None:
-    return [str(one) for one in value] if isinstance(value, list) and all(map(_id, value)) else None
+    return [str(one) for one in value] if isinstance(value, list) else None
 
 
 def _passes(value: Any) -> bool | None:

@@ -293,12 +293,12 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
         ("r.json", "hello world", "r.json:1:1: is no JSON: "),
         ("r.json", "\0", "r.json:1:1: is no JSON: "),
         ("r.json", "[" * 100_000, "r.json: is no JSON: "),
-        ("r.json", '{"requirements": []}', "r.json: holds no task list: an object with "),
-        ("r.json", '["x"]', "r.json: holds no task list: an object with "),
+        ("r.json", '{"requirements": []}', "r.json: holds no task lists; one is a list"),
+        ("r.json", '["x"]', "r.json: holds no task lists; one is a list of objects, or called "),
         (
             "r.json",
             '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}',
-            "r.json: holds 2 task lists: stories, tasks; leave",
+            "r.json: holds 2 task lists; one is",
         ),
         ("r.json", of(completed="yes"), 'r.json:1: tasks[0].completed: must be true or false, not "yes"'),
         ("r.json", of(description=None), "r.json:1: tasks[0]: has no description; say what shall be built"),
@@ -322,7 +322,7 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
         ("p.md", f"# P\n\n{STORY_BLOCK}".replace("false", "0"), "p.md:4: [0].passes: must be true or false, not 0; "),
         ("p.md", f"# P\n\n{STORY_BLOCK}".replace("}", "},"), "p.md:4:"),
         ("p.md", STORY_BLOCK * 2, "p.md: holds 2 task lists in JSON, at lines 1, 4; leave one; "),
-        ("p.md", '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list: "),
+        ("p.md", '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task lists; "),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line_and_path(name: str, text: str, message: str) -> None:

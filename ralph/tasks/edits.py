@@ -31,14 +31,14 @@ def lines(tasks: Iterable[Task], indent: str = "") -> list[bytes]:
 def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
     """An id for each of the texts, of its own words, none of them taken; capitals do not tell two apart."""
     used = {name.casefold() for name in taken}
-    last: dict[str, int] = {}
     given = []
     for text in texts:
         words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
-        name = base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID].rstrip("_") or "task"
+        base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID].rstrip("_") or "task"
+        name, number = base, 1
         while name in used:
-            last[base] = last.get(base, 1) + 1
-            name = f"{base}_{last[base]}"
+            number += 1
+            name = f"{base}_{number}"
         used.add(name)
         given.append(name)
     return given
