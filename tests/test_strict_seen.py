@@ -18,7 +18,7 @@ def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
     assert "feature_PROGRESS.md: lines 11, 13: a, b wait for each other" in run.stdout
     project.progress.write_text(HEAD + BLOCKED)
     run = project.ralph("doctor", "feature.md", "--strict")
-    assert "feature is stuck: b waits for a; a is blocked: no key: a start ends at once" in run.stdout
+    assert "feature is stuck: a is blocked: no key; b waits for a: a start ends at once" in run.stdout
     assert "change [!] to [ ] in feature_PROGRESS.md" in run.stdout
 
 
@@ -32,7 +32,7 @@ def test_a_plan_that_is_stuck_is_blocked_to_status_and_told_to_who_is_away(proje
     assert "Ralph Blocked" in last
     assert "b waits for a" in last
     assert "change [!] to [ ] in feature_PROGRESS.md" in last
-    assert "1 of them blocked" in last
+    assert "a is blocked: given up after try 1: File `a` does not exist" in last
     status = project.ralph("status", "--json")
     assert status.code == 4
     assert json.loads(status.stdout)[0]["state"] == "blocked"
