@@ -6,12 +6,13 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import contextlib
 import json
+import re
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ralph.agent.turn import Meaning, Outcome, Tokens, Turn, meaning, refusal
+from ralph.agent.turn import REFUSALS, Meaning, Outcome, Tokens, Turn, meaning
 from ralph.process import Ended
 from ralph.words import shortened
 
@@ -225,8 +226,9 @@ class Stream:
         said = f"the agent {died}" + (f": {last[:300]}" if last else " without a result" * self._is_stream)
         lines = len(complained) + len(printed)
         if lines <= _REFUSAL_LINES and not self._is_stream:
-            if remedy := refusal("\n".join(complained)):
-                return Meaning(Outcome.HOPELESS, said, remedy)
+            for pattern, remedy in REFUSALS:
+                if re.search(pattern, "\n".join(complained)):
+                    return Meaning(Outcome.HOPELESS, said, remedy)
             if lines == 1 and (known := meaning(last)):  # an error is all that the real one then prints
                 return known
         return Meaning(Outcome.FAILED, said)

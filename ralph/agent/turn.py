@@ -138,13 +138,13 @@ _HOPELESS: tuple[tuple[tuple[str, ...], tuple[int, ...], str], ...] = (
     (("model_not_found",), (404,), "choose another --model"),
 )
 """Errors that no waiting mends, by the `error` of the agent's last message and by HTTP status."""
-_REFUSALS = (
+REFUSALS = (
     (r"cannot be used with root", "run as an ordinary user, or in a container set IS_SANDBOX=1"),
     (r"cannot be launched inside another Claude Code session", "unset CLAUDECODE"),
     (r"error: unknown option|Invalid MCP configuration|Settings file not found", "see the arguments after --"),
     (r"is not valid JSON|Session ID .* already in use|No conversation found", "see the arguments after --"),
 )
-"""What the real agent writes to standard error when it refuses to start at all."""
+"""What the real agent writes to standard error when it refuses to start at all, and what is to be done."""
 
 
 class Meaning(NamedTuple):
@@ -173,11 +173,6 @@ def meaning(said: str, kind: str = "", status: object = None) -> Meaning | None:
     if kind in ("server_error", "overloaded") or (isinstance(status, int) and status >= 500):
         return Meaning(Outcome.TROUBLE, said)
     return None
-
-
-def refusal(complaints: str) -> str:
-    """The remedy, where these are the words of an agent that refuses to start; else nothing."""
-    return next((remedy for pattern, remedy in _REFUSALS if re.search(pattern, complaints)), "")
 
 
 def _matches(pattern: str, text: str) -> bool:

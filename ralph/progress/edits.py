@@ -35,12 +35,12 @@ def fresh(name: str, plan: str, started: str) -> bytes:
 def with_status(text: bytes, word: str) -> bytes:
     """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
     text = without_verified(text)
-    old, new = (b"IN_PROGRESS", b"RALPH_DONE") if word == "RALPH_DONE" else (b"RALPH_DONE", b"IN_PROGRESS")
     words = parse(text).words
-    if word not in words and old.decode() not in words:
-        return _under(text, "Status", [new])
-    places = [text.index(old, line.start) for line in words.get(old.decode(), ())]
-    return spliced(text, [(at, at + len(old), new) for at in places])
+    other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
+    if word not in words and other not in words:
+        return _under(text, "Status", [word.encode()])
+    places = [text.index(other.encode(), line.start) for line in words.get(other, ())]
+    return spliced(text, [(at, at + len(other), word.encode()) for at in places])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
