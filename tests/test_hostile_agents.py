@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from leaps import leaping
 from offspring import stat
 from ralph_driver import Process, Project, alive, eventually
-from stories import Agent, hangs, init, marks, prints, raw, result, runs, says, starts, step, waits_for
+from stories import Agent, hangs, init, marks, prints, raw, runs, says, starts, step, waits_for
 from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -76,21 +75,6 @@ def test_odd_events_are_shown_or_ignored(project: Project, agent: Agent) -> None
     assert [name for name in EVENTS if alive(agent.child(name))] == []
     assert "Traceback" not in ended.text
     assert EVENTS["a retry soon"] in ended.text, "what cannot be shown as an event is shown as text"
-
-
-def test_an_odd_usage_limit_is_still_one(project: Project, agent: Agent) -> None:
-    """One until soon, one until a time of 400 digits."""
-    odd = ('"soon"', MANY)
-    events = [
-        f'{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected", "resetsAt": {until}}}}}\n'
-        for until in odd
-    ]
-    error = result("Limit.", ok=False, api_error_status=429)
-    agent.story(*(raw(init(), prints(event), error, exit_code=1) for event in events), step(writes_done=True))
-    ended = project.build(command=leaping())
-    assert (ended.code, len(agent.calls)) == (0, 3), ended.text
-    waits = [(line["message"], line["planned_s"]) for line in project.journal() if line["event"] == "wait"]
-    assert waits == [("Limit.", 300), ("Limit.", 600)], "as when nobody knows until when"
 
 
 # More than anybody can read.

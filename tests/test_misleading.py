@@ -122,16 +122,3 @@ def test_what_a_dead_run_left_is_said_even_if_nothing_can_begin(project: Project
     assert "not on the PATH" in first.stderr
     dead = [line for line in project.journal() if line["ended"] == "died"]
     assert [(line["mode"], line["iteration"]) for line in dead] == [("build", 1)], json.dumps(dead)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        pytest.param({"GIT_CONFIG_COUNT": "x"}, id="git's own count"),
-        pytest.param({"BASH_MAX_TIMEOUT_MS": "²"}, id="a digit that is none"),
-    ],
-)
-def test_an_odd_environment_is_no_error(project: Project, agent: Agent, odd: dict[str, str]) -> None:
-    agent.story(step(writes_done=True))
-    run = project.build(env=odd)
-    assert (run.code, run.stderr) == (0, "")

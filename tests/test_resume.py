@@ -113,29 +113,33 @@ def test_a_death_between_iterations_is_nobodys_failure(
 
 
 @pytest.mark.parametrize(
-    ("ticked", "reason"),
+    ("ticked", "options", "reason"),
     [
-        pytest.param(["one"], '1 task is not ticked: "two"', id="since it is wrong"),
-        pytest.param(["one", "two"], "ralph was ended before it could check it", id="since nothing can tell"),
+        pytest.param(["one"], (), '1 task is not ticked: "two"', id="since it is wrong"),
+        pytest.param(["one", "two"], (), "ralph was ended before it could check it", id="since nothing can tell"),
+        pytest.param(["one", "two"], ("--verify", "test -e made"), "exited with 1", id="since verify fails"),
     ],
 )
 def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
-    project: Project, agent: Agent, ticked: list[str], reason: str
+    project: Project, agent: Agent, ticked: list[str], options: tuple[str, ...], reason: str
 ) -> None:
+    """Be it that the agent says itself that it was verified."""
     project.has_tasks("one", "two")
-    claim = [*(edits(f"- [ ] {task}", f"- [x] {task}") for task in ticked), edits("IN_PROGRESS", "RALPH_DONE")]
+    ticks = [edits(f"- [ ] {task}", f"- [x] {task}") for task in ticked]
+    claim = edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789")
     agent.story(
-        raw(init(), *claim, marks("on"), hangs()), step(marks("second"), waits_for("go"), ticks="all", writes_done=True)
+        raw(init(), *ticks, claim, marks("on"), hangs()),
+        step(marks("second"), waits_for("go"), ticks="all", file="made", writes_done=True),
     )
-    killed = project.start(*BUILD)
+    killed = project.start(*BUILD, *options)
     eventually(lambda: agent.reached("on"))
     killed.signal(signal.SIGKILL)
     killed.wait()
     eventually(lambda: is_free(project.root))
-    run = project.start(*BUILD)
+    run = project.start(*BUILD, *options)
     eventually(lambda: agent.reached("second"))
     status, why = project.progress_text.split("## Verification")
-    assert "\nIN_PROGRESS\n" in status
+    assert ("\nIN_PROGRESS\n" in status, "Verified:" in status) == (True, False)
     assert reason in why
     agent.let("go")
     assert run.wait().code == 0
@@ -156,12 +160,3 @@ def test_a_start_that_has_nothing_to_do_is_silent(project: Project, agent: Agent
     assert project.ralph("feature.md") == Run(code=code, stdout="", stderr="")
     assert (agent.calls, mailbox.notices, project.progress.read_bytes()) == ([], [], before)
     assert not project.state_folders, "it leaves nothing"
-
-
-def test_a_persons_done_after_a_run_is_believed_in_silence(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(step(ticks="first"))
-    assert project.build("1").code == 3
-    project.has_tasks("x one", "two", status="RALPH_DONE")
-    assert project.build() == Run(code=0, stdout="", stderr="")
-    assert len(agent.calls) == 1

@@ -7,8 +7,8 @@ import signal
 import pytest
 from away import Mailbox
 from offspring import Offspring
-from ralph_driver import Project, Run, Running, eventually, paced
-from stories import Agent, edits, hangs, init, marks, raw, runs, step, writes
+from ralph_driver import Project, Running, eventually, paced
+from stories import Agent, edits, runs, step, writes
 
 from ralph import progress
 
@@ -41,18 +41,6 @@ def verified(project: Project) -> bool:
 def verification(project: Project) -> str:
     """The section that says why RALPH_DONE was taken back."""
     return project.progress_text.partition("\n## Verification\n")[2]
-
-
-def once_free(project: Project, *args: str) -> Run:
-    """Another start, repeated while the keeper of the one before still has the lock."""
-
-    def try_it() -> Run | None:
-        run = project.build(*args)
-        return None if run.code == 75 else run
-
-    run = eventually(try_it)
-    assert run
-    return run
 
 
 # What passes, and what does not.
@@ -191,24 +179,6 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     check = Check(project)
     assert (project.build(*check.option).code, check.runs, len(agent.calls)) == (0, 1, 1)
     assert verified(project)
-
-
-def test_a_ralph_that_is_killed_between_claim_and_verdict_does_not_believe_it_later(
-    project: Project, agent: Agent
-) -> None:
-    project.has_tasks("one")
-    agent.story(
-        raw(init(), *step(ticks="all")["acts"], edits("IN_PROGRESS", f"RALPH_DONE\n{FORGED}"), marks("on"), hangs())
-    )
-    check = Check(project, "echo no; exit 1")
-    running = project.start(*BUILD, *check.option)
-    eventually(lambda: agent.reached("on"))
-    running.signal(signal.SIGKILL)
-    running.wait()
-    agent.story(step())
-    run = once_free(project, "1", *check.option)
-    assert (run.code, check.runs) == (3, 1), run.text
-    assert (FORGED in project.progress_text, "\n> no\n" in verification(project)) == (False, True)
 
 
 # What it prints, and what it does to the file.
