@@ -41,7 +41,9 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError), _written_beside(target, data, None) as new:
-        _wait_for_quiet(target)
+        deadline = time.monotonic() + _PATIENCE_S
+        while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
+            time.sleep(_QUIET_S / 5)  # what is half saved would be taken for the whole
         displaced = new.with_suffix(".old.ralph")
         with contextlib.suppress(OSError):  # without hard links only the look before remains
             displaced.hardlink_to(target)
@@ -49,7 +51,8 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
             if target.read_bytes() != seen:
                 return False
             new.rename(target)
-            if displaced.exists() and _was_written_to(displaced, seen):
+            time.sleep(_LINGER_S)
+            if displaced.exists() and displaced.read_bytes() != seen:
                 displaced.rename(target)
                 return False
         finally:
@@ -72,21 +75,6 @@ def _beside(target: Path) -> str:
     return f".{target.name[:80]}."
 
 
-def _was_written_to(displaced: Path, seen: bytes) -> bool:
-    """Whether somebody changed the file before it was displaced, or had it open by then and does so at once."""
-    if displaced.read_bytes() != seen:
-        return True
-    time.sleep(_LINGER_S)
-    return displaced.read_bytes() != seen
-
-
-def _wait_for_quiet(path: Path) -> None:
-    """Returns when nobody has written there for a moment: what is half saved would be taken for the whole."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while abs(time.time() - path.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
-        time.sleep(_QUIET_S / 5)
-
-
 @contextlib.contextmanager
 def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Path]:
     """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed."""
@@ -98,9 +86,7 @@ def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Pat
     try:
         with os.fdopen(fd, "wb") as file:
             if old:
-                with contextlib.suppress(
-                    PermissionError
-                ):  # giving a file away is root's; then it is ours, as with editors
+                with contextlib.suppress(PermissionError):  # to give a file away is root's; then it is ours
                     os.fchown(fd, old.st_uid, old.st_gid)
             if mode is not None:
                 os.fchmod(fd, mode)
