@@ -176,6 +176,11 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
     assert not report.of("rights")
 
 
+def has_a_broken_channel(project: Project) -> None:
+    has("~/.ralph/notify/x.toml", "[")(project)
+    project.env["RALPH_X_URL"] = "https://x.example"  # without any such name no channel's file is read
+
+
 BAD: dict[str, list[Any]] = {
     "agent": [
         (lambda project: (programs(project) / "claude").unlink(), "", "claude is not on the PATH", "install it"),
@@ -200,7 +205,7 @@ BAD: dict[str, list[Any]] = {
         (has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n"), "", "commits fail", "git config --global user.name"),
         (has(".git/index.lock", ""), "", "one that was killed left it", "rm /"),
     ],
-    "notices": [(has("~/.ralph/notify/x.toml", "["), "", "x.toml")],
+    "notices": [(has_a_broken_channel, "", "x.toml")],
 }
 
 

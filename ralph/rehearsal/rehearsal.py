@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph import changes, files, journal, lock, options, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
-from ralph.look.checks import Check, bad, checks, warning
+from ralph.look.doctor import Check, bad, checks, warning
 from ralph.look.plans import ending
 from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
