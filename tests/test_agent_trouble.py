@@ -126,13 +126,6 @@ def test_a_claude_by_its_path_is_claude(project: Project, agent: Agent) -> None:
 
 
 class TestWhatTheAgentFindsAroundItself:
-    def test_is_its_own(self, project: Project, agent: Agent) -> None:
-        agent.story(step())
-        assert project.build("1").code == 3
-        (call,) = agent.calls
-        assert call.env["RALPH_RUN_ID"], "a mark by which its processes are known"
-        assert (Path(call.cwd), call.ignored) == (project.root, [])
-
     def test_holds_nothing_of_ralphs_or_the_persons(self, project: Project, agent: Agent) -> None:
         secrets = {
             "RALPH_SLACK_WEBHOOK_URL": "s3cret",
@@ -143,7 +136,9 @@ class TestWhatTheAgentFindsAroundItself:
         git = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Me"}
         agent.story(step())
         assert project.build("1", env=secrets | outside | git).code == 3
-        found = agent.calls[0].env
+        (call,) = agent.calls
+        assert (Path(call.cwd), call.ignored) == (project.root, [])
+        found = call.env
         assert not set(found) & set(secrets)
         assert "s3cret" not in str(found)
         assert found["RALPH_RUN_ID"].startswith("outer:"), "a mark that tells the run around it"

@@ -25,7 +25,6 @@ ONCE = limits(once=True)
 NO_WAIT = limits(wait=False)
 START = 1_795_000_000
 """When every story begins, in seconds since 1970."""
-HOUR_S = 3600.0
 OK = Turn(outcome=Outcome.OK)
 FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
 OUT_OF_BUDGET = Turn(outcome=Outcome.OUT_OF_BUDGET, why="out of budget", cost_usd=1.02)
