@@ -91,7 +91,7 @@ class Strict:
             iteration = self._put_down(iteration)
         else:
             iteration = self._checked(iteration)
-        if iteration.ended is None and (why := self._guard.strayed()):
+        if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
         commits = self._guard.committed
@@ -137,7 +137,7 @@ class Strict:
 
     def _stop(self, over: bool, doing: str) -> Stop | None:
         """Why nothing more may be done: by a program that ran, or since it is `over`."""
-        if strayed := self._guard.strayed():
+        if strayed := self._guard.blocked:
             return Stop(Reason.TAMPERED, strayed)
         return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
 

@@ -100,7 +100,8 @@ def _below(folder: str | Path, above: str = "") -> Iterator[tuple[str, "os.DirEn
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             name = above + entry.name
-            yield name, entry
+            if above != "objects/" or entry.is_symlink():
+                yield name, entry
             is_deep = name == "objects" or name.startswith(_DEEP)
             if is_deep and entry.is_dir(follow_symlinks=False):
                 yield from _below(entry.path, f"{name}/")

@@ -64,7 +64,9 @@ class Guard:
         self._copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
         self._shall_stay(start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts)
-        self._name, self._blocked = run_id, ""
+        self._name = run_id
+        self.blocked = ""
+        """Why nothing more may be done here, as far as it is known."""
         self._seen: Mapping[str, str] = {}
         """What is compared, as it was."""
         self._place: Place | None = None
@@ -103,11 +105,11 @@ class Guard:
         undone = run.strict.put_right("while an agent works") if run.strict else []
         found = self.settle(f"{run.id}-{run.number}", run.task)
         watched.tampered, watched.outside = (*undone, *found.tampered), found.outside
-        watched.changed, watched.strayed = found.changed, self._blocked
+        watched.changed, watched.strayed = found.changed, self.blocked
 
     def begin(self) -> None:
         """An iteration begins: how everything is now is how it can be put back."""
-        self._blocked, self.committed = "", Commits()
+        self.blocked, self.committed = "", Commits()
         with _told():
             self._shadow.begin()
             if self._repository:
@@ -120,16 +122,16 @@ class Guard:
         self._state.note(_NOTE, json.dumps([*noted, self._shadow.tree, self._shadow.modes, [*self._shadow.known]]))
 
     def strayed(self) -> str:
-        """Why nothing more may be done here; to be asked before any git is run, empty when nothing is wrong."""
-        if not self._blocked and self._seen:
+        """Looks whether anything may still be done here; to be asked before any git is run. Why not, else empty."""
+        if not self.blocked and self._seen:
             now = compared.look(self._repository, self._outside, self._start.plan)
-            self._blocked, said = compared.changed(self._root, self._seen, now, self._state.keep)
+            self.blocked, said = compared.changed(self._root, self._seen, now, self._state.keep)
             if said:
                 self._say(f"{said}; it stays")
-            self._seen = self._seen if self._blocked else now
-        if not self._blocked and self._tries:
-            self._blocked = self._tries.rewritten(self._state.keep)
-        return self._blocked
+            self._seen = self._seen if self.blocked else now
+        if not self.blocked and self._tries:
+            self.blocked = self._tries.rewritten(self._state.keep)
+        return self.blocked
 
     def settle(self, name: str, task: str = "") -> Watched:
         """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay.
@@ -138,11 +140,16 @@ class Guard:
         """
         self._name = name
         with _told():
-            is_sound = not self.strayed()
-            if self._strict and is_sound:
+            if self._strict and not self.blocked:
                 self._head_back()
             found = self._files_back()
-            if found.outside and not self._strict and is_sound and (moved := self._head_back()) and self._repository:
+            if (
+                found.outside
+                and not self._strict
+                and not self.blocked
+                and (moved := self._head_back())
+                and self._repository
+            ):
                 # where the agent commits: what of it may stay, as one
                 _, failed = self._repository.commit(found.changed or (), self._repository.told(moved)[1])
                 if failed:
@@ -162,7 +169,7 @@ class Guard:
 
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        if self.strayed():
+        if self.blocked:
             return
         with _told():
             changes = self._shadow.changes()
@@ -270,7 +277,7 @@ class Guard:
         new = sorted(name for name, one in wrong.items() if one.is_new)
         if len(new) > _MOST:
             what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
-            self._blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
+            self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
         return len(new) > _MOST
 
     def _is_wrong(self, name: str, change: Change) -> bool:
