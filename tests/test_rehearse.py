@@ -180,7 +180,7 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     ]
     assert "▸" not in run.stdout, "--verbose shows that"
     assert section(run, HAPPENED) == [
-        "  `ralph feature.md plan`: exit code 0 · finished · 0 of 2 tasks · 1 iteration · 0 commits",
+        "  `ralph feature.md plan`: exit code 0 · finished · 2 tasks · 1 iteration · 0 commits",
         "  `ralph feature.md build`: exit code 0 · done · 2 of 2 tasks · 2 iterations · 2 commits",
     ]
     assert {one.path for one in received} == {"/slack"}

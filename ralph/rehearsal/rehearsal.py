@@ -224,7 +224,8 @@ class Rehearsal:
         outcome, why = f"`{name}`: exit code {self.code}", ""
         for one in runs[-1:]:
             label, _, why = ending(one).partition(":")
-            parts = [outcome, label, f"{one.done} of {counted(one.total or 0, 'task')}"]
+            done = "" if asked.mode == "plan" else f"{one.done} of "
+            parts = [outcome, label, done + counted(one.total or 0, "task")]
             outcome = " · ".join([*parts, counted(one.iterations, "iteration"), counted(one.commits, "commit")])
         self.happened.append(outcome)
         if any(": not sent: " in line for line in self._complaints()):
