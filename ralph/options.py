@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,8 +134,3 @@ def arguments(asked: Asked) -> list[str]:
         said += [f"--{no}{setting.name}", *([one.text] if setting.metavar else [])]
     plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
     return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
-
-
-def shown(asked: Asked, hide: Callable[[str], str]) -> str:
-    """The command line that asks for the same, for people; `hide` makes of a text one without secrets."""
-    return hide(shlex.join(["ralph", *map(hide, arguments(asked))]))  # in words, as quotes within quotes confuse it

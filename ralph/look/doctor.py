@@ -329,7 +329,8 @@ def _cron(asked: Asked, settings: Settings) -> Iterator[Check]:
     hide = _hider(asked.given)
     words = [f"{name}={shlex.quote(hide(text))}" for name, text in given.items()]
     line = f"cd {shlex.quote(str(Path.cwd()))} && {' '.join(words)} "
-    line += options.shown(replace(asked, plan=asked.plan or "PLAN"), hide)
+    words = options.arguments(replace(asked, plan=asked.plan or "PLAN"))
+    line += hide(shlex.join(["ralph", *map(hide, words)]))  # in words, as quotes within quotes confuse it
     line = line.replace("%", r"\%")  # a bare % ends a command there
     yield warning(f"cron, whose PATH is {_CRONS_PATH}, has no {' and no '.join(lost)}", f"in the crontab:\n{line}")
 
