@@ -156,7 +156,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("ok", "settings", "max-time 8h (feature.md:2)"),
         ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
         ("ok", "plan", "1/1 tasks"),
-        ("ok", "notices", "slack is set up", "not tried"),
+        ("ok", "notices", "slack: not tried"),
         ("warning", "settings", "no program ./check.sh"),
         ("warning", "settings", "chmod 600"),
         ("warning", "plan", "fence"),

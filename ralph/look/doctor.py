@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -21,7 +21,7 @@ from ralph import __version__, changes, channels, files, lock, options, progress
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
-from ralph.channels import Channel, Notice
+from ralph.channels import Notice
 from ralph.channels.notices import oddities
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
@@ -31,7 +31,7 @@ from ralph.process import Ended, call
 from ralph.progress.file import ProgressFile
 from ralph.screen import Detail
 from ralph.screen.text import attended, draws, is_terminal, terminal_size, wrapped
-from ralph.settings import TABLE, Given, Settings, Source
+from ralph.settings import TABLE, Settings, Source
 from ralph.start import Start, check_place, ends_at_once, find, told
 from ralph.state import State
 from ralph.verdict import Reason
@@ -65,7 +65,7 @@ def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -
     with contextlib.suppress(RalphError, OSError):
         settings = sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)[0]
         start = find(asked) if asked.plan else None
-    known, tree = settings or Settings(), lock.working_tree(Path.cwd())
+    known, tree, hide = settings or Settings(), lock.working_tree(Path.cwd()), _hider()
     subjects = {
         "settings": _settings(asked),
         "plan": _plan(asked) if asked.plan and settings else iter(()),
@@ -74,9 +74,8 @@ def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -
         "repository": _repository(tree, known, start),
         "machine": _machine(),
         "notices": _notices(known, live=live),
-        "cron": _cron(asked, settings) if settings else iter(()),
+        "cron": _cron(asked, settings, hide) if settings else iter(()),
     }
-    hide = _hider(asked.given)
     for subject in (one for one in subjects if one not in without):
         for one in _guarded(subjects[subject]):
             yield replace(one, subject=subject, said=hide(one.said), fix=hide(one.fix))
@@ -284,8 +283,13 @@ def _notices(settings: Settings, *, live: bool) -> Iterator[Check]:
     """Who hears of a run."""
     values = sources.channel_values()
     ready = channels.configured(values)
+    body = f"ralph doctor on {platform.node()} tries whether notices arrive. Nothing is running."
     for channel in ready:
-        yield _channel(channel, values, live=live)
+        notice = Notice(event="test", title="Ralph Doctor", body=body)
+        if why := channels.deliver(channel, notice, values) if live else "":
+            yield bad(f"{channel.name}: not sent: {why}", _SET_UP)
+        else:
+            yield ok(f"{channel.name}: " + ("a notice was sent" if live else "not tried, --live does"))
     if not ready:
         yield warning("no channel is set up: nobody hears how a run ends", _SET_UP)
     if url := settings.heartbeat_url:
@@ -300,19 +304,11 @@ def _notices(settings: Settings, *, live: bool) -> Iterator[Check]:
         yield warning(said, f"write that into {sources.home_file()}")
 
 
-def _channel(channel: Channel, values: Mapping[str, str], *, live: bool) -> Check:
-    if not live:
-        return ok(f"{channel.name} is set up; not tried, --live does")
-    body = f"ralph doctor on {platform.node()} tries whether notices arrive. Nothing is running."
-    why = channels.deliver(channel, Notice(event="test", title="Ralph Doctor", body=body), values)
-    return bad(f"{channel.name}: not sent: {why}", _SET_UP) if why else ok(f"{channel.name}: a notice was sent")
-
-
 _CRONS_PATH = "/usr/bin:/bin"
 """What cron gives on Debian and its kin, on Fedora and on macOS, if the crontab says nothing."""
 
 
-def _cron(asked: Asked, settings: Settings) -> Iterator[Check]:
+def _cron(asked: Asked, settings: Settings, hide: Callable[[str], str]) -> Iterator[Check]:
     """What it would not give to a run that finds it here, and the line for the crontab that does."""
     decided = [one for one in settings.said.values() if one.source is Source.ENVIRONMENT]
     given = {one.variable: one.text for one in decided if one.variable != _HEARTBEAT}  # which is not to be shown
@@ -326,7 +322,6 @@ def _cron(asked: Asked, settings: Settings) -> Iterator[Check]:
         return
     path = os.environ.get("PATH", _CRONS_PATH)
     given["PATH"] = path + ("" if shutil.which("ralph") else f":{Path(sys.argv[0]).absolute().parent}")
-    hide = _hider(asked.given)
     words = [f"{name}={shlex.quote(hide(text))}" for name, text in given.items()]
     line = f"cd {shlex.quote(str(Path.cwd()))} && {' '.join(words)} "
     words = options.arguments(replace(asked, plan=asked.plan or "PLAN"))
@@ -335,7 +330,7 @@ def _cron(asked: Asked, settings: Settings) -> Iterator[Check]:
     yield warning(f"cron, whose PATH is {_CRONS_PATH}, has no {' and no '.join(lost)}", f"in the crontab:\n{line}")
 
 
-_KEYS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT")
+_KEYS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL")
 _SAID = re.compile(
     r"""(?ix) ( (?: key | token | secret | password | _pat ) (?: = | : \s* )  # assigned, or a header's
               | --[\w-]* (?: key | token | secret | password ) \s  # an option's
@@ -347,18 +342,12 @@ _SHORT = 4
 """What is so short is no secret, and would be found everywhere."""
 
 
-def _hider(given: Sequence[Given]) -> Callable[[str], str]:
-    """What makes of a line one that shows no secret: none of the channels', no address, no key of the environment."""
-    values = sources.channel_values()
-    known: Sequence[Channel] = ()
-    with contextlib.suppress(RalphError, OSError):  # a file of the person's own is not right; a check says so
-        known = channels.load()
-    secrets = [values.get(name, "") for name in {_HEARTBEAT}.union(*(channel.secret for channel in known))]
-    secrets += [one.text for one in given if one.variable == _HEARTBEAT]
-    named_so = [value for name, value in os.environ.items() if name.upper().endswith(_KEYS)]
-    secrets += [value for value in named_so if not value.startswith(("/", "~", "."))]  # a path is none
-    longer = [one.strip() for one in secrets if len(one.strip()) > _SHORT]
-    return lambda line: _SAID.sub(r"\1***", channels.without_secrets(_ADDRESS.sub(r"\1/***", line), longer))
+def _hider() -> Callable[[str], str]:
+    """What makes of a line one that shows no secret: no address, no key of the environment or of the person's file."""
+    known = {**sources.channel_values(), **os.environ}
+    values = [value.strip() for name, value in known.items() if name.upper().endswith(_KEYS)]
+    secrets = [one for one in values if len(one) > _SHORT and not one.startswith(("/", "~", "."))]  # a path is none
+    return lambda line: _SAID.sub(r"\1***", channels.without_secrets(_ADDRESS.sub(r"\1/***", line), secrets))
 
 
 _LEVELS = {"ok": "\x1b[32m✓\x1b[0m ", "warning": "\x1b[33m!\x1b[0m ", "bad": "\x1b[31m✗\x1b[0m "}
