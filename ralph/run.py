@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
 from ralph.channels import notices
+from ralph.journal import Tries
 from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
 from ralph.screen.screen import Screen
 from ralph.screen.view import View, status_line
-from ralph.tries import Tries
 from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:

@@ -113,9 +113,9 @@ def find(asked: Asked) -> Start:
     settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
     progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
     if settings.history:
-        from ralph import tries  # noqa: PLC0415 - few keep one
+        from ralph import journal  # noqa: PLC0415 - few keep one
 
-        tries.check(settings.history, settings.said["history"].where, plan=plan, progress_path=progress_path)
+        journal.check_history(settings.history, settings.said["history"].where, plan=plan, progress_path=progress_path)
     return Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from stories import signal
 
-from ralph.claim import message
+from ralph.strict.signal import message
 
 SIXTY = "Add the endpoint that people have asked for since the spring"
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
-from ralph.claim import message
 from ralph.claims import accept
 from ralph.criteria import Kind
 from ralph.errors import RalphError
@@ -18,6 +17,7 @@ from ralph.run import Run
 from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
+from ralph.strict.signal import message
 from ralph.tasks import Task
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from ralph import criteria, progress
 from ralph.agent.turn import Outcome
-from ralph.claim import heard
 from ralph.claims import verify
 from ralph.criteria import Kind
 from ralph.judge import Iteration
 from ralph.run import Run
+from ralph.strict.signal import heard
 from ralph.tasks import Task
 from ralph.verify import run_shell
 from ralph.words import named

@@ -14,13 +14,13 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import touched_at
 from ralph.errors import RalphError
+from ralph.journal import Tries
 from ralph.judge import Watched
 from ralph.state import State
 from ralph.strict import compared, jj
 from ralph.strict.only import allowed
 from ralph.strict.repository import Change, Place, Repository, Runner, seen
 from ralph.strict.shadow import Shadow
-from ralph.tries import Tries
 from ralph.words import counted, named
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.claim import Claim, heard
+from ralph.strict.signal import Claim, heard
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
