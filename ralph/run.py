@@ -94,7 +94,7 @@ class Run:
         values = sources.channel_values()
         monitor = None if start.rehearsal else settings.heartbeat_url
         self.outbox = channels.Outbox(channels.configured(values), values, self.complain, monitor=monitor)
-        self.tries = Tries(settings.history) if settings.history else None
+        self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)
         """What the agent and the project's commands get of the environment."""

@@ -138,7 +138,7 @@ def test_it_can_be_ended_and_leaves_nothing(plain_project: Project) -> None:
 @pytest.mark.parametrize(
     ("refuses", "says"),
     [
-        pytest.param("*", "git init does not work", id="git does not work at all"),
+        pytest.param("*", "git does not work: no room", id="git does not work at all"),
         pytest.param('*" commit -qm Greet"*', "`ralph sample.md build`: exit code 1 ", id="git refuses commits"),
     ],
 )

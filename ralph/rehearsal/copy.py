@@ -43,12 +43,11 @@ class Copy:
         for key in ("user.name", "user.email"):  # which may hold for the original's place alone
             if who := changes.git("config", key, cwd=self.original).stdout:
                 own[key] = os.fsdecode(who).rstrip("\n")
-        first = int(env.get("GIT_CONFIG_COUNT", 0))
-        for number, (key, value) in enumerate(own.items(), first):
+        for number, (key, value) in enumerate(own.items()):
             env[f"GIT_CONFIG_KEY_{number}"] = key
             env[f"GIT_CONFIG_VALUE_{number}"] = value
         return env | {
-            "GIT_CONFIG_COUNT": str(first + len(own)),
+            "GIT_CONFIG_COUNT": str(len(own)),
             "GIT_CEILING_DIRECTORIES": str(self.top.parent),
             "PWD": str(self.counterpart(Path.cwd())),
             "TMPDIR": str(self.folder / "tmp"),

@@ -32,7 +32,7 @@ from ralph.words import counted, named
 
 _PACE_S = 0.06
 """Seconds after each step of the sample's agent on a terminal, so that a person can follow."""
-_SHOW_S = 60.0
+_SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
 copy of {top}
 """
@@ -92,19 +92,18 @@ def _checked(asked: Asked, last: Start, *, is_planned: bool) -> list[Check]:
 
 def _make_sample(top: Path) -> None:
     """Makes it the working directory; what is the person's own in the environment does not count. Raises RalphError."""
-    kept = ("GIT_EXEC_PATH", MARK)  # git may need the one; by the other an outer ralph knows what it started
     base = site.getuserbase()
-    for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one not in kept]:
-        del os.environ[name]
+    for name in [one for one in os.environ if one.startswith(("RALPH_", "GIT_", "XDG_")) and one != MARK]:
+        del os.environ[name]  # by the mark an outer ralph knows what it started
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
     os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
     top.mkdir()
     for name, text in sample.FILES.items():
         (top / name).write_text(text, encoding="utf-8")
-    for words in sample.BEGINS:
-        if (done := changes.git(*words, cwd=top)).code:
-            what = f"git {words[0]} does not work: {changes.complaint(done)}"
-            raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
+    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=str(top))
+    if done.code:
+        what = f"git does not work: {changes.complaint(done)}"
+        raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
     os.chdir(top)
 
 
@@ -192,7 +191,7 @@ class Rehearsal:
         if self.is_sample:
             top = self.copy.top if self.copy.top.exists() else self.copy.original
             self.screen.say(f"$ {shlex.join(command)}")
-            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHOW_S, cwd=str(top)).stdout).rstrip() + "\n")
+            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=str(top)).stdout).rstrip() + "\n")
 
     def _verify(self) -> None:
         """Asks the verify command on the untouched copy, as a start does that finds RALPH_DONE."""
@@ -251,8 +250,6 @@ class Rehearsal:
         words += ["--delay", f"{2 * self.pace_s}s", "--max-failures", "1"]  # it does not do better the second time
         if settings.verify:
             words += ["--verify", "true" if self.is_red else copy.moved(settings.verify)]
-        if settings.history:
-            words += ["--history", str(copy.top / settings.history.name)]
         if settings.only:
             words += ["--only", "**"]  # the stand-in does not know where it may write
         if asked.detail is not Detail.VERBOSE:

@@ -19,14 +19,12 @@ A small module that greets people by name.
     ".gitignore": "__pycache__/\n",
 }
 """What the first commit holds."""
-BEGINS = (
-    ("init", "-q", "--template="),
-    ("config", "user.name", "Ralph Rehearsal"),
-    ("config", "user.email", "rehearsal@example.invalid"),
-    ("add", "."),
-    ("commit", "-qm", "A plan"),
-)
-"""What git is told before ralph is."""
+BEGINS = """git init -q --template= &&
+git config user.name "Ralph Rehearsal" &&
+git config user.email rehearsal@example.invalid &&
+git add . && git commit -qm "A plan"
+"""
+"""What the shell does before ralph is started."""
 
 
 class Work(NamedTuple):
