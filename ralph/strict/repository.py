@@ -153,8 +153,9 @@ class Repository(Git):
 
     def place(self) -> Place:
         """How everything is now."""
-        index = _bytes(self._index)
-        index_ns = self._index.stat().st_mtime_ns if index else 0
+        index, index_ns = b"", 0
+        if self._index.exists():  # one that cannot be read is an error: else it would be taken for none, and go
+            index, index_ns = self._index.read_bytes(), self._index.stat().st_mtime_ns
         return Place(*self.head(), _text(self.git_dir / "HEAD"), self._begun(), index_ns, index)
 
     def head(self) -> tuple[str, str]:
