@@ -16,7 +16,7 @@ from ralph.prompt import Prompt, Value, folders
 from ralph.screen.text import attended
 from ralph.settings import Settings
 from ralph.state import State
-from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.verdict import Reason, Tally, verdict
 from ralph.words import plain
 
 if TYPE_CHECKING:
@@ -81,18 +81,18 @@ def run(asked: Asked) -> int:
         return _show(start, state)
     held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    now, stop = file.read() if file.exists() else None, None
+    now, early = file.read() if file.exists() else None, None
     check_place(start, now)
     if now and not held.dead_run():  # what a dead run left running has to be ended, whatever the file says
-        stop = ends_at_once(start, now, state, file.text)
-    if stop is None:
+        early = ends_at_once(start, now, state, file.text)
+    if early is None:
         from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
         code = session(start, file, state, held)
     else:
-        code = stop.reason.code
+        code = early.exit_code
         if attended():
-            lines = [told(start, file.last, stop).message]
+            lines = [early.message]
             if start.imported:
                 from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
@@ -180,27 +180,25 @@ def _of_task(start: Start) -> dict[str, Value]:
     return tasklist.values(task, listed, tasklist.token())
 
 
-def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Stop | None:
-    """Why a start that finds this progress file has nothing to do; None when it has. `text` are the file's bytes."""
-    died = state.died() is not None
+def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:
+    """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has.
+
+    `text` are the file's bytes.
+    """
+    path, died = start.progress_path, state.died() is not None
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
     if now.done and died:
         now = progress.parse(progress.with_status(text, "IN_PROGRESS"))  # what a run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
-    if stop or died or ready or not start.strict:
-        return stop
-    from ralph import tasklist  # noqa: PLC0415 - only --strict needs it
+    if not stop and start.strict and not died and not ready:
+        from ralph import tasklist  # noqa: PLC0415 - only --strict needs it
 
-    name = start.progress_path.name
-    return tasklist.stuck(tasklist.check(text, name, start.settings), name)
-
-
-def told(start: Start, now: Progress, stop: Stop) -> RalphError:
-    """The same in words, with what there is to do."""
-    path, what = str(start.progress_path), f"is {stop.reason.label}"
-    fix = stop.next_move(path) or f"edit {path}"
+        stop = tasklist.stuck(tasklist.check(text, path.name, start.settings), path.name)
+    if not stop:
+        return None
+    what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"
     if stop.reason is Reason.LIMIT:
         what, fix = "goes no further", "allow it more to go on"
     elif stop.reason is Reason.DONE:

@@ -32,9 +32,8 @@ from ralph.progress.file import ProgressFile
 from ralph.screen import Detail
 from ralph.screen.text import attended, draws, is_terminal, terminal_size, wrapped
 from ralph.settings import TABLE, Settings, Source
-from ralph.start import Start, check_place, ends_at_once, find, told
+from ralph.start import Start, check_place, ends_at_once, find
 from ralph.state import State
-from ralph.verdict import Reason
 from ralph.words import counted, named, plain
 
 
@@ -136,8 +135,7 @@ def _plan(asked: Asked) -> Iterator[Check]:
     if now.blocked_by_ralph and attended():
         yield warning(f"ralph gave up: {now.blocked}", "a start from a terminal tries again; from cron it ends at once")
     elif early := ends_at_once(start, progress.parse(text), state, text):
-        why = told(start, now, early)
-        yield (warning if early.reason is Reason.DONE else bad)(f"{why.what}: a start ends at once", why.fix)
+        yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
 
 _VERSION_S, _CALL_S = 30.0, 120.0

@@ -137,9 +137,8 @@ class Rehearsal:
         if not self.is_sample:
             self.found = _checked(asked, last, is_planned=is_planned)
         early = start.ends_at_once(last, now, State(last.name, last.progress_path), text)
-        if early and (now.tasks or early.reason is not Reason.STUCK):  # else it is planned first
-            why = start.told(last, now, early).what
-            self.happened = [f"exit code {early.reason.code} at once: {why}"]
+        if early and (now.tasks or now.blocked or early.exit_code != Reason.STUCK.code):  # else it is planned first
+            self.happened = [f"exit code {early.exit_code} at once: {early.what}"]
             return
         before = changes.tree(top)
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
