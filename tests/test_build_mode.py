@@ -66,18 +66,15 @@ def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent:
     assert re.fullmatch(rf"#1 · 1/1 tasks \(\+1\){commits} · \d+s · \$0\.01", summaries(run.text)[0])
 
 
-def test_the_limit_is_named_when_it_is_reached(project: Project, agent: Agent) -> None:
+def test_a_limit_is_named_and_there_is_a_pause_between_iterations_and_none_at_the_end(
+    project: Project, agent: Agent
+) -> None:
     project.has_tasks("one")
     agent.story(step(), repeat=True)
-    run = project.build("--max-iterations", "2")
+    run = project.build("--max-iterations", "2", "--delay", "10m", command=leaping())
     assert (run.code, len(agent.calls)) == (3, 2)
     assert "max-iterations is 2" in run.text
     assert "RALPH" not in project.progress_text
-
-
-def test_there_is_a_pause_between_iterations_and_none_at_the_end(project: Project, agent: Agent) -> None:
-    agent.story(step(), repeat=True)
-    assert project.ralph("feature.md", "build", "2", "--delay", "10m", command=leaping()).code == 3
     assert 600 <= project.journal()[-1]["duration_s"] < 1200
 
 

@@ -9,29 +9,7 @@ from stories import Agent, step
 
 from ralph.prompt import Prompt, Value, load
 
-HOSTILE = [
-    "a b.md",
-    " leading.md",
-    'it\'s "quoted".md',
-    "a\\b.md",
-    "$(touch pwned).md",
-    "{{ 7 * 7 }}.md",
-    "{% raw %}.md",
-    "${PROGRESS_FILE}.md",
-    "grüße-計画.md",
-    "two\nlines.md",
-    "*[a]?.md",
-]
-
-BOTH_FORMS = """{{ PLAN_FILE }}
-{{ PROGRESS_FILE }}
-{{ PLAN_NAME }}
----
-${PLAN_FILE}
-${PROGRESS_FILE}
-${PLAN_NAME}
----
-end"""
+HOSTILE = ["{{ 7 * 7 }}", "{% raw %}", "${PROGRESS_FILE}", 'it\'s "quoted"', " a\\b\nü", "<b> & </b>"]
 
 
 def write(folder: Path, text: str, mode: str = "build") -> Path:
@@ -43,13 +21,14 @@ def write(folder: Path, text: str, mode: str = "build") -> Path:
 
 @pytest.mark.parametrize("name", ["$(touch pwned).md", "{{ 7 * 7 }}.md", "${PROGRESS_FILE}.md", "two\nlines.md"])
 def test_any_plan_name_arrives_exactly(project: Project, name: str) -> None:
-    write(project.root / ".ralph", BOTH_FORMS)
+    names = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME")
+    write(project.root / ".ralph", "\n".join(f"{{{{ {one} }}}}\n${{{one}}}" for one in names) + "\nend")
     (project.root / name).write_text("Do it.\n")
     stem = name.removesuffix(".md")
     run = project.ralph(name, "build", "--dry-run")
     assert run.code == 0, run.text
-    values = f"{project.root / name}\n{stem}_PROGRESS.md\n{stem}\n"
-    assert run.stdout.partition("\n\n")[2].strip("\n") == f"{values}---\n{values}---\nend"
+    values = (f"{project.root / name}", f"{stem}_PROGRESS.md", stem)
+    assert run.stdout.partition("\n\n")[2].strip("\n") == "".join(f"{one}\n{one}\n" for one in values) + "end"
     assert not (project.root / "pwned").exists()
 
 
@@ -66,18 +45,12 @@ def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent)
     assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
 
 
-def test_a_mode_can_say_that_it_runs_once(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{# RALPH_ONCE: yes #}\nLook at {{ PLAN_NAME }}.", "look")
+def test_the_leading_comment_sets_how_a_mode_runs_and_is_not_for_the_agent(project: Project, agent: Agent) -> None:
+    text = "{#\nMine. RALPH_ is a prefix.\nRALPH_ONCE: yes\n#}\nLook at {{ PLAN_NAME }}.\n"
+    write(project.root / ".ralph", text, "look")
     agent.story(step(), step())
     assert project.ralph("feature.md", "look", "--delay", "0").code == 0
-    assert len(agent.calls) == 1
-
-
-def test_the_leading_comment_is_not_for_the_agent(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{#\nMine. RALPH_ is a prefix.\nRALPH_MAX_ITERATIONS: 1\n#}\nHello.\n")
-    agent.story(step(), step())
-    assert project.build().code == 3
-    assert [prompt.strip() for prompt in agent.prompts] == ["Hello."]
+    assert [prompt.strip() for prompt in agent.prompts] == ["Look at feature."]
 
 
 def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
@@ -112,7 +85,7 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
 @pytest.mark.parametrize(
     ("text", "line", "telling"),
     [
-        pytest.param("{# x #}\nHello.\n{{ PLAN_FIEL }}\n", 3, "PLAN_FIEL", id="a mistyped variable"),
+        pytest.param("{# nothing #}\n  \n", None, "renders to nothing", id="nothing"),
         pytest.param("Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n", 3, "PLAN_FIEL", id="one for later"),
         pytest.param("Hello.\n\n{% if %}\n", 3, "", id="a mistyped tag"),
         pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),
@@ -122,12 +95,12 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
     ],
 )
 def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(
-    project: Project, agent: Agent, text: str, line: int, telling: str
+    project: Project, agent: Agent, text: str, line: int | None, telling: str
 ) -> None:
     write(project.root / ".ralph", text)
     run = project.build()
     assert run.code == 2, run.text
-    assert f"PROMPT_build.md:{line}" in run.stderr
+    assert f"PROMPT_build.md:{line or ''}" in run.stderr
     assert telling in run.stderr
     assert run.stderr.count("ralph: ") == 1
     assert "Traceback" not in run.text
@@ -141,13 +114,6 @@ def test_a_prompt_is_no_slash_command(project: Project, text: str) -> None:
     prompt = project.ralph("feature.md", "--dry-run").stdout.partition("\n\n")[2]
     assert not prompt.startswith("/")
     assert prompt.strip().startswith("/")
-
-
-def test_an_empty_prompt_is_refused_before_the_agent_refuses_it(project: Project, agent: Agent) -> None:
-    write(project.root / ".ralph", "{# nothing #}\n  \n")
-    run = project.build()
-    assert (run.code, agent.calls) == (2, []), run.text
-    assert "PROMPT_build.md" in run.stderr
 
 
 OF_A_TASK: dict[str, Value] = {
@@ -175,7 +141,7 @@ def rendered(text: str, **more: Value) -> str:
     return Prompt(Path("PROMPT_x.md"), text, ()).render({**OF_A_TASK, **more})
 
 
-@pytest.mark.parametrize("text", [*(name.removesuffix(".md") for name in HOSTILE), "<b> & </b>", "RALPH_DONE"])
+@pytest.mark.parametrize("text", HOSTILE)
 def test_any_text_of_a_task_arrives_exactly(text: str) -> None:
     """It is somebody's: a person's, or an agent's that planned."""
     for name in ("TASK_ID", "TASK", "VERIFY", "SESSION", "HISTORY_FILE"):

@@ -79,38 +79,26 @@ def test_cron_need_not_know_a_home(project: Project, agent: Agent) -> None:
     assert (run.code, len(agent.calls)) == (3, 1), run.text
 
 
-def shows(project: Project, *args: str, template: str) -> str:
-    """The prompt that a dry run with such a template shows."""
-    (project.root / ".ralph").mkdir(exist_ok=True)
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param(("feature.md", "build", "2"), "feature_PROGRESS.md, at most 2.", id="plan, mode, number"),
+        pytest.param(("plan.txt", "2"), "plan.txt_PROGRESS.md, at most 2.", id="without the mode"),
+        pytest.param(("--max-iterations", "2", "sub/plan.md"), "plan_PROGRESS.md, at most 2.", id="options first"),
+        pytest.param(("./notify", "build"), "notify_PROGRESS.md, at most .", id="a plan that a folder is called like"),
+        pytest.param(("./-dash.md", "build"), "-dash_PROGRESS.md, at most .", id="like an option"),
+    ],
+)
+def test_plan_mode_and_number_in_each_form_and_what_the_progress_file_is_called(
+    project: Project, args: tuple[str, ...], told: str
+) -> None:
+    for folder in ("sub", ".ralph"):
+        (project.root / folder).mkdir()
+    for name in ("plan.txt", "sub/plan.md", "notify", "-dash.md"):
+        (project.root / name).write_text("Do it.\n")
+    template = "{{ PROGRESS_FILE }}, at most {{ MAX_ITERATIONS }}."
     (project.root / ".ralph" / "PROMPT_build.md").write_text(template)
-    return project.ralph(*args, "--dry-run").stdout.partition("\n\n")[2]
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        pytest.param(("feature.md", "build", "2"), id="as the original: plan, mode, number"),
-        pytest.param(("feature.md", "2"), id="without the mode"),
-        pytest.param(("--max-iterations", "2", "feature.md", "build"), id="as an option, options first"),
-    ],
-)
-def test_the_number_of_iterations_can_be_given_in_each_form(project: Project, args: tuple[str, ...]) -> None:
-    assert shows(project, *args, template="At most {{ MAX_ITERATIONS }}.\n") == "At most 2.\n"
-
-
-@pytest.mark.parametrize(
-    ("plan", "progress"),
-    [
-        ("plan.txt", "plan.txt_PROGRESS.md"),
-        ("sub/plan.md", "plan_PROGRESS.md"),
-        ("./notify", "notify_PROGRESS.md"),
-        ("./-dash.md", "-dash_PROGRESS.md"),
-    ],
-)
-def test_the_progress_file_is_named_after_the_plan(project: Project, plan: str, progress: str) -> None:
-    (project.root / "sub").mkdir()
-    (project.root / plan).write_text("Do it.\n")
-    assert shows(project, plan, "build", template="State in {{ PROGRESS_FILE }}.\n") == f"State in {progress}.\n"
+    assert project.ralph(*args, "--dry-run").stdout.partition("\n\n")[2].strip() == told
 
 
 def test_another_folder_is_entered_first_and_what_follows_the_dashes_is_the_agents(

@@ -45,6 +45,11 @@ def listed(project: Project) -> list[str]:
     return section.rstrip("\n").split("\n")
 
 
+def marks_of(project: Project) -> list[str]:
+    """Of each task of the top level its mark, and its id if that has three letters."""
+    return [line[:9] for line in listed(project) if line.startswith("- ")]
+
+
 def tried(project: Project) -> list[tuple[str | None, bool]]:
     """Of each try in the journal the task, and whether it passed."""
     lines = [line for line in project.journal() if line["event"] == "iteration"]
@@ -56,6 +61,7 @@ def prompts(agent: Agent) -> list[str]:
 
 
 ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
+CIRCLE = "- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n"
 TWO = "- [ ] two: The second\n  - after: one\n  - verify: Run `grep -q two two.txt` - exits with code 0\n"
 
 
@@ -68,29 +74,16 @@ class TestAnHonestAgent:
         )
         built(project, "--verify", "echo well; test -e one.txt")
         assert tried(project) == [("one", True), ("two", True)]
-        assert [line for line in listed(project) if line.startswith("- ")] == [
-            "- [x] two: The second",
-            "- [x] one: The first",
-        ]
+        assert marks_of(project) == ["- [x] two", "- [x] one"]
+        first = prompts(agent)[0]
+        assert "one: The first" in first
+        assert "File `one.txt` exists" in first
+        assert "The second" not in first, "it is given one task"
         assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}\n", project.progress_text)
         log = project.git("log", "--reverse", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)")
         assert log.splitlines()[1:] == ["one: Add one.txt|one", "two: Added two.txt|two"]
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["two.txt"]
         assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
-
-    def test_is_given_one_task_with_its_criteria_and_a_new_token_for_each_run(
-        self, project: Project, agent: Agent
-    ) -> None:
-        wants(project, ONE + TWO)
-        agent.story(tries(writes("one.txt", "1")), tries(writes("two.txt", "two")))
-        project.build("--strict", "--max-iterations", "1")
-        project.build("--strict")
-        first, second = prompts(agent)
-        assert "one: The first" in first
-        assert "File `one.txt` exists" in first
-        assert "The second" not in first
-        assert TOKEN.findall(first)
-        assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second))
 
     def test_may_write_notes_and_propose_tasks(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
@@ -151,7 +144,10 @@ class TestAFailedTry:
         assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*one\.txt.*", failed), failed
         assert listed(project)[0] == "- [ ] one: The first"
         built(project)
-        assert failed.split("try 1: ")[1] in prompts(agent)[1]
+        first, second = prompts(agent)
+        assert failed.split("try 1: ")[1] in second
+        assert TOKEN.findall(first)
+        assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second)), "each run has a token of its own"
         assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
 
@@ -251,19 +247,12 @@ class TestATryThatWasCutShort:
 
 
 class TestTheSignal:
-    @pytest.mark.parametrize(
-        "said",
-        [
-            pytest.param("", id="is missing"),
-            pytest.param(signal(session="ralph-20260101-010101-0123456789ab"), id="bears an old session"),
-            pytest.param(signal(task="two"), id="names another task"),
-        ],
-    )
-    def test_does_not_count_when_it(self, project: Project, agent: Agent, said: str) -> None:
+    def test_does_not_count_when_it_is_missing_old_or_of_another_task(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + TWO)
-        agent.story(tries(writes("one.txt", "1"), signals=said))
-        built(project, "--max-iterations", "1", code=3)
-        assert tried(project) == [("one", False)]
+        old, other = signal(session="ralph-20260101-010101-0123456789ab"), signal(task="two")
+        agent.story(*(tries(writes("one.txt", "1"), signals=said) for said in ("", old, other)))
+        built(project, "--max-tries", "off", "--max-iterations", "3", code=3)
+        assert tried(project) == [("one", False)] * 3
         assert listed(project)[0] == "- [ ] one: The first"
         assert not TOKEN.search(project.progress_text)
 
@@ -283,21 +272,16 @@ class TestBeforeMoneyIsSpent:
         assert "Your task, one: The first" in run.stdout
         assert TOKEN.search(run.stdout)
 
-    @pytest.mark.parametrize(
-        ("text", "said"),
-        [
-            pytest.param("- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n", "line", id="a cycle"),
-            pytest.param("- [ ] a: A\n  - verify: File `../x` exists\n", "../x", id="a path out of the project"),
-            pytest.param("- [ ] a: A\n  - verify: GET /x returns 200\n", "--base-url", id="a request to nowhere"),
-            pytest.param("- [ ] a: A\n  - verify: it is clean\n", "it is clean", id="a criterion for no machine"),
-        ],
-    )
-    def test_a_list_that_cannot_work_ends_it(self, project: Project, agent: Agent, text: str, said: str) -> None:
-        wants(project, text)
+    def test_a_list_that_cannot_work_ends_it_with_all_that_is_wrong(self, project: Project, agent: Agent) -> None:
+        """A circle, a path out of the project, a request to nowhere and a criterion for no machine."""
+        criteria = ("File `../x` exists", "GET /x returns 200", "it is clean")
+        wants(project, CIRCLE + "".join(f"  - verify: {criterion}\n" for criterion in criteria))
         agent.story()
         run = built(project, "--criteria", "strict", code=2)
-        assert re.search(r"feature_PROGRESS.md: lines? 1\d", run.stderr)
-        assert said in run.stderr
+        told = re.findall(r"feature_PROGRESS.md: lines? 1\d.*", run.stderr)
+        assert len(told) == 4, run.stderr
+        for said, line in zip(("wait for each other", "../x", "--base-url", "it is clean"), told, strict=True):
+            assert said in line
         assert not agent.calls
 
     def test_no_task_at_all_and_what_waits_for_what_need_a_person(self, project: Project, agent: Agent) -> None:
@@ -318,10 +302,7 @@ class TestACheat:
         wants(project, ONE + TWO)
         agent.story(tries(ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), writes("one.txt", "1")))
         built(project, "--max-iterations", "1", code=3)
-        assert [line for line in listed(project) if line.startswith("- ")] == [
-            "- [x] one: The first",
-            "- [ ] two: The second",
-        ]
+        assert marks_of(project) == ["- [x] one", "- [ ] two"]
         assert "RALPH_DONE" not in project.progress_text
         tampering = [line for line in project.journal() if line["event"] == "tamper"]
         assert "two" in tampering[0]["message"]
@@ -334,7 +315,7 @@ class TestACheat:
         agent.story(tries(ticks("all"), writes("one.txt", "1")))
         built(project, "--on-tamper", "abort", code=4)
         assert "RALPH_BLOCKED: ralph: " in project.progress_text
-        assert [line[:5] for line in listed(project) if line.startswith("- ")] == ["- [ ]", "- [ ]"]
+        assert marks_of(project) == ["- [ ] one", "- [ ] two"]
         assert project.build("--strict").text == ""
 
     def test_that_kills_ralph_after_ticking_everything_gains_nothing(self, project: Project, agent: Agent) -> None:
@@ -363,25 +344,23 @@ class TestACheat:
 
 
 class TestOnly:
-    def test_what_it_does_not_allow_is_put_back(self, project: Project, agent: Agent) -> None:
+    def test_what_it_does_not_allow_is_put_back_and_what_it_allows_passes(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("app\n")
         project.git("add", "-A")
         project.git("commit", "-qm", "app")
         wants(project, "- [ ] one: Test it\n")
-        agent.story(tries(writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("new.py", "n\n")))
-        run = built(project, "--only", "tests/**", "--max-iterations", "1", code=3)
+        agent.story(
+            tries(writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("new.py", "n\n")),
+            tries(writes("src/a.spec.ts", "test\n")),
+        )
+        run = built(project, "--only", "tests/**", "--only", "**/*.spec.*")
         assert (project.root / "app.py").read_text() == "app\n"
         assert (project.root / "tests" / "a.py").exists()
         assert not (project.root / "new.py").exists()
         kept = {path.read_text() for path in (project.state_folders[0] / "kept").iterdir()}
         assert {"cheat\n", "n\n"} <= kept
-        assert tried(project) == [("one", False)]
+        assert tried(project) == [("one", False), ("one", True)]
         assert "app.py" in run.text
-
-    def test_what_it_allows_passes(self, project: Project, agent: Agent) -> None:
-        wants(project, "- [ ] one: Test it\n")
-        agent.story(tries(writes("tests/a.py", "test\n"), writes("src/a.spec.ts", "test\n")))
-        built(project, "--only", "tests/**", "--only", "**/*.spec.*")
 
     def test_holds_without_strict_and_in_commits_too(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("app\n")
@@ -389,15 +368,8 @@ class TestOnly:
         project.git("commit", "-qm", "app")
         (project.root / "app.py").write_text("app, and what a person is writing\n")
         project.has_tasks("one")
-        agent.story(
-            step(
-                writes("app.py", "cheat\n"),
-                writes("tests/a.py", "test\n"),
-                ticks="all",
-                commits="tests and more",
-                writes_done=True,
-            )
-        )
+        acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n")
+        agent.story(step(*acts, ticks="all", commits="tests and more", writes_done=True))
         run = project.build("--only", "tests/**")
         assert run.code == 0, run.text
         assert (project.root / "app.py").read_text() == "app, and what a person is writing\n"
@@ -454,11 +426,11 @@ class TestPlanning:
         agent.story(step(ticks="all", adds="[x] no, a new one"))
         run = project.plan("--strict")
         assert run.code == 0, run.text
-        assert [line[:9] for line in listed(project) if line.startswith("- ")][-2:] == ["- [x] old", "- [ ] one"]
+        assert marks_of(project)[-2:] == ["- [x] old", "- [ ] one"]
         assert "planning ticks nothing" in run.text
 
     def test_that_makes_a_circle_has_failed(self, project: Project, agent: Agent) -> None:
-        agent.story(step(adds="a: A\n  - after: b\n- [ ] b: B\n  - after: a"))
+        agent.story(step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))
         run = project.plan("--strict")
         assert run.code == 1, run.text
         assert "a, b wait for each other" in run.text
@@ -521,10 +493,8 @@ def test_a_done_that_a_program_writes_each_time_is_bounded(project: Project, age
     words = ("--strict", "--max-tries", "off", "--notify-frequency", "1", "--max-iterations", "9", "--delay", "1")
     run = project.ralph("feature.md", "build", *words, env={"RALPH_CUSTOM_NOTIFY_SCRIPT": str(script)})
     assert run.code == 4, run.text
-    assert (
-        "RALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: 1 task is not"
-        in project.progress_text
-    )
+    blocked = "RALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: 1 task is not"
+    assert blocked in project.progress_text
 
 
 def test_a_list_that_is_all_ticked_and_does_not_verify_is_not_verified_all_night(project: Project) -> None:

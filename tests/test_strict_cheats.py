@@ -5,15 +5,11 @@ import signal
 import pytest
 from ralph_driver import CHECKOUT, Project, eventually
 from stories import Agent, commits, edits, init, marks, raw, result, runs, ticks, tries, waits_for, writes
-from test_strict import ONE, TWO, built, listed, tried, wants
+from test_strict import ONE, TWO, built, listed, marks_of, tried, wants
 
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
 CHECKED = "- [ ] one: The first\n  - verify: Run `sh tests/check.sh` - exits with code 0\n"
 OTHER = "- [ ] two: The second\n"
-
-
-def marks_of(project: Project) -> list[str]:
-    return [line[:9] for line in listed(project) if line.startswith("- ")]
 
 
 def files_of(project: Project, commit: str = "HEAD") -> list[str]:

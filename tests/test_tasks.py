@@ -1,6 +1,7 @@
 """The tasks of strict mode: what is read, which is next, what is stuck, what cannot be, and what ralph writes."""
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -184,11 +185,6 @@ def test_the_newest_three_failures_are_kept_and_a_block_replaces_the_older_one()
     assert tasks.taken_up(now, "b") == EDITED
 
 
-def test_done_clears_what_went_wrong() -> None:
-    now = tasks.with_block(failed(EDITED, "c", "no", 2), "c", "gave up")
-    assert tasks.with_done(now, ["c", "b"]) == EDITED.replace(b"[!]", b"[x]").replace(b"[~]", b"[x]")
-
-
 def test_a_long_reason_keeps_its_beginning_and_its_end() -> None:
     said = the(failed(EDITED, "a", "begin " + "noise\n" * 50 + "the last line"), "a").failed[0]
     assert (len(said) < 650, said.endswith("the last line"), "try 1: begin noise" in said) == (True, True, True)
@@ -305,6 +301,13 @@ def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
     assert now == text
 
 
+def told(text: bytes) -> list[Any]:
+    """All that a file says but marks, failures and blocks."""
+    now = progress.parse(text)
+    listed = [(one.id, one.text, one.after, one.criteria, one.priority) for one in tasks.flat(tasks.read(text))]
+    return [now.done, now.verified, now.stop, now.blocked, *listed]
+
+
 @given(lists, ids, words)
 def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back(
     text: bytes, task_id: str, why: str
@@ -313,15 +316,7 @@ def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back
     now = tasks.with_failure(text, task_id, "now", why)
     old, new = tasks.find(tasks.read(text), task_id), tasks.find(tasks.read(now), task_id)
     assert (old and old.tries + 1) == (new and new.tries)
-    was, is_now = progress.parse(text), progress.parse(now)
-    assert (was.done, was.verified, was.stop, was.blocked) == (
-        is_now.done,
-        is_now.verified,
-        is_now.stop,
-        is_now.blocked,
-    )
-    others = [(one.id, one.text, one.after, one.criteria, one.priority) for one in tasks.flat(tasks.read(text))]
-    assert others == [(one.id, one.text, one.after, one.criteria, one.priority) for one in tasks.flat(tasks.read(now))]
+    assert told(now) == told(text)
     done = tasks.with_done(text, [task_id])
     spoiled = tasks.with_block(tasks.with_failure(done, task_id, "now", why), task_id, why)
     assert tasks.with_done(spoiled, [task_id]).lower() == done.lower()
