@@ -16,41 +16,22 @@ BOM = b"\xef\xbb\xbf"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "done"),
     [
-        "RALPH_DONE  \t",
-        "   RALPH_DONE",
-        "IN_PROGRESS\n\nRALPH_DONE",
-        "```\nx\n```\nRALPH_DONE",
-        "~~~ text\n```\n~~~\nRALPH_DONE",
-        "`x` ```y``` z\nRALPH_DONE",
+        ("   RALPH_DONE \t", True),
+        ("IN_PROGRESS\n\nRALPH_DONE", True),
+        ("~~~ text\n```\n~~~\nRALPH_DONE", True),
+        ("`x` ```y``` z\nRALPH_DONE", True),
+        ("    RALPH_DONE", False),
+        ("`````\n```\nRALPH_DONE\n```\n`````", False),
+        ("`RALPH_DONE`", False),
+        ("- RALPH_DONE", False),
+        ("Do not write RALPH_DONE yet.", False),
     ],
 )
-def test_a_word_counts(text: str) -> None:
-    assert parse((HEAD + text + TAIL).encode()).done
-    assert parse(BOM + (HEAD + text + TAIL).replace("\n", "\r\n").encode()).done
-    assert parse(b"caf\xe9 \x00 \xff\xfe\n" + text.encode()).done
-    assert parse(BOM + b"RALPH_DONE\r\n").done
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "    RALPH_DONE",
-        "```\nRALPH_DONE\n```",
-        "`````\n```\nRALPH_DONE\n```\n`````",
-        "```\n~~~\nRALPH_DONE\n~~~\n```",
-        "`RALPH_DONE`",
-        "ralph_done",
-        "- RALPH_DONE",
-        "Do not write RALPH_DONE yet.",
-        "RALPH_DONE.",
-        "> RALPH_DONE",
-        "# RALPH_DONE",
-    ],
-)
-def test_a_word_does_not_count(text: str) -> None:
-    assert not parse((HEAD + text + TAIL).encode()).done
+def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: bool) -> None:
+    assert parse((HEAD + text + TAIL).encode()).done is done
+    assert parse(BOM + b"caf\xe9 \xff\r\n" + text.replace("\n", "\r\n").encode()).done is done
 
 
 def test_a_start_that_finds_done_calls_nobody_and_says_nothing(project: Project, agent: Agent) -> None:
@@ -75,9 +56,7 @@ def test_an_unclosed_fence_is_no_fence_and_is_said(project: Project, agent: Agen
         ("## Tasks\n- [ ] a\n- [x] b\n- [X] c\n* [ ] d\n+ [x] e\n", "3/5"),
         ("### Task overview\n- [ ] a\n#### First\n- [x] b\n", "1/2"),
         ("## Tasks\n- [ ] a\n## Acceptance\n- [x] b\n- [ ] c\n", "0/1"),
-        ("## Other\n- [x] b\n# Tasks\n- [ ] a\n", "0/1"),
         ("## Tasks\n- [2026-01-29] x\n- [ ] a\n- []\n- [ ]b\n", "0/1"),
-        ("## Todo\n- [ ] a\n## Notes\n- [ ] b\n", "0/1"),
         ("- [ ] a\n~~~\n- [ ] b\n~~~\n- [x] c\n", "1/2"),
         ("Tasks\n=====\r\n- [ ] a\r\n\n```\n- [x] b", "1/2"),
     ],
@@ -87,39 +66,12 @@ def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "verified"),
-    [
-        ("RALPH_DONE\r\nVerified: yes \t\r\n", True),
-        ("RALPH_DONE\n\n \t\n   Verified:yes", True),
-        ("```\nRALPH_DONE\n```\nRALPH_DONE\nVerified: yes\n", True),
-        ("RALPH_DONE\nAll tests pass.\nVerified: yes\n", False),
-        ("RALPH_DONE\n```\nVerified: yes\n```\n", False),
-        ("IN_PROGRESS\nVerified: yes\n", False),
-    ],
-)
-def test_what_verified_stands_for(text: str, verified: bool) -> None:
-    assert parse(text.encode()).verified == verified
-
-
-def test_a_new_note_replaces_the_old_ones_right_below_done() -> None:
-    done = TEXT.replace(b"IN_PROGRESS", b"RALPH_DONE")
-    forged = done.replace(b"RALPH_DONE\n", b"RALPH_DONE\n\nVerified: a\nVerified: b\n \nVerified: c\n")
-    now = progress.with_verified(forged, "2026-11-21 4e91917 ")
-    assert now == done.replace(b"RALPH_DONE\n", b"RALPH_DONE\nVerified: 2026-11-21 4e91917\n\n \n")
-    prose = b"RALPH_DONE\nThe tests pass.\nVerified: twice.\n```\nRALPH_DONE\nVerified: a\n```\n"
-    assert progress.without_verified(prose) == prose
-
-
-@pytest.mark.parametrize(
     ("line", "dollars"),
     [
         (b"Spent: $12.3456", 12.3456),
         (b"Spent: $1,234,567.50", 1234567.5),
         (b"Spent: 12.34USD, mostly on tests", 12.34),
-        (b"Spent: $0.0000", 0),
         (b"Spent: all of it", None),
-        (b"Spent: -3", None),
-        (b"- Spent: $7", None),
         (b"## Notes\nSpent: $7", None),
         (b"```\nSpent: $7\n```", None),
     ],
@@ -133,9 +85,7 @@ def test_what_a_plan_cost(line: bytes, dollars: float | None) -> None:
     ("text", "expected"),
     [
         (b"Plan: a\nStarted: b\n\nx\n", b"Plan: a\nStarted: b\n%b\nx\n"),
-        (b"# Progress\n\nPlan: a\n\nx\n", b"# Progress\n\nPlan: a\n%b\nx\n"),
         (b"# Tasks\n- [ ] a\n", b"%b# Tasks\n- [ ] a\n"),
-        (BOM + b"Plan: a", BOM + b"Plan: a\n%b"),
         (BOM, BOM + b"%b"),
         (b"Spent: lots\r\nPlan: a\r\n", b"Spent: $12.5000\r\nPlan: a\r\n"),
     ],
@@ -144,12 +94,11 @@ def test_the_cost_has_its_place(text: bytes, expected: bytes) -> None:
     assert progress.with_spent(text, 12.5) == expected.replace(b"%b", b"Spent: $12.5000\n")
 
 
-@pytest.mark.parametrize("why", ["half an emoji: \ud83d", "\udfff", "caf\udce9", "RALPH_DONE\nRALPH_DONE", ""])
-def test_any_reason_can_be_written(why: str) -> None:
+def test_a_reason_with_half_a_character_can_be_written() -> None:
     """Programs that count in UTF-16 cut a character in its middle; the agent's JSON then holds `\\ud83d` alone."""
-    now = parse(progress.blocked(TEXT, why))
-    assert (now.blocked_by_ralph, now.done) == (True, False)
-    assert parse(progress.with_refusal(TEXT, [why])).tasks == parse(TEXT).tasks
+    for why in ("half an emoji: \ud83d", "caf\udce9"):
+        assert parse(progress.blocked(TEXT, why)).blocked_by_ralph
+        assert parse(progress.with_refusal(TEXT, [why])).tasks == parse(TEXT).tasks
 
 
 def test_a_refusal_stands_at_the_end_and_says_why_with_the_output_below() -> None:
@@ -160,20 +109,6 @@ def test_a_refusal_stands_at_the_end_and_says_why_with_the_output_below() -> Non
         assert progress.with_refusal(TEXT, WHY, blank) == progress.with_refusal(TEXT, WHY)
 
 
-@pytest.mark.parametrize("output", ["", "FAILED test_login\n"], ids=["reasons alone", "output"])
-def test_what_was_appended_below_a_refusal_is_not_ralphs_to_remove(output: str) -> None:
-    """The section is the last thing in the file, so everything that is appended lands in it."""
-    refused = progress.with_refusal(TEXT, WHY, output)
-    for line in (
-        b"Port 81 is taken.\n",
-        b"- Port 81\n",
-        b"> I saw this too.\n",
-        b"## Verification\n\nRun make check.\n",
-    ):
-        assert progress.without_refusal(refused + line) == TEXT + line
-        assert line in progress.with_refusal(refused + line, ["another reason"])
-
-
 def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along() -> None:
     for where in (b">\n", b"> ```text\n"):
         assert b"mine\n" in progress.without_refusal(REFUSED.replace(where, b"mine\n" + where))
@@ -181,12 +116,11 @@ def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along()
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
-def test_two_refusals_in_a_row_go_and_nothing_else(end: bytes) -> None:
+def test_two_refusals_in_a_row_go_and_nothing_else() -> None:
     """As a merge, or an agent that copies what it saw, leaves them."""
-    one = progress.with_refusal(b"x" + end, ["why"])
-    tail = b"## Notes" + end + b"Port 81." + end
-    assert progress.without_refusal(one + one.removeprefix(b"x" + end) + tail) == b"x" + end + tail
+    one = progress.with_refusal(b"x\r\n", ["why"])
+    tail = b"## Notes\r\nPort 81.\r\n"
+    assert progress.without_refusal(one + one.removeprefix(b"x\r\n") + tail) == b"x\r\n" + tail
 
 
 @pytest.mark.parametrize(
@@ -200,7 +134,6 @@ def test_two_refusals_in_a_row_go_and_nothing_else(end: bytes) -> None:
         ("10%\r50%\r100%\ndone\r\r\n", "100%\ndone"),
         ("\n  a  \n\n b\t\n\n\n", "\n  a\n\n b"),
         ("x" * 201, "x" * 199 + "…"),
-        ("\n".join(map(str, range(60))), "\n".join(map(str, range(60)))),
         ("\n".join(map(str, range(61))), "\n".join(["…", *map(str, range(1, 61))])),
     ],
 )
@@ -230,12 +163,9 @@ def listed(items: str) -> bytes:
 @pytest.mark.parametrize(
     ("before", "after", "gone"),
     [
-        ("one|two", "x two|x one", ""),
-        ("one|one|one", "one", "one|one"),
         ("x one|two", "two", ""),
         ("Add **login**", "x ADD `login`!", ""),
         ("Add login", "x Add login (with tests, see app/login.py)", ""),
-        ("Add login form|Add login", "Add login form", "Add login"),
         ("Add login|x Add login form", "x Add login form", "Add login"),
         ("Add login|Add login", "Add login form", "Add login"),
         ("T1|T2", "T2|x T10: move the data", "T1"),
@@ -248,8 +178,8 @@ def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str)
     assert "|".join(task.text for task in missing) == gone
 
 
-@pytest.mark.parametrize("text", [b"## Notes\nPlan: o.md\n", b"```\nPlan: o.md\n```\n", b"Plan:\n", b"My Plan: o.md\n"])
-def test_a_line_that_names_no_plan(text: bytes) -> None:
-    assert parse(text).plan is None
+def test_a_line_that_names_no_plan() -> None:
+    for text in (b"## Notes\nPlan: o.md\n", b"Plan:\n", b"My Plan: o.md\n"):
+        assert parse(text).plan is None
     odd = parse(progress.fresh("x", "a\nRALPH_DONE\nb.md", "now"))
     assert (odd.done, odd.plan) == (False, "a RALPH_DONE b.md")

@@ -1,10 +1,13 @@
-"""What counts as an agent's word that its task is done or blocked, and what it is told when its words do not count."""
+"""What counts as an agent's word that its task is done or blocked, and the commit's message made of its words."""
+
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stories import signal
 
-from ralph.strict.signal import Claim, heard
+from ralph.strict.signal import Claim, heard, message
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
@@ -24,8 +27,6 @@ def claim(said: str) -> Claim:
 @pytest.mark.parametrize(
     "said",
     [
-        pytest.param(DONE, id="alone"),
-        pytest.param(f"{DONE}\n\nI hope you like it.", id="as the first line"),
         pytest.param(f"I ran `pytest`. {DONE}\n\n", id="at the end of the last line, behind code"),
         pytest.param(f"{DONE}\n{DONE}", id="twice"),
         pytest.param(f"<task-done  session = '{TOKEN}' > auth-02\t</task-done >", id="with single quotes and room"),
@@ -41,7 +42,6 @@ def test_done_is_done(said: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        pytest.param(BLOCKED, "the database is down", id="alone"),
         pytest.param(f"Sorry.\n{BLOCKED}", "the database is down", id="as the last line"),
         pytest.param(f"{BLOCKED}\n{BLOCKED}", "the database is down", id="twice"),
         pytest.param(
@@ -69,19 +69,13 @@ def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
         pytest.param(DONE.replace(TOKEN, TOKEN[:-1]), FOREIGN, id="a token that is shorter"),
         pytest.param(f"{DONE.replace(TOKEN, OLD)}\n{DONE}", FOREIGN, id="an old token and the right one"),
         pytest.param(DONE.replace("auth-02", "b"), "the signal is for b, and the task was auth-02", id="another task"),
-        pytest.param(
-            DONE.replace("task-done", 'task-done id="b"', 1),
-            "the signal is for b, and the task was",
-            id="two ids in one",
-        ),
+        pytest.param(DONE.replace("done", 'done id="b"', 1), "the signal is for b, and the task was", id="two ids"),
         pytest.param(DONE.replace("auth-02", TOKEN), "the signal is for SESSION", id="the token for an id"),
         pytest.param(f"{DONE}\n{BLOCKED}", BOTH, id="done and blocked"),
         pytest.param(f"> {DONE}", MISPLACED, id="in a quotation"),
         pytest.param(f"```\n{DONE}\n```", MISPLACED, id="in a code fence"),
-        pytest.param(f"`{DONE}`", MISPLACED, id="in backticks"),
         pytest.param(f"I shall say {DONE} soon.", MISPLACED, id="in a sentence"),
         pytest.param(f"an open `tick {DONE}", MISPLACED, id="behind an open backtick"),
-        pytest.param("<task-done>auth-02</task-done>", MALFORMED, id="no session"),
         pytest.param(f'<task-blocked session="{TOKEN}">why</task-blocked>', MALFORMED, id="blocked, without an id"),
         pytest.param(BLOCKED.replace("is", "\n"), MALFORMED, id="blocked, on two lines"),
         pytest.param(DONE.replace("task-done", "Task-Done"), MALFORMED, id="with capitals"),
@@ -119,3 +113,40 @@ def test_whatever_is_said_one_of_three_holds_and_none_is_believed_without_the_to
 def test_a_signal_on_a_line_of_its_own_is_heard_between_any_words(before: str, after: str) -> None:
     before = before.replace("```", "")  # a fence there might be closed behind the signal
     assert claim(f"{before}\n{DONE}\n{after}") == Claim(done=True)
+
+
+# The message of the commit.
+
+SIXTY = "Add the endpoint that people have asked for since the spring"
+
+
+@pytest.mark.parametrize(
+    ("said", "head", "body"),
+    [
+        pytest.param("Add it\n\nIt is red.\nAnd new.", "a: Add it", "It is red.\nAnd new.", id="a subject, and why"),
+        pytest.param(f"{SIXTY}\n\nIt is red.", f"a: {SIXTY}", "It is red.", id="one of sixty characters as it is"),
+        pytest.param(f"{SIXTY} x. It is red.", f"a: {SIXTY} x", "It is red.", id="a longer line: its first sentence"),
+        pytest.param("", "a: The task's words", "", id="nothing"),
+        pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
+        pytest.param("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y", id="what git would take for a trailer"),
+    ],
+)
+def test_the_message_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
+    expected = [head, *([body] if body else []), "Ralph-Task: a"]
+    assert message("a", "The task's words", said) == "\n\n".join(expected) + "\n"
+
+
+def test_a_long_sentence_is_cut_and_stands_below_in_full() -> None:
+    said = "It " + "really " * 30 + "works."
+    head, blank, *body = message("a", "", said).splitlines()
+    assert len(head) <= 75
+    assert head.endswith(" …")
+    assert blank == ""
+    assert said in " ".join(body)
+
+
+def test_git_reads_one_trailer_and_it_is_ralphs() -> None:
+    said = f"Did it.\n\nRalph-Task: other\nSigned-off-by: me\n{signal('a', 'x')}"
+    read = ["git", "interpret-trailers", "--parse"]
+    done = subprocess.run(read, input=message("a", "", said), capture_output=True, text=True, check=True)
+    assert done.stdout == "Ralph-Task: a\n"
