@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
 from ralph.channels import notices
+from ralph.errors import RalphError
 from ralph.journal import Tries
 from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
@@ -95,7 +96,10 @@ class Run:
         monitor = None if start.rehearsal else settings.heartbeat_url
         self.outbox = channels.Outbox(channels.configured(values), values, self.complain, monitor=monitor)
         self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None
-        litter = tempfile.mkdtemp(prefix="ralph-")
+        try:
+            litter = tempfile.mkdtemp(prefix="ralph-")
+        except OSError as error:
+            raise RalphError(f"no temporary folder can be made: {error.strerror}", 1, fix="make room") from error
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)
         """What the agent and the project's commands get of the environment."""
         self.guard: Guard | None = None
