@@ -58,9 +58,7 @@ def read(path: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
 @pytest.mark.parametrize(
     ("line", "value"),
     [
-        pytest.param(b"RALPH_X=plain", "plain", id="bare, as in the original's example file"),
         pytest.param(b'export RALPH_X="a b"', "a b", id="exported and quoted, as the original's wizard wrote"),
-        pytest.param(b"  export RALPH_X='a'  # why", "a", id="indented, with a remark"),
         pytest.param(b'\xef\xbb\xbfRALPH_X="true"\r\n', "true", id="as Windows writes it"),
         pytest.param(b"RALPH_X=", "", id="an empty value"),
     ],
@@ -179,9 +177,8 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -
 
     kept = converse("slack", "", "", "", "", "n")
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"
-    assert [said in kept.output for said in ("Nothing changed.", "value [***]", "value [#b]", "T0")] == [True] * 3 + [
-        False
-    ]
+    assert [said for said in ("Nothing changed.", "value [***]", "value [#b]") if said not in kept.output] == []
+    assert "T0" not in kept.output
 
     converse("slack", "", "-", "", "", "n")
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}"

@@ -45,22 +45,17 @@ RUN, FILE, HTTP, BROWSER = Kind.RUN, Kind.FILE, Kind.HTTP, Kind.BROWSER
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("Run `npm test` - exits with code 0", RUN, {"command": "npm test"}),
         ("Run `npm test` – exits with code 0", RUN, {"command": "npm test"}),  # noqa: RUF001
-        ("Run `npm test` exits with 2", RUN, {"command": "npm test", "wanted": 2}),
         ("  - run ` npm test `: exits with exit code 2.\n", RUN, {"command": "npm test", "wanted": 2}),
         ("Run `` echo `date` `` - exits with code 0", RUN, {"command": "echo `date`"}),
-        ("Run `echo `a` `b`` - exits with code 0", RUN, {"command": "echo `a` `b`"}),
         ("- file `src/a b.py` exists.", FILE, {"path": "src/a b.py"}),
         ("File `a` contains ``x = `y` ``.", FILE, {"path": "a", "holds": "x = `y` "}),
         ("File `a` contains `b` contains `c`", FILE, {"path": "a", "holds": "b` contains `c"}),
         ("POST /api/login returns 200", HTTP, {"method": "POST", "url": "/api/login", "wanted": 200}),
         ("- `Delete /a?b=%20` returns HTTP 204", HTTP, {"method": "Delete", "url": "/a?b=%20", "wanted": 204}),
         ('agent-browser: click "Submit" - redirects', BROWSER, {"command": "agent-browser click Submit"}),
-        ("Agent-Browser: open /login", BROWSER, {"command": "agent-browser open /login"}),
         ('agent-browser: click "Save - all" - a - b', BROWSER, {"command": "agent-browser click 'Save - all'"}),
         ("agent-browser: fill '#a' '' — it's done", BROWSER, {"command": "agent-browser fill '#a' ''"}),
-        ("agent-browser: `click a` - the user's page", BROWSER, {"command": "agent-browser click a"}),
     ],
 )
 def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str, str | int]) -> None:
@@ -75,17 +70,13 @@ def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str
     [
         "",
         "The code is clean",
-        "Run `npm test`",
         "Run ``a` - exits with code 0",
-        "Run ` ` - exits with code 0",
         "Run `a` - exits with code 0 and Run `b` - exits with code 0",
         "Run `a` - exits with code 256",
         "Run `a\0b` - exits with code 0",
         "Please run `a` - exits with code 0",
         "File ` ` exists",
         "GET http://example.com/ returns 200",
-        "GET /a returns 600",
-        "agent-browser: ` `",
         "agent-browser: click 'a - b",
     ],
 )
@@ -96,10 +87,10 @@ def test_anything_else_is_not_machine_checked_and_that_is_said(text: str, folder
     assert met.why.startswith("not machine-checked, nobody looked: ")
 
 
-@pytest.mark.parametrize("text", ["File `/etc/passwd` exists", "File `a/../../x` contains `x`"])
-def test_a_path_that_may_lead_out_is_known_from_its_text(text: str, folder: Path) -> None:
-    assert "may lead out of the project; write it from the project's top folder on" in parse(text).problem
-    assert not checked(text, folder).met
+def test_a_path_that_may_lead_out_is_known_from_its_text(folder: Path) -> None:
+    for text in ("File `/etc/passwd` exists", "File `a/../../x` contains `x`"):
+        assert "may lead out of the project; write it from the project's top folder on" in parse(text).problem
+        assert not checked(text, folder).met
 
 
 @given(st.text() | st.text(alphabet="`Run File exists contains 0-agent-browser:/\"'\\- ", max_size=60))
@@ -156,7 +147,6 @@ def test_a_file_exists_or_not_and_contains_a_text_or_not(folder: Path) -> None:
     assert checked("File `gone.py` contains `x`", folder).why == "File `gone.py` does not exist"
 
 
-@pytest.mark.parametrize("text", ["File `link` exists", "File `link` contains `x`"])
 @pytest.mark.parametrize(
     ("leads", "words"),
     [
@@ -166,25 +156,24 @@ def test_a_file_exists_or_not_and_contains_a_text_or_not(folder: Path) -> None:
         pytest.param("folder/file", "", id="to a file of the project"),
     ],
 )
-def test_a_link_counts_within_the_project_only(text: str, leads: str, words: str, folder: Path) -> None:
-    (folder / "folder").mkdir()
-    (folder.parent / "project-two").mkdir()
-    for file in (folder / "folder" / "file", folder.parent / "project-two" / "file"):
-        file.write_text("x")
+def test_a_link_counts_within_the_project_only(leads: str, words: str, folder: Path) -> None:
+    for name in ("project/folder", "project-two"):
+        (folder.parent / name).mkdir()
+        (folder.parent / name / "file").write_text("x")
     (folder / "link").symlink_to(leads)
     (folder.parent / "other").symlink_to(folder)
     for project in (folder, folder.parent / "other"):
-        met = checked(text, project)
-        assert (met.met, words in met.why) == (not words, True), met.why
+        for text in ("File `link` exists", "File `link` contains `x`"):
+            met = checked(text, project)
+            assert (met.met, words in met.why) == (not words, True), met.why
 
 
-@pytest.mark.parametrize("base", ["", "/v1/"])
-def test_a_server_is_asked_without_content_below_the_base_url(base: str, folder: Path) -> None:
+def test_a_server_is_asked_without_content_below_the_base_url(folder: Path) -> None:
     with Server(Answer(status=201)) as server:
-        met = checked("post /api/x?y=z returns 201", folder, server.url(base))
+        met = checked("post /api/x?y=z returns 201", folder, server.url("/v1/"))
     assert met == Met(True, "POST /api/x?y=z returned 201")
     (request,) = server.received
-    assert (request.method, request.path, request.body) == ("POST", f"{base.rstrip('/')}/api/x?y=z", b"")
+    assert (request.method, request.path, request.body) == ("POST", "/v1/api/x?y=z", b"")
 
 
 def test_another_status_is_told_with_what_the_server_said_and_a_redirect_is_not_followed(folder: Path) -> None:
