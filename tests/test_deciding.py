@@ -128,11 +128,8 @@ def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(outcome: Ou
     lasting = commit and outcome in WATCHDOG
     for before, after, commits, changed, failed in (
         (A, B, 0, "", False),
-        ("", A, 0, "", False),
         ("", "", 1, "a.py", False),
         (A, A, 0, "", True),
-        (B, A, 0, "", True),
-        (AB, A, 0, "", True),
         ("", "", 0, "a.py", lasting),
     ):
         turn = Turn(outcome=outcome, why="cut short", cost_usd=1.02)

@@ -19,8 +19,8 @@ def write(folder: Path, text: str, mode: str = "build") -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", ["$(touch pwned).md", "{{ 7 * 7 }}.md", "${PROGRESS_FILE}.md", "two\nlines.md"])
-def test_any_plan_name_arrives_exactly(project: Project, name: str) -> None:
+def test_any_plan_name_arrives_exactly(project: Project) -> None:
+    name = "$(touch pwned) {{ 7 * 7 }}\n${PROGRESS_FILE}.md"
     names = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME")
     write(project.root / ".ralph", "\n".join(f"{{{{ {one} }}}}\n${{{one}}}" for one in names) + "\nend")
     (project.root / name).write_text("Do it.\n")

@@ -203,17 +203,6 @@ class TestAFailedTry:
         assert "RALPH_DONE" not in project.progress_text
         assert project.git("log", "--format=%s").split() == ["plan"]
 
-    def test_that_a_hook_of_git_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
-        hook = project.root / ".git" / "hooks" / "pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\necho THE HOOK SAYS NO >&2\nexit 1\n")
-        hook.chmod(0o755)
-        wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1")))
-        project.build("--strict", "--max-iterations", "1")
-        assert listed(project)[0] == "- [ ] one: The first"
-        assert "THE HOOK SAYS NO" in listed(project)[2]
-
     def test_that_the_agent_calls_blocked_marks_the_task(self, project: Project, agent: Agent) -> None:
         wants(project, ONE + "- [ ] three: A third\n")
         blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'

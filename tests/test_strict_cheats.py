@@ -76,6 +76,14 @@ class TestByItsChecks:
 
 
 class TestByHooks:
+    def test_what_one_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
+        has_hook(project, "echo THE HOOK SAYS NO >&2; exit 1")
+        wants(project, ONE)
+        agent.story(tries(writes("one.txt", "1")))
+        built(project, "--max-iterations", "1", code=3)
+        assert listed(project)[0] == "- [ ] one: The first"
+        assert "THE HOOK SAYS NO" in listed(project)[2]
+
     def test_one_that_it_wrote_ticks_and_commits_nothing(self, project: Project, agent: Agent) -> None:
         has_hook(project, "exit 0", folder="hooks")
         (project.root / "mine.txt").write_text("mine")

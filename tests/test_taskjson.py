@@ -207,7 +207,6 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
     [
         pytest.param("```json\n{ ... }\n```\n", id="no JSON at all"),
         pytest.param('```json\n[{"description": "x", "passes": false}]\n', id="a fence that is never closed"),
-        pytest.param('```\n```json\n[{"description": "x", "passes": false}]\n```\n', id="in another fence"),
     ],
 )
 def test_any_other_plan_in_markdown_is_an_ordinary_one(text: str) -> None:

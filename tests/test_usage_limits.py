@@ -149,19 +149,17 @@ NO_LIMITS = [
 ]
 
 
-def test_the_words_of_a_limit_alone_are_none(project: Project, agent: Agent) -> None:
-    agent.story(*NO_LIMITS)
-    run = project.build(str(len(NO_LIMITS)), "--max-stalls", "off", command=leaping())
-    assert (run.code, waits(project)) == (3, []), run.text
-    assert happened(project) == [*(f"#{number} ok" for number in range(1, len(NO_LIMITS) + 1)), "limit"]
-
-
-def test_what_failed_for_another_reason_is_no_limit(project: Project, agent: Agent) -> None:
+def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reason(
+    project: Project, agent: Agent
+) -> None:
     wrong: list[Act] = [says(LIMIT), tool_result(LIMIT), REJECTED, result("It went wrong.", ok=False)]
     broken = api_error("API Error: 500 Internal server error", "server_error", status=500)
-    agent.story(raw(init(), *wrong, exit_code=1), raw(init(), REJECTED, *broken, exit_code=1), FINISHES)
-    assert project.build(command=leaping()).code == 0
-    assert happened(project) == ["#1 failed", "#2 trouble (not counted)", "wait", "#2 ok", "done"]
+    failed, trouble = (raw(init(), *acts, exit_code=1) for acts in (wrong, [REJECTED, *broken]))
+    agent.story(*NO_LIMITS, failed, trouble, FINISHES)
+    run = project.build("--max-stalls", "off", command=leaping())
+    assert run.code == 0, run.text
+    good = [f"#{number} ok" for number in range(1, 6)]
+    assert happened(project) == [*good, "#6 failed", "#7 trouble (not counted)", "wait", "#7 ok", "done"]
 
 
 def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None:
