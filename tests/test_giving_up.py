@@ -50,18 +50,13 @@ def tree(project: Project) -> Path:
 
 
 @pytest.mark.usefixtures("tree")
-def test_what_counts_as_a_change(project: Project, agent: Agent) -> None:
-    agent.story(*MOVES)
+def test_what_counts_as_a_change_and_what_does_not(project: Project, agent: Agent) -> None:
+    """Not: ticks taken back, ignored files, and what stands in the progress file, committed or not."""
+    agent.story(*MOVES, *IDLE)
     run = project.build("--max-stalls", "1", str(len(MOVES)))
     assert (run.code, len(agent.calls)) == (LIMIT, len(MOVES)), run.text
-
-
-@pytest.mark.usefixtures("tree")
-def test_what_does_not(project: Project, agent: Agent) -> None:
-    """Ticks taken back, ignored files, and what stands in the progress file, committed or not."""
-    agent.story(*IDLE, step())
     run = project.build("--max-stalls", str(len(IDLE)))
-    assert (run.code, len(agent.calls)) == (STALLED, len(IDLE)), run.text
+    assert (run.code, len(agent.calls)) == (STALLED, len(MOVES + IDLE)), run.text
 
 
 def test_a_repository_within_counts_as_well(project: Project, agent: Agent) -> None:
