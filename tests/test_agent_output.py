@@ -108,13 +108,11 @@ def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
     ("printed", "said"),
     [
         pytest.param([init(), says("Before."), result("The result.\n")], "The result.", id="its result"),
-        pytest.param([init(), says("Words.")], "", id="nothing, where there is no result"),
         pytest.param([init(), INNER], "", id="nothing of a sub-agent"),
         pytest.param([init(), result("First."), init(), result("Second.")], "Second.", id="the last of two results"),
         pytest.param([init(), result("R."), b"A line of text.\n"], "R.", id="no text beside its stream"),
         pytest.param([b"Warning: old.\n", init(), says("Words.")], "", id="no text before its stream"),
-        pytest.param([b"One.\r\n\r\n  Two."], "One.\n\n  Two.", id="lines as Windows ends them, the last one open"),
-        pytest.param([b"caf\xe9\n"], "caf\N{REPLACEMENT CHARACTER}", id="bytes that are no UTF-8"),
+        pytest.param([b"One.\r\n\r\n  Two. \xe9"], "One.\n\n  Two. \N{REPLACEMENT CHARACTER}", id="its lines"),
     ],
 )
 def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | bytes], said: str) -> None:

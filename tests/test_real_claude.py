@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 from leaps import leaping
@@ -83,26 +82,20 @@ def test_it_plans_and_builds_a_small_repository(project: Project, play: Play) ->
     assert ("RALPH_RUN_ID" in names, names & {"RALPH_TELEGRAM_BOT_TOKEN", "TMUX"}) == (True, set())
 
 
-def test_effort_none_turns_thinking_off(project: Project, play: Play) -> None:
-    """The word itself it would ignore; what is in the environment already does not matter."""
+def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Project, play: Play) -> None:
+    """With effort none, which turns thinking off; the environment does not matter. The word itself it would ignore."""
+    long = "".join(f"{number:07}\n" for number in range(50_000))
     project.env |= {"MAX_THINKING_TOKENS": "9000"}
     project.has_tasks("one")
-    model = play(*finishes(project))
-    assert project.build(*SONNET, "--reasoning", "none").code == 0
-    assert {one.body.get("thinking", {}).get("type", "disabled") for one in model.requests} == {"disabled"}
-
-
-def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Project, play: Play) -> None:
-    long = "".join(f"{number:07}\n" for number in range(50_000))
-    project.has_tasks("one")
     job = bash("sleep 0.3", run_in_background=True)
-    play(uses(job), Reply(text="I wait for the job."), *finishes(project, last=long))
-    run = project.build(*SONNET)
+    model = play(uses(job), Reply(text="I wait for the job."), *finishes(project, last=long))
+    run = project.build(*SONNET, "--reasoning", "none")
     assert run.code == 0, run.text
     first, second = results(project)
     assert (first["result"], second["result"]) == ("I wait for the job.", long)
     (line, _) = project.journal()
     assert line["cost_usd"] == second["total_cost_usd"] == pytest.approx(5 * 0.0006), "the last one is the sum"
+    assert {one.body.get("thinking", {}).get("type", "disabled") for one in model.requests} == {"disabled"}
 
 
 # What it is allowed.
@@ -176,23 +169,15 @@ def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None
     assert (trouble_s, 3000 < limit_s <= 3702) == (30, True)
 
 
-def takes_the_login_away(project: Project) -> None:
-    del project.env["ANTHROPIC_API_KEY"]
-
-
-def takes_the_sandbox_away(project: Project) -> None:
-    del project.env["IS_SANDBOX"]
-
-
 @pytest.mark.parametrize(
-    ("reply", "prepare", "remedy"),
+    ("reply", "without", "remedy"),
     [
-        pytest.param(Reply(status=401, message="invalid x-api-key"), None, "log in", id="a refused key"),
-        pytest.param(Reply(status=404, message="model: nonesuch"), None, "--model", id="an unknown model"),
-        pytest.param(None, takes_the_login_away, "/login", id="not logged in"),
+        pytest.param(Reply(status=401, message="invalid x-api-key"), "", "log in", id="a refused key"),
+        pytest.param(Reply(status=404, message="model: nonesuch"), "", "--model", id="an unknown model"),
+        pytest.param(None, "ANTHROPIC_API_KEY", "/login", id="not logged in"),
         pytest.param(
             None,
-            takes_the_sandbox_away,
+            "IS_SANDBOX",
             "IS_SANDBOX",
             id="as root",
             marks=pytest.mark.skipif(not AS_ROOT, reason="only root is refused"),
@@ -200,13 +185,12 @@ def takes_the_sandbox_away(project: Project) -> None:
     ],
 )
 def test_what_cannot_mend_itself_stops_at_once(
-    project: Project, play: Play, reply: Reply | None, prepare: Callable[[Project], None] | None, remedy: str
+    project: Project, play: Play, reply: Reply | None, without: str, remedy: str
 ) -> None:
     project.has_tasks("one")
     before = project.progress_text
     model = play(*[reply] * 2 if reply else [])  # of an unknown model claude asks once more, without streaming
-    if prepare:
-        prepare(project)
+    project.env.pop(without, None)
     run = project.build()
     assert (run.code, len(project.transcripts()) <= 3, bool(model.requests)) == (1, True, bool(reply)), run.text
     assert remedy in run.text
