@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ralph_driver import Project
 from test_taskjson import BARE, MARKDOWN, PLAN, PRD, REQUIREMENTS, STORIES
+from test_taskjson import imported as read
 
 from ralph import export, progress, taskjson, tasks
-from ralph.taskjson import Imported
 
 
 def has(project: Project, text: str | bytes, *lines: str, name: str = "plan.json") -> Path:
@@ -244,12 +244,6 @@ def plans(draw: st.DrawFn) -> str:
     style: dict[str, Any] = draw(st.sampled_from([{}, {"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}]))
     text = json.dumps({**draw(UNKNOWN), name: listed}, ensure_ascii=draw(st.booleans()), **style)
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
-
-
-def read(text: str) -> Imported:
-    imported = taskjson.of_plan(Path("p.json"), text.encode())
-    assert imported is not None
-    return imported
 
 
 @given(plans(), st.sampled_from(["requirements", "plan", "prd"]), st.data())

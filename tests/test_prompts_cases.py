@@ -179,26 +179,12 @@ class TestThePromptOfATask:
 
     def test_says_nothing_of_what_there_is_not(self) -> None:
         nothing: dict[str, Value] = {name: [] for name in ("CRITERIA", "UNCHECKED", "FAILURES", "ONLY")}
-        prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="")
-        for words in ("This is try", "No machine", "whether all of this", "command passes", "istory file", "match"):
+        prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="", AUTO_COMMIT=False)
+        told = ("This is try", "No machine", "whether all of this", "command passes", "istory file", "match")
+        for words in (*told, "ralph commits your"):
             assert words in rendered(self.TEMPLATE), words
             assert words not in prompt, words
         assert "\n\n\n" not in prompt
-
-    def test_forbids_what_is_ralphs(self) -> None:
-        prompt = rendered(self.TEMPLATE)
-        for word in (
-            "RALPH_DONE",
-            "Do not commit",
-            "The plan, `.ralph.env`, `.ralph/`",
-            "every mark, id, text",
-            "## Proposed",
-            "## Notes",
-            "## Messages",
-        ):
-            assert word in prompt, word
-        assert "ralph commits" in prompt
-        assert "ralph commits your" not in rendered(self.TEMPLATE, AUTO_COMMIT=False)
 
     def test_is_strict_also_where_it_is_named_as_a_mode(self, project: Project) -> None:
         project.has_tasks("one: The first")
@@ -225,7 +211,8 @@ class TestTheBuiltInPrompts:
             told += ["a floor: the task's words and the plan bind", "a failure that was there before, note and leave"]
             told += ["throwaway environment", "saves you much reading"]
         if mode == "task":
-            told += ["`## Messages` you may empty"]
+            told += ["`## Messages` you may empty", "Never write RALPH_DONE", "Do not commit", "every mark, id, text"]
+            told += ["The plan, `.ralph.env`, `.ralph/` and the prompts are not yours", "## Proposed", "## Notes"]
         if mode == "build":
             told += ["## Messages", "one task", "CLAUDE.md", "RALPH_DONE", "RALPH_BLOCKED", "IN_PROGRESS", "Notes"]
         assert [words for words in [*told, "sub-agent"] if words.lower() not in prompt.lower()] == []
