@@ -131,7 +131,7 @@ def test_no_half_file_is_left_on_a_full_disk(project: Project, agent: Agent) -> 
     assert not list(project.root.glob("*PROGRESS*")), "half a file is worse than none"
 
 
-def test_two_plans_of_the_same_name_are_told_apart(project: Project, agent: Agent) -> None:
+def test_two_plans_of_the_same_name_need_a_file_each(project: Project, agent: Agent) -> None:
     for folder in ("a", "b"):
         (project.root / folder).mkdir()
         (project.root / folder / "feature.md").write_text("Do it.\n")
@@ -141,7 +141,9 @@ def test_two_plans_of_the_same_name_are_told_apart(project: Project, agent: Agen
     assert run.code == 2, run.text
     assert "a/feature.md" in run.stderr
     assert "--progress-file" in run.stderr
-    assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b_PROGRESS.md").code == 3
+    assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b/state.md").code == 3
+    assert "b/state.md" in agent.prompts[-1]
+    assert (project.root / "b" / "state.md").exists()
     (project.root / "a" / "feature.md").unlink()
     assert project.ralph("b/feature.md", "build", "1").code == 3, "a plan that was moved is no other plan"
 
@@ -153,15 +155,6 @@ def test_cron_in_the_wrong_folder_is_told_so(project: Project, agent: Agent) -> 
     assert "-C" in run.stderr
     assert not agent.calls
     assert not list(project.home.glob("*_PROGRESS.md"))
-
-
-def test_the_progress_file_can_be_elsewhere(project: Project, agent: Agent) -> None:
-    agent.story(step(ticks="one", writes_done=True), progress="docs/state.md")
-    (project.root / "docs").mkdir()
-    (project.root / "docs" / "state.md").write_text(progress_text("one"))
-    run = project.build("--progress-file", "docs/state.md")
-    assert (run.code, project.progress.exists()) == (0, False), run.text
-    assert "docs/state.md" in agent.prompts[0]
 
 
 def test_a_file_of_two_megabytes_is_only_slow_and_that_is_said_once(project: Project, agent: Agent) -> None:
