@@ -77,11 +77,6 @@ def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
 @pytest.mark.parametrize(
     ("after", "what"),
     [
-        pytest.param(
-            changed((b"  - verify: Run `pytest` - exits with code 0\n", b"")),
-            "- verify: Run `pytest` - exits with code 0",
-            id="a criterion removed",
-        ),
         pytest.param(changed((b"`pytest`", b"`true`")), "- verify: Run `true`", id="an easier criterion"),
         pytest.param(changed((b"auth-03: Three", b"auth-09: Three")), "auth-09: Three", id="an id"),
         pytest.param(changed((b"Spent: $1.2500", b"Spent: $0.0000")), "Spent: $0.0000", id="the money"),
