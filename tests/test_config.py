@@ -55,30 +55,20 @@ def read(path: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
 # Reading.
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        pytest.param(b'export RALPH_X="a b"', "a b", id="exported and quoted, as the original's wizard wrote"),
-        pytest.param(b'\xef\xbb\xbfRALPH_X="true"\r\n', "true", id="as Windows writes it"),
-        pytest.param(b"RALPH_X=", "", id="an empty value"),
-    ],
-)
-def test_a_line_is_read(path: Path, line: bytes, value: str) -> None:
-    path.write_bytes(line)
-    assert read(path) == ([("RALPH_X", value, f"{path}:1")], [])
-
-
-def test_each_knows_its_line_and_the_last_comes_first_and_a_broken_one_is_not_shown(path: Path) -> None:
+def test_each_line_is_read_the_last_first_and_a_broken_one_is_not_shown(path: Path) -> None:
     path.write_bytes(
-        b'# a remark\r\n\r\nRALPH_A=1\r\nRALPH_B="two\r\nlines"\r\nOTHER=x\r\n\r\nRALPH_T="s3cret\nRALPH_A=3\r\n'
+        b"\xef\xbb\xbfRALPH_W=true\r\n# a remark\r\n\r\nRALPH_A=1\r\n"
+        b'  export RALPH_B="two\r\nlines"  # why\r\nOTHER=x\r\nRALPH_E=\r\nRALPH_T="s3cret\nRALPH_A=3\r\n'
     )
     found, problems = read(path)
-    assert [(name, where.rpartition(":")[2]) for name, _, where in found] == [
-        ("RALPH_A", "9"),
-        ("RALPH_B", "4"),
-        ("RALPH_A", "3"),
+    assert [(name, value, where.rpartition(":")[2]) for name, value, where in found] == [
+        ("RALPH_A", "3", "10"),
+        ("RALPH_E", "", "8"),
+        ("RALPH_B", "two\nlines", "5"),
+        ("RALPH_A", "1", "4"),
+        ("RALPH_W", "true", "1"),
     ]
-    assert problems == [f'{path}:8: is no NAME="value" (a quote left open?)']
+    assert problems == [f'{path}:9: is no NAME="value" (a quote left open?)']
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_but_not_one_that_is_missing(tmp_path: Path) -> None:
