@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from ralph_driver import Project
-from stories import Act, Agent, api_error, init, prints, raw, step
+from stories import Act, Agent, prints, raw, refused, step
 
-LOGIN = raw(init(), *api_error("Not logged in · Please run /login", "authentication_failed"), exit_code=1)
+LOGIN = refused("Not logged in · Please run /login", "authentication_failed")
+CREDIT = refused("Credit balance is too low", "billing_error", status=400)
+MODEL = refused("There's an issue with the selected model (opsu).", "model_not_found", status=404)
 ROOT = raw(
     prints(
         "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n", stderr=True
@@ -22,6 +24,8 @@ OPTION = raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1)
     ("trouble", "cause", "remedy"),
     [
         pytest.param(LOGIN, "Not logged in", "login", id="nobody is logged in"),
+        pytest.param(CREDIT, "Credit balance", "credit", id="the credit is used up"),
+        pytest.param(MODEL, "opsu", "--model", id="there is no such model"),
         pytest.param(ROOT, "root", "IS_SANDBOX", id="it is refused as root"),
         pytest.param(OPTION, "--x", "--", id="there is no such option"),
     ],
