@@ -28,6 +28,11 @@ _STANDS_FOR = tuple(
         (r"ralph-<stamp>-<hash>|ralph-<run>[0-9a-f]*", "<session>"),
     )
 )
+_SUMS = re.compile(
+    r"(?m)^(?:(?:Tasks|Iterations|Commits|Time|Waited|Cost|Task list created in|Task list): .*|\S+ tasks · .*)\n?"
+    r"| · done refused$"
+)
+"""What a run came to: a line for each sum once, one line for all of them now."""
 _JOURNAL = frozenset(
     {"event", "mode", "iteration", "success", "ended", "counted", "refused", "message", "summary", "requirement_id"}
     | {"cost_usd", "cost_at_least", "done", "total", "ticked", "new", "commits", "added", "removed", "changed"}
@@ -77,7 +82,7 @@ def of_notices(received: Sequence[Mapping[str, Any]], here: Path) -> str:
 
 
 def _notice(body: Mapping[str, Any]) -> str:
-    return "\n".join(f"{name}: {text}" for name, text in body.items())
+    return "\n".join(f"{name}: {_SUMS.sub('', str(text))}" for name, text in body.items())
 
 
 def of_journal(lines: Sequence[Mapping[str, Any]], here: Path) -> str:

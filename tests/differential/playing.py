@@ -234,7 +234,8 @@ class _Stage:
         return [one for one in self.server.received if one.method == method]
 
     def _notices(self) -> list[dict[str, Any]]:
-        bodies = [json.loads(one.body) for one in self._new("posts", self._received("POST"))]
+        posts = self._new("posts", self._received("POST"))
+        bodies = [json.loads(one.body) for one in posts if one.body]  # a ralph that is killed may send a half
         script = self.here / "notices"
         texts = script.read_text("utf-8", "replace").split("\0")[:-1] if script.exists() else []
         return [*bodies, *({"script": text} for text in self._new("texts", texts))]
