@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.agent.turn import Commits
-from ralph.files import state_home
+from ralph.files import held, state_home
 from ralph.lock import working_tree
 from ralph.process import Finished, call, somebody_runs
 
@@ -168,9 +168,7 @@ def locks(tree: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return os.fsdecode(path.read_bytes().strip())
-    return ""
+    return os.fsdecode(held(path).strip())
 
 
 def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:

@@ -62,6 +62,13 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     return False
 
 
+def held(path: Path) -> bytes:
+    """What a file holds; nothing where it is missing or cannot be read."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
 def sweep(path: Path) -> None:
     """Removes what a ralph that was killed left half written beside the file."""
     target = Path(os.path.realpath(path))

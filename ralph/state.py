@@ -146,9 +146,7 @@ class State:
 
     def before_death(self) -> bytes:
         """What the progress file said before the iteration in which ralph died; empty after a good end."""
-        with contextlib.suppress(OSError):
-            return (self.folder / "running" / "progress").read_bytes() if self.died() else b""
-        return b""
+        return files.held(self.folder / "running" / "progress") if self.died() else b""
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
@@ -173,9 +171,7 @@ class State:
 
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
-        with contextlib.suppress(OSError):
-            return (self.folder / "running" / name).read_bytes().decode(errors="surrogateescape").strip()
-        return ""
+        return files.held(self.folder / "running" / name).decode(errors="surrogateescape").strip()
 
     @property
     def iterations(self) -> int:

@@ -110,9 +110,7 @@ def _by_settings(plan: Path) -> Path | None:
 
 def directives(plan: Path) -> Sequence[Given]:
     """What it says of settings; nothing when it cannot be read."""
-    with contextlib.suppress(OSError):
-        return sources.of_plan(plan.read_bytes(), plan.name)
-    return ()
+    return sources.of_plan(files.held(plan), plan.name)
 
 
 class Standing(NamedTuple):

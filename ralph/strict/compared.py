@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ralph import sources
 from ralph.changes import git, names_in
-from ralph.strict.repository import Repository
+from ralph.strict.repository import Repository, text_of
 
 Seen = Mapping[str, str]
 """By path, what a file holds, or an arrow and where a link or a folder leads."""
@@ -32,7 +32,7 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
         with contextlib.suppress(OSError):
             for path in place.iterdir() if place.is_dir() else [place]:
                 if path.is_file():  # a pipe would be waited for
-                    found[str(path)] = governs_by(path.read_bytes(), path) if path == plan else _text(path)
+                    found[str(path)] = governs_by(path.read_bytes(), path) if path == plan else text_of(path)
     return found | (_steering(repository) if repository else {})
 
 
@@ -41,13 +41,13 @@ def _steering(repository: Repository) -> dict[str, str]:
     root, bases = repository.root, {repository.git_dir, repository.common}
     found = {str(place): _LEADS + os.path.realpath(place) for place in (root, *bases) if place.is_dir()}
     if (root / ".git").is_file():
-        found[str(root / ".git")] = _text(root / ".git")
+        found[str(root / ".git")] = text_of(root / ".git")
     for name, entry in (one for base in bases for one in _below(base)):
         is_hook = name.startswith("hooks/") and not name.endswith(".sample")
         if entry.is_symlink():
             found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
         elif entry.is_file() and (is_hook or name in _STEERING):
-            found[entry.path] = _text(Path(entry.path))
+            found[entry.path] = text_of(Path(entry.path))
     return found
 
 
@@ -105,12 +105,6 @@ def _below(folder: str | Path, above: str = "") -> Iterator[tuple[str, "os.DirEn
             is_deep = name == "objects" or name.startswith(_DEEP)
             if is_deep and entry.is_dir(follow_symlinks=False):
                 yield from _below(entry.path, f"{name}/")
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_bytes().decode(errors="surrogateescape")
-    return ""
 
 
 def _shown(name: str, root: Path) -> str:

@@ -141,7 +141,7 @@ class Repository(Git):
 
     def rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
-        return b"\n".join(_bytes(path) for path in (self._excludes, self.common / "info" / "exclude")) + b"\n"
+        return b"\n".join(files.held(path) for path in (self._excludes, self.common / "info" / "exclude")) + b"\n"
 
     def tracked_though_ignored(self) -> list[str]:
         """What somebody added by force."""
@@ -156,13 +156,13 @@ class Repository(Git):
         index, index_ns = b"", 0
         if self._index.exists():  # one that cannot be read is an error: else it would be taken for none, and go
             index, index_ns = self._index.read_bytes(), self._index.stat().st_mtime_ns
-        return Place(*self.head(), _text(self.git_dir / "HEAD"), self._begun(), index_ns, index)
+        return Place(*self.head(), text_of(self.git_dir / "HEAD"), self._begun(), index_ns, index)
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
-        said = _text(self.git_dir / "HEAD").strip()
+        said = text_of(self.git_dir / "HEAD").strip()
         branch = said.partition("ref: ")[2].strip()
-        found = _text(self.common / branch).strip() if branch else said
+        found = text_of(self.common / branch).strip() if branch else said
         if _ID.fullmatch(found):
             return branch, found
         return self._ask("symbolic-ref", "--quiet", "HEAD"), self._ask("rev-parse", "--verify", "--quiet", "HEAD")
@@ -204,7 +204,7 @@ class Repository(Git):
         """What is staged is what was staged, to the byte."""
         if not was.staged:
             self._index.unlink(missing_ok=True)
-        elif _bytes(self._index) != was.staged:
+        elif files.held(self._index) != was.staged:
             files.replace(self._index, was.staged)
             # git trusts what is older than its index: with a newer time it would overlook what changed meanwhile
             os.utime(self._index, ns=(was.index_ns, was.index_ns))
@@ -303,11 +303,6 @@ def _failed(command: str, done: Finished) -> str:
     return f"git {command} {how}\n{output}".rstrip()
 
 
-def _bytes(path: Path) -> bytes:
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
-    return b""
-
-
-def _text(path: Path) -> str:
-    return _bytes(path).decode(errors="surrogateescape")
+def text_of(path: Path) -> str:
+    """What a file holds, as a text that any bytes can be; empty where it cannot be read."""
+    return files.held(path).decode(errors="surrogateescape")
