@@ -105,13 +105,13 @@ def _check_can_commit() -> None:
 
 def _take_tasks_of_plan(run: Run) -> None:
     """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
-    from ralph import taskjson, tasks  # noqa: PLC0415 - few plans are JSON
+    from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
 
     imported, now = run.start.imported, run.file.last
     assert imported
     if not now.tasks and not now.done:
         run.complain(taskjson.taken_over(imported))
-        run.file.edit(lambda text: progress.with_tasks(text, tasks.lines(imported.tasks)))
+        run.file.edit(run.start.begun)
     elif told := taskjson.left_out(imported, run.file.text, run.start.progress_path):
         run.complain("; ".join(told))
 

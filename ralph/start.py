@@ -66,6 +66,14 @@ class Start:
         """Ralph's own files in the working tree, which are nobody's change."""
         return [self.progress_path, *([self.settings.history] if self.settings.history else [])]
 
+    def begun(self, text: bytes) -> bytes:
+        """The text of a progress file with the tasks of a plan in JSON, where it has none yet."""
+        if not self.imported or progress.parse(text).tasks:
+            return text
+        from ralph import tasks  # noqa: PLC0415 - few plans hold JSON
+
+        return progress.with_tasks(text, tasks.lines(self.imported.tasks))
+
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
         made = Prompt(self.template, self.template_text, folders(self.settings.prompts), self.values)
@@ -170,9 +178,7 @@ def _of_task(start: Start) -> dict[str, Value]:
         return {}
     from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
 
-    text = start.progress_path.read_bytes() if start.progress_path.is_file() else b""
-    if start.imported and not progress.parse(text).tasks:
-        text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
+    text = start.begun(start.progress_path.read_bytes() if start.progress_path.is_file() else b"")
     listed = tasklist.check(text, start.progress_path.name, start.settings)
     if (task := tasks.select(listed)) is None:
         stop = tasklist.stuck(listed, start.progress_path.name)

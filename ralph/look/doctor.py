@@ -17,7 +17,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from ralph import __version__, changes, channels, files, lock, options, progress, sources, taskjson, tasks
+from ralph import __version__, changes, channels, files, lock, options, progress, sources, taskjson
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
@@ -128,9 +128,8 @@ def _plan(asked: Asked) -> Iterator[Check]:
         yield ok(f"the last run died in iteration {died.iteration}; a start clears up after it first")
     fixes = {"fence": "close it", "size": "move old notes elsewhere"}
     yield from (warning(said, fixes[what]) for what, said in oddities(str(path), now).items())
-    if start.imported and not now.tasks:
-        text = progress.with_tasks(text, tasks.lines(start.imported.tasks))
-    elif start.imported and (missing := taskjson.left_out(start.imported, text, path)):
+    text = start.begun(text)
+    if start.imported and (missing := taskjson.left_out(start.imported, text, path)):
         yield warning(*missing)
     if now.blocked_by_ralph and attended():
         yield warning(f"ralph gave up: {now.blocked}", "a start from a terminal tries again; from cron it ends at once")
