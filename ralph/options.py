@@ -72,7 +72,7 @@ def _option(setting: Setting) -> click.Option:
     return click.Option(
         [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])],
         metavar=setting.metavar,
-        multiple=setting.many,
+        multiple=setting.combine is not None,
         help=shown,
         hidden=bool(setting.gone),
         type=_Words(setting.words) if setting.words else _KINDS.get(setting.metavar),

@@ -1,5 +1,6 @@
 """The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
@@ -18,19 +19,23 @@ class Source(IntEnum):
     DO_NOT_COMMIT = 2
     """That word in a plan: it forbids, whatever the environment says."""
     ENVIRONMENT = 3
-    PLAN = 4
-    PROJECT_FILE = 5
+    MODE = 4
+    """A template, of what belongs to its mode."""
+    PLAN = 5
+    PROJECT_FILE = 6
     """`./.ralph.env`"""
-    HOME_FILE = 6
+    HOME_FILE = 7
     """`~/.ralph.env`"""
-    TEMPLATE = 7
+    TEMPLATE = 8
+    """A template, of all else."""
 
 
-_ANYWHERE = frozenset(Source)
+_ANYWHERE = frozenset(Source) - {Source.MODE}
+_MODES_OWN = frozenset(Source) - {Source.TEMPLATE}
 PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
 """The others are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
-_OF_TEMPLATES = frozenset({Source.TEMPLATE})
+_OF_TEMPLATES = frozenset({Source.MODE})
 _BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
@@ -61,8 +66,9 @@ class Setting(NamedTuple):
     """A second name."""
     words: tuple[str, ...] = ()
     """All that it can be, where that is one of a few words."""
-    many: bool = False
-    """What one place says of it several times adds up; but for the command line, a text may hold several values."""
+    combine: Callable[[Sequence[tuple[str, ...]]], Any] | None = None
+    """Of a list: what counts of the strongest place's list and the template's, as far as they have one. What a place
+    says of a list several times adds up."""
     sources: frozenset[Source] = _ANYWHERE
     gone: str = ""
     """What holds now, of a setting of earlier versions; a cron job that says it goes on."""
@@ -82,9 +88,23 @@ class Setting(NamedTuple):
     def value(self, one: Given) -> Any:
         """What that means. Raises ValueError with what is allowed."""
         text = one.text.strip()
-        if not self.many:
-            return self.parse(text)
-        return tuple(map(self.parse, (text,) if one.source is Source.COMMAND_LINE else values.words(text)))
+        return self.parse(shlex.quote(text) if self.metavar == "GLOB" and one.source is Source.COMMAND_LINE else text)
+
+
+def _each(places: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """A file must match a pattern of each."""
+    return tuple(() if "none" in place else place for place in places)
+
+
+def _common(places: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """What all of them name; None where nobody names any."""
+    return (
+        tuple(one for one in places[0] if one != "none" and all(one in place for place in places)) if places else None
+    )
+
+
+def _all(places: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for place in places for one in place))
 
 
 def _row(metavar: str, parse: Callable[[str], object], meaning: str, default: str = "", **more: Any) -> Any:
@@ -104,6 +124,7 @@ _EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
 _flag = partial(_row, "", values.truth)
 _command = partial(_row, "COMMAND")
 _count = partial(_row, "N", unless("off", values.count))
+_modes = partial(_row, "MODES", values.modes, combine=_all)
 _time = partial(_row, "TIME", unless("off", values.bound))
 _url = partial(_row, "URL", values.address)
 _usd = partial(_row, "USD", unless("unlimited", values.usd), default="unlimited")
@@ -156,9 +177,23 @@ class Settings:
         "HOW", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient", "strict"
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
-    only: tuple[str, ...] = _row(
-        "GLOB", values.pattern, "files that an iteration may change, such as 'tests/**'; may be repeated", many=True
+    only: tuple[tuple[str, ...], ...] = _row(
+        "GLOB",
+        values.patterns,
+        "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
+        combine=_each,
     )
+    """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
+    tools: tuple[str, ...] | None = _row(
+        "NAMES", values.names, "the only tools that the agent has, such as Read,Grep; none = no tool", combine=_common
+    )
+    deny: tuple[str, ...] = _row(
+        "NAMES", values.names, "what the agent may not use, such as WebFetch,Bash(git push:*)", combine=_all
+    )
+    roles: tuple[str, ...] = _modes(
+        "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
+    )
+    max_rounds: int = _row("N", values.count, "how often `all` goes from validate back to build", "3")
     history: Path | None = _path("FILE", "a JSONL file to which each try is appended")
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
@@ -166,18 +201,27 @@ class Settings:
     agent: tuple[str, ...] = _command(
         values.words, "claude, or any command that reads a prompt on standard input", "claude", sources=PRIVATE
     )
-    model: str | None = _row("NAME", values.some, "the model claude uses")
+    wrap: tuple[str, ...] | None = _command(
+        values.words,
+        "a command in front of the agent, and of all that runs what an agent may have written, such as bwrap …",
+        sources=PRIVATE,
+    )
+    mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
+    model: str | None = _row("NAME", values.some, "the model claude uses", sources=_MODES_OWN)
     effort: str | None = _row(
         "LEVEL",
         values.one_of(*_EFFORTS, med="medium"),
         "how hard claude thinks; none = not at all",
         alias="reasoning",
         words=_EFFORTS,
+        sources=_MODES_OWN,
     )
     max_turns: int | None = _row("N", values.count, "turns of claude in one iteration")
     prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first")
     progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
+    then: tuple[str, ...] = _modes("the mode that follows, and others that may", sources=_OF_TEMPLATES)
+    interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
     keep_transcripts: None = _row("SIZE", str, "", gone="the newest 200 MB of transcripts are kept")
 
     def __init__(self, *, said: Mapping[str, Given] | None = None, **found: Any) -> None:
@@ -186,7 +230,7 @@ class Settings:
         self.remarks = list[RalphError]()
         """What is not wrong and deserves a word."""
         for one in TABLE:
-            default = () if one.many else one.parse(one.default) if one.default else None
+            default = one.combine([]) if one.combine else one.parse(one.default) if one.default else None
             setattr(self, one.field, found.get(one.field, default))
 
 
@@ -202,7 +246,7 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
     set, and `problems`, found before. `also_known` are the names that channels read.
     """
     problems, remarks = list(problems), list[RalphError]()
-    found, said = dict[str, Any](), dict[str, Given]()
+    meant = dict[Setting, list[tuple[Given, Any]]]()
     for one in sorted(given, key=lambda one: one.source):
         setting = BY_VARIABLE.get(one.variable)
         if wrong := _misplaced(one, setting, also_known):
@@ -212,18 +256,13 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             remarks.append(RalphError(what, fix="leave it out"))
         elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
             try:
-                value = setting.value(one)
+                meant[setting] = [*meant.get(setting, ()), (one, setting.value(one))]
             except ValueError as error:
                 name = "" if one.source is Source.COMMAND_LINE else f": {one.variable}"
                 problems.append(RalphError(f'{one.where}{name}: "{one.text.strip()}": {error}'))
-                continue
-            first = said.setdefault(setting.field, one)
-            if first is one:
-                found[setting.field] = value
-            elif setting.many and first.source is one.source:
-                found[setting.field] += value
-                said[setting.field] = first._replace(text=f"{first.text} {one.text}")
-    settings = Settings(**found, said=said)
+    decided = {setting.field: _decided(setting, each) for setting, each in meant.items()}
+    said = {field: one for field, (one, _) in decided.items()}
+    settings = Settings(said=said, **{field: value for field, (_, value) in decided.items()})
     settings.remarks = remarks
     if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:
         restore, forbids = said["on_failure"].where, said["auto_commit"].where
@@ -232,6 +271,17 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
     if problems:
         raise RalphError.of(problems)
     return settings
+
+
+def _decided(setting: Setting, each: Sequence[tuple[Given, Any]]) -> tuple[Given, Any]:
+    """Who decides on a setting of all who said something, the strongest first, and what counts."""
+    first, value = each[0]
+    if not setting.combine:
+        return first, value
+    sources = dict.fromkeys((first.source, Source.TEMPLATE))
+    lists = [tuple(name for one, names in each if one.source is source for name in names) for source in sources]
+    text = " ".join(one.text for one, _ in each if one.source in sources)
+    return first._replace(text=text), setting.combine([names for names in lists if names])
 
 
 def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -> RalphError | None:

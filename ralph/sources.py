@@ -74,7 +74,9 @@ def of_template(text: str, path: Path) -> list[Given]:
         first = text.count("\n", 0, comment.start(1)) + 1
         for number, line in enumerate(comment[1].splitlines(), first):
             if found := _DIRECTIVE.fullmatch(line.strip()):
-                given.append(Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}"))
+                is_modes_own = found[1] in BY_VARIABLE and Source.MODE in BY_VARIABLE[found[1]].sources
+                source = Source.MODE if is_modes_own else Source.TEMPLATE
+                given.append(Given(found[1], found[2], source, f"{path}:{number}"))
     return given
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class Start:
             "MAX_ITERATIONS": settings.max_iterations or "",
             "STRICT": settings.strict,
             "VERIFY": settings.verify or "",
-            "ONLY": settings.only,
+            "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
 

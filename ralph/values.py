@@ -49,6 +49,8 @@ def _seconds(found: re.Match[str]) -> float:
 _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
 """A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
+_NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
+"""Of a tool, with what it is limited to: in parentheses nothing separates."""
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 some = matching(r"(?s:.+)", lambda found: found[0], "something")
@@ -59,7 +61,13 @@ usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or N
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
 truth = matching(r"\w+", lambda found: _TRUTH.get(found[0].lower()), "true or false")
 address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "a web address, https://…")
-pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
+_pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
+names = matching(
+    rf"{_NAME}(?:[\s,]+{_NAME})*",
+    lambda found: tuple(re.findall(_NAME, found[0])),
+    "names such as Read, Bash(git log:*)",
+)
+modes = matching(r"[\w-]+(?:[\s,]+[\w-]+)*", lambda found: tuple(re.findall(r"[\w-]+", found[0])), "names of modes")
 path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
 
 
@@ -69,3 +77,8 @@ def words(text: str) -> tuple[str, ...]:
         return tuple(shlex.split(some(text)))
     except ValueError as error:
         raise ValueError(f"cannot be split into words: {error}") from error
+
+
+def patterns(text: str) -> tuple[str, ...]:
+    """The patterns, parted as a shell parts words."""
+    return tuple(map(_pattern, words(text)))

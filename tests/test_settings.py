@@ -8,6 +8,7 @@ import pytest
 from ralph_driver import Project
 from stories import Agent, step
 
+from ralph.settings import Given, Source, resolve
 from ralph.sources import of_plan
 
 SAYS = (
@@ -42,20 +43,16 @@ LEVELS = ["command line", "environment", "plan", "./.ralph.env", "~/.ralph.env",
 
 @pytest.mark.parametrize("strongest", range(len(LEVELS)), ids=LEVELS)
 def test_each_level_beats_those_after_it(project: Project, strongest: int) -> None:
-    args: list[str] = []
-    env: dict[str, str] = {}
-    if strongest <= 0:
-        args = ["--model", LEVELS[0].replace(" ", "-")]
-    if strongest <= 1:
-        env = {"RALPH_MODEL": "environment"}
+    args = ["--max-turns", "1"] if strongest == 0 else []
+    env = {"RALPH_MAX_TURNS": "2"} if strongest <= 1 else {}
     if strongest <= 2:
-        plan(project, "RALPH_MODEL: plan")
+        plan(project, "RALPH_MAX_TURNS: 3")
     if strongest <= 3:
-        (project.root / ".ralph.env").write_text("RALPH_MODEL=./.ralph.env\n")
+        (project.root / ".ralph.env").write_text("RALPH_MAX_TURNS=4\n")
     if strongest <= 4:
-        (project.home / ".ralph.env").write_text("RALPH_MODEL=~/.ralph.env\n")
-    template(project, f"{{#\nRALPH_MODEL: template\n#}}\n{SAYS}")
-    assert f"--model {shlex.quote(LEVELS[strongest].replace(' ', '-'))}\n" in shown(project, *args, env=env)
+        (project.home / ".ralph.env").write_text("RALPH_MAX_TURNS=5\n")
+    template(project, f"{{#\nRALPH_MAX_TURNS: 6\n#}}\n{SAYS}")
+    assert f"--max-turns {strongest + 1}\n" in shown(project, *args, env=env)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +103,48 @@ def test_who_decides(project: Project, line: str, args: str, env: Mapping[str, s
     (project.home / ".ralph.env").write_text("# quiet\n")
     (project.home / ".ralph.env").chmod(0o600)
     assert told in shown(project, *shlex.split(args), env=env)
+
+
+@pytest.mark.parametrize(
+    ("of_template", "line", "args", "told"),
+    [
+        pytest.param(
+            "RALPH_MODEL: haiku", "RALPH_MODEL: opus", "", "--model haiku\n", id="the model is the mode's own"
+        ),
+        pytest.param("RALPH_REASONING: low", "", "--effort max", "--effort max\n", id="but on the command line"),
+        pytest.param("RALPH_ONLY: t/**", "", "", "only t/**;", id="what only the template limits"),
+        pytest.param(
+            "RALPH_ONLY: t/** u", "RALPH_ONLY: a b", "", "only a & t/** | a & u | b & t/** | b & u;", id="both"
+        ),
+        pytest.param("RALPH_ONLY: t", "", "--only 'a b'", "only a b & t;", id="also than the command line allows"),
+    ],
+)
+def test_a_template_says_what_its_mode_is_and_narrows_what_others_allow(
+    project: Project, of_template: str, line: str, args: str, told: str
+) -> None:
+    template(project, f"{{#\n{of_template}\n#}}\n{SAYS}")
+    plan(project, line)
+    assert told in shown(project, *shlex.split(args))
+
+
+@pytest.mark.parametrize(
+    ("variable", "of_template", "of_plan", "counts"),
+    [
+        ("RALPH_ONLY", "none", "src/**", (("src/**",), ())),
+        ("RALPH_ONLY", "", "none", ((),)),
+        ("RALPH_TOOLS", "Read, Grep", "Bash,Read", ("Read",)),
+        ("RALPH_TOOLS", "none", "Bash", ()),
+        ("RALPH_TOOLS", "", "", None),
+        ("RALPH_DENY", "Bash(git push:*), Write", "Write WebFetch", ("Write", "WebFetch", "Bash(git push:*)")),
+        ("RALPH_THEN", "build, validate", "", ("build", "validate")),
+        ("RALPH_ROLES", "", "test,build review", ("test", "build", "review")),
+    ],
+)
+def test_a_list_is_what_a_place_names(variable: str, of_template: str, of_plan: str, counts: object) -> None:
+    source = Source.MODE if variable == "RALPH_THEN" else Source.TEMPLATE
+    given = [Given(variable, of_template, source, "here"), Given(variable, of_plan, Source.PLAN, "there")]
+    settings = resolve([one for one in given if one.text])
+    assert getattr(settings, variable.removeprefix("RALPH_").lower()) == counts
 
 
 def test_what_the_agent_is_told(project: Project, agent: Agent) -> None:
@@ -161,6 +200,8 @@ NO_SENSE = [
     ("on-failure", "drop", "keep or restore"),
     ("base-url", "localhost:8000", "https://"),
     ("only", "../x", "a pattern of files"),
+    ("deny", "Bash(git", "names such as Read"),
+    ("roles", "test/review", "names of modes"),
 ]
 
 

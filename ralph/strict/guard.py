@@ -299,7 +299,9 @@ class Guard:
     def _allows(self, name: str) -> bool:
         """Patterns are relative to the working directory, names to the top of the repository."""
         here = "" if self._here == "." else f"{self._here}/"
-        return name.startswith(here) and allowed(name.removeprefix(here), self._settings.only)
+        return name.startswith(here) and all(
+            allowed(name.removeprefix(here), patterns) for patterns in self._settings.only
+        )
 
     def _governing_now(self) -> dict[str, int]:
         """The files of the tree that govern ralph, with when each was changed."""
