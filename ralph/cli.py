@@ -291,6 +291,16 @@ _VERBS = [
         click.Argument(["what"], type=click.Choice(("commit",))),
         click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
     ),
+    _Verb(
+        "ralph.mcp.mcp",
+        """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
+
+        Needs the extra: pip install 'ralph-sh[mcp]'. With --mcp a run hands them to its agent itself.
+        """,
+        _PLAN,
+        _PROGRESS,
+        _flag("propose only, and leave the task list as it is", "--propose"),
+    ),
 ]
 
 

@@ -18,6 +18,8 @@ from ralph.errors import RalphError
 from ralph.state import Death
 from ralph.words import shortened
 
+TOOL = "tool"
+"""The event of a call over MCP; that is for people, and no record of the loop's."""
 _LARGEST = 1e15
 """A number beyond that, or JSON's NaN, is nonsense."""
 _MESSAGE = 500
@@ -141,7 +143,9 @@ def _object(line: bytes) -> object:
 
 def records(objects: Iterable[object]) -> list[Record]:
     """The records among these objects; each iteration with the time of its verification, which comes after it."""
-    found = [record for one in objects if isinstance(one, dict) and (record := _record(one))]
+    found = [
+        record for one in objects if isinstance(one, dict) and one.get("event") != TOOL and (record := _record(one))
+    ]
     latest = None
     for one in found:
         if one.event == "iteration" and one.counted:

@@ -29,7 +29,7 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
         lines = [json.dumps([_told(seen) for seen in found], ensure_ascii=False)] if as_json else _table(found)
     else:
         found = [plans.look(plans.find(word, progress_file))]
-        lines = [json.dumps(_told_whole(found[0]), ensure_ascii=False)] if as_json else _whole(found[0])
+        lines = [json.dumps(facts(found[0]), ensure_ascii=False)] if as_json else _whole(found[0])
     for line in lines:
         print(plain(line))
     return max(seen.standing.exit_code for seen in found)
@@ -105,7 +105,8 @@ def _told(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _told_whole(seen: Seen) -> dict[str, Any]:
+def facts(seen: Seen) -> dict[str, Any]:
+    """All of that about one plan."""
     tasks = seen.progress.tasks if seen.progress else ()
     rows = seen.rows[-_LAST:]
     return {

@@ -1,0 +1,241 @@
+"""`ralph mcp PLAN`: the task list as tools for any agent, over the Model Context Protocol on standard input and output.
+
+Each call edits the progress file as ralph itself does, and is a line of the journal. Where an agent may only propose,
+as in a strict run, the task list stays as it is: ralph takes the calls from the agent's stream and checks them.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal
+
+from ralph import __version__, journal, progress, sources, tasks
+from ralph.errors import RalphError
+from ralph.look import plans
+from ralph.look.status import facts
+from ralph.progress.file import ProgressFile
+from ralph.state import State
+from ralph.tasks import Note, Task
+from ralph.words import named, plain
+
+Answer = dict[str, Any]
+Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]
+
+_STATUS = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
+_HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
+
+
+def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
+    """Serves the tools until the client leaves."""
+    try:
+        from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra, and it takes more than a second
+    except ModuleNotFoundError as error:
+        what = "ralph mcp needs the mcp package"
+        raise RalphError(what, 1, fix="install it with pip install 'ralph-sh[mcp]'") from error
+    server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
+    plan = plans.find(word, progress_file)
+    served = Tools(plan, propose=propose)
+    for name in [name for name in vars(Tools) if not name.startswith("_")]:
+        server.add_tool(_written_down(plan.state, getattr(served, name)), name=f"ralph_{name}")
+    server.run("stdio")
+    return 0
+
+
+def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
+    """The same with a line of the journal for each call, and errors in words; one call at a time."""
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - as above
+
+    def write_down(arguments: dict[str, object], wrong: str) -> None:
+        begun = state.died()  # or still at work
+        run = {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration} if begun else {"run": ""}
+        call = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong}
+        try:
+            journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **run, **call))
+        except OSError as error:
+            _say(f"{state.journal}: cannot be written: {error.strerror}")
+
+    @wraps(tool)
+    async def call(**arguments: object) -> Answer:
+        wrong = ""
+        try:
+            return tool(**arguments)
+        except RalphError as error:
+            wrong = error.message
+            raise ToolError(wrong) from error
+        finally:
+            write_down(arguments, wrong)
+
+    return call
+
+
+class Tools:
+    """The tools of a plan are its public methods; their docstrings are what an agent reads of them."""
+
+    def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
+        self._plan, self._proposes = plan, propose
+        self._file = ProgressFile(plan.progress_path, plan.state)
+        self._file.say = _say
+
+    def get_next_task(self) -> Answer:
+        """The task to work on: the one in progress, else by priority the first that waits for no other."""
+        listed = self._listed()
+        going = next((task for task in tasks.flat(listed) if task.mark == "~"), None)
+        if task := going or tasks.select(listed):
+            return {"task": _told(task)}
+        why = "every task is complete" if listed else "there is no task yet"
+        return {"task": None, "why": tasks.stuck(listed) or why}
+
+    def mark_task_in_progress(self, task_id: str) -> Answer:
+        """Says that you begin to work on this task."""
+        self._ready(task_id)
+        return self._marked(task_id, lambda text: tasks.taken_up(text, task_id))
+
+    def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
+        """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
+        if parts := [part.id for part in self._ready(task_id).subtasks if not part.done]:
+            raise RalphError(f"{task_id} has parts that are not complete: {named(parts)}")
+        done = [one.id for one in tasks.chain(self._listed(), task_id)]
+        if verification_notes:
+            self._noted(f"{task_id}: {verification_notes}")
+        return self._marked(task_id, lambda text: tasks.with_done(text, done))
+
+    def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
+        """Says that this task cannot go on without a person, and why."""
+        self._find(task_id)
+        return self._marked(task_id, lambda text: tasks.with_block(text, task_id, reason))
+
+    def append_learning(self, learning: str, category: Category) -> Answer:
+        """Records what whoever works on this after you should know, in one line."""
+        return self._noted(f"{category.upper()}: {learning}")
+
+    def get_plan_summary(self) -> Answer:
+        """Every task, how many there are of each status, and how much is complete."""
+        listed = tasks.flat(self._listed())
+        count = Counter(map(_status, listed))
+        return {
+            "total_tasks": len(listed),
+            **{status: count[status] for status in _STATUS.values()},
+            "completion_percentage": _part_done(listed),
+            "problems": tasks.problems(self._listed()),
+            "tasks": [_told(task) for task in listed],
+        }
+
+    def get_state_summary(self) -> Answer:
+        """How the plan stands: whether a run works on it, its last iterations, what they cost, what it waits for."""
+        return facts(plans.look(self._plan))
+
+    def add_task(
+        self,
+        description: str,
+        priority: int | None = None,
+        dependencies: Sequence[str] = (),
+        verification_criteria: Sequence[str] = (),
+    ) -> Answer:
+        """Adds a task; the lower its priority, the sooner; dependencies are ids of tasks that must be done before.
+
+        A verification criterion is a command in backticks that must succeed, or a sentence.
+        """
+        listed = self._listed()
+        (task_id,) = tasks.new_ids([description], (task.id for task in tasks.flat(listed)))
+        notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
+        notes += [Note("after", ", ".join(map(_one_line, dependencies)))] if dependencies else []
+        notes += [Note("priority", str(priority))] if priority is not None else []
+        new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
+        if wrong := set(tasks.problems([*listed, new])) - set(tasks.problems(listed)):
+            raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
+        if self._proposes:
+            self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.lines([new])))
+            return {"task_id": task_id, "status": "proposed"}
+        return self._marked(task_id, lambda text: progress.with_tasks(text, tasks.lines([new])))
+
+    def increment_retry(self, task_id: str, reason: str = "") -> Answer:
+        """Says that a try of this task failed, and why; after too many it is blocked."""
+        most = sources.everywhere([], plans.directives(self._plan.path), "build")[0].max_tries
+        tried, when = self._find(task_id).tries + 1, time.strftime("%Y-%m-%d %H:%M:%S")
+
+        def failed(text: bytes) -> bytes:
+            text = tasks.with_failure(text, task_id, when, reason)
+            over = most is not None and tried >= most
+            return tasks.with_block(text, task_id, f"given up after try {tried}: {reason}") if over else text
+
+        return self._marked(task_id, failed)
+
+    def update_memory(self, content: str) -> Answer:
+        """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
+        return self._noted(f"MEMORY: {content}")
+
+    def _listed(self) -> Sequence[Task]:
+        """The tasks, each with the id that an edit gives it."""
+        self._file.read()
+        return tasks.read(tasks.with_ids(self._file.text))
+
+    def _find(self, task_id: str) -> Task:
+        listed = self._listed()
+        if (task := tasks.find(listed, task_id)) is None:
+            there = named([one.id for one in tasks.flat(listed)], 20) or "none"
+            raise RalphError(f"there is no task {task_id}; there are: {there}")
+        if self._proposes and task.mark != "~":
+            raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
+        return task
+
+    def _ready(self, task_id: str) -> Task:
+        """The task, if all that it comes after is complete."""
+        task, done = self._find(task_id), {one.id for one in tasks.flat(self._listed()) if one.done}
+        if waits_for := [name for name in task.after if name not in done]:
+            raise RalphError(f"{task_id} waits for {named(waits_for)}")
+        return task
+
+    def _edit(self, change: Callable[[bytes], bytes]) -> None:
+        if not self._file.exists():
+            started = time.strftime("%Y-%m-%d %H:%M:%S")
+            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), started))
+        self._file.edit(lambda text: change(tasks.with_ids(text)))
+
+    def _marked(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
+        """How this task stands after this edit of the task list, which is not made where it is a proposal."""
+        if not self._proposes:
+            self._edit(change)
+        task, listed = self._find(task_id), tasks.flat(self._listed())
+        answer = {"task_id": task_id, "status": _status(task), "completion_percentage": _part_done(listed)}
+        answer["remaining_tasks"] = sum(not one.done for one in listed)
+        return answer | (
+            {"note": "ralph checks it when your turn is over, and only then ticks it"} if self._proposes else {}
+        )
+
+    def _noted(self, said: str) -> Answer:
+        line = f"- [{time.strftime('%Y-%m-%d %H:%M:%S')}] {_one_line(said)}"
+        self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
+        return {"noted": line}
+
+
+def _say(line: str) -> None:
+    print(f"ralph: {plain(line)}", file=sys.stderr)  # standard output is the client's
+
+
+def _one_line(said: str) -> str:
+    if not (line := " ".join(plain(said).split())):
+        raise RalphError("nothing is said there")
+    return line
+
+
+def _status(task: Task) -> str:
+    return "complete" if task.done else _STATUS[task.mark]
+
+
+def _part_done(listed: Sequence[Task]) -> float:
+    return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
+
+
+def _told(task: Task) -> Answer:
+    return {
+        "id": task.id,
+        "description": task.text,
+        "status": _status(task),
+        "priority": task.priority,
+        "dependencies": list(task.after),
+        "verification_criteria": list(task.criteria),
+        "retry_count": task.tries,
+        "why": [*task.failed, *filter(None, [task.blocked])],
+    }

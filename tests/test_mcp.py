@@ -1,0 +1,159 @@
+"""`ralph mcp PLAN`: the task list as tools, called by the official client of the protocol."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from forks import PYTHON
+from ralph_driver import Project, progress_text
+
+Call = Callable[..., Awaitable[Any]]
+TOOLS = (
+    "get_next_task mark_task_in_progress mark_task_complete mark_task_blocked append_learning get_plan_summary"
+    " get_state_summary add_task increment_retry update_memory"
+)
+
+
+def served(project: Project, story: Callable[[Call], Awaitable[None]], *options: str) -> None:
+    """Plays the story with a client of `ralph mcp feature.md`; a call gives what it came to, an error its text."""
+    from mcp import Client, StdioServerParameters, stdio_client  # noqa: PLC0415 - it takes more than a second
+
+    args = ["-m", "ralph", "mcp", "feature.md", *options]
+    server = StdioServerParameters(command=PYTHON[0], args=[*PYTHON[1:], *args], env=project.env, cwd=project.root)
+
+    async def play() -> None:
+        async with Client(stdio_client(server)) as client:
+            listed = await client.list_tools()
+            assert [tool.name for tool in listed.tools] == [f"ralph_{name}" for name in TOOLS.split()]
+
+            async def call(name: str, **arguments: object) -> Any:
+                result = await client.call_tool(f"ralph_{name}", arguments)
+                return getattr(result.content[0], "text", "") if result.is_error else result.structured_content
+
+            await story(call)
+
+    asyncio.run(play())
+
+
+def calls(project: Project) -> list[tuple[str, bool]]:
+    """Of each call in the journal the tool, and whether it did what it was asked."""
+    lines = [line for line in project.journal() if line["event"] == "tool"]
+    return [(line["tool"].removeprefix("ralph_"), line["success"]) for line in lines]
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "WHEN", text)
+
+
+def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> None:
+    async def story(call: Call) -> None:
+        assert await call("get_next_task") == {"task": None, "why": "there is no task yet"}
+        login = await call("add_task", description="Add the login: page", verification_criteria=["`true`"], priority=2)
+        assert login == {
+            "task_id": "add_login_page",
+            "status": "pending",
+            "completion_percentage": 0.0,
+            "remaining_tasks": 1,
+        }
+        await call("add_task", description="Log\nout", dependencies=["add_login_page"])
+        assert (await call("get_next_task"))["task"] == {
+            "id": "add_login_page",
+            "description": "Add the login: page",
+            "status": "pending",
+            "priority": 2,
+            "dependencies": [],
+            "verification_criteria": ["`true`"],
+            "retry_count": 0,
+            "why": [],
+        }
+        assert (await call("mark_task_in_progress", task_id="add_login_page"))["status"] == "in_progress"
+        assert (await call("increment_retry", task_id="add_login_page", reason="no key"))["status"] == "pending"
+        done = await call("mark_task_complete", task_id="add_login_page", verification_notes="I saw it\nin a browser")
+        assert (done["completion_percentage"], done["remaining_tasks"]) == (0.5, 1)
+        assert (await call("mark_task_blocked", task_id="log_out", reason="nobody logs out"))["status"] == "blocked"
+        await call("append_learning", learning="Tests need a fixture", category="debugging")
+        await call("update_memory", content="The page is in login.html")
+        plan = await call("get_plan_summary")
+        assert (plan["total_tasks"], plan["complete"], plan["blocked"], plan["completion_percentage"]) == (2, 1, 1, 0.5)
+        assert (await call("get_next_task"))["why"] == "log_out is blocked: nobody logs out"
+        assert (await call("get_state_summary"))["tasks"] == {"done": 1, "total": 2}
+
+    served(project, story)
+    listed = (
+        "- [x] add_login_page: Add the login: page\n  - verify: `true`\n  - priority: 2\n"
+        "- [!] log_out: Log out\n  - after: add_login_page\n  - blocked: nobody logs out\n"
+    )
+    said = (
+        "- [WHEN] add_login_page: I saw it in a browser\n"
+        "- [WHEN] DEBUGGING: Tests need a fixture\n- [WHEN] MEMORY: The page is in login.html\n"
+    )
+    assert without_times(project.progress_text).endswith(f"## Task List\n\n{listed}\n## Notes\n\n{said}")
+    assert {name for name, _ in calls(project)} == set(TOOLS.split())
+    assert all(success for _, success in calls(project))
+    assert "no run is on record here" in project.ralph("status", "feature.md").stdout, "calls are no iterations"
+
+
+def test_errors_are_said_in_words_and_change_nothing(project: Project) -> None:
+    project.has_tasks("one: the first", "two: the second\n  - after: one", "three: whole\n  - [ ] part: of it")
+    before = project.progress_text
+
+    async def story(call: Call) -> None:
+        for tool, arguments, why in (
+            ("mark_task_complete", {"task_id": "four"}, "there is no task four; there are: one, two, three, part"),
+            ("mark_task_in_progress", {"task_id": "two"}, "two waits for one"),
+            ("mark_task_complete", {"task_id": "three"}, "three has parts that are not complete: part"),
+            ("add_task", {"description": "five", "dependencies": ["six"]}, "five comes after six, which is no task"),
+            ("add_task", {"description": " \n"}, "nothing is said there"),
+            ("append_learning", {"learning": "x", "category": "gossip"}, "'pattern', 'antipattern'"),
+        ):
+            assert why in await call(tool, **arguments), tool
+
+    served(project, story)
+    assert project.progress_text == before
+    assert [success for _, success in calls(project)] == [False] * 5, "what fits no schema is no call"
+
+
+def test_a_task_that_fails_too_often_is_blocked(project: Project) -> None:
+    (project.root / ".ralph.env").write_text("RALPH_MAX_TRIES=2\n")
+    project.has_tasks("Fetch the page")
+
+    async def story(call: Call) -> None:
+        tries = [await call("increment_retry", task_id="fetch_page", reason=why) for why in ("slow", "gone")]
+        assert [one["status"] for one in tries] == ["pending", "blocked"]
+
+    served(project, story)
+    assert "blocked: given up after try 2: gone" in project.progress_text
+
+
+def test_who_may_only_propose_leaves_the_task_list_alone(project: Project) -> None:
+    text = progress_text("one: the first", "two: the second", notes="\n- kept\n").replace("[ ] one", "[~] one")
+    project.progress.write_text(text)
+
+    async def story(call: Call) -> None:
+        assert (await call("get_next_task"))["task"]["id"] == "one"
+        assert "checks it" in (await call("mark_task_complete", task_id="one"))["note"]
+        assert "not the task of this iteration" in await call("mark_task_complete", task_id="two")
+        assert (await call("increment_retry", task_id="one"))["status"] == "in_progress"
+        assert (await call("add_task", description="A third"))["status"] == "proposed"
+        await call("append_learning", learning="it is so", category="pattern")
+
+    served(project, story, "--propose")
+    more = "- [WHEN] PATTERN: it is so\n\n## Proposed\n\n- [ ] third: A third\n"
+    assert without_times(project.progress_text.removeprefix(text)) == more
+
+
+def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
+    (project.root / "nothing" / "mcp").mkdir(parents=True)
+    (project.root / "nothing" / "mcp" / "__init__.py").touch()
+    run = project.ralph("mcp", "feature.md", env={"PYTHONPATH": str(project.root / "nothing")}, prefix=("env",))
+    assert (run.code, run.text) == (
+        1,
+        "ralph: ralph mcp needs the mcp package; install it with pip install 'ralph-sh[mcp]'\n",
+    )
+
+
+@pytest.mark.parametrize("args", [("mcp",), ("mcp", "other.md")])
+def test_the_plan_has_to_be_there(project: Project, args: tuple[str, ...]) -> None:
+    assert project.ralph(*args).code == 2
