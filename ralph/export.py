@@ -80,7 +80,7 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     by_id = {task.id: task for task in tasks.flat(today)}
-    words = {mark_of(node.get("status")): str(node.get("status")) for node in imported.nodes.values()}
+    words = {mark_of(node.get("status")): node.get("status") for node in imported.nodes.values()}
     edits: list[tuple[int, int, str]] = []
     for one in tasks.flat(imported.tasks):
         node = imported.nodes[one.id]
@@ -97,16 +97,13 @@ def updated(imported: Imported, today: Sequence[Task]) -> str:
     return text
 
 
-def _changes(
-    node: Object, one: Task, now: Task, form: str, words: Mapping[str | None, str]
-) -> Iterator[tuple[str, object]]:
+def _changes(node: Object, one: Task, now: Task, form: str, words: Mapping[Any, Any]) -> Iterator[tuple[str, object]]:
     """The members that have to say something else now, with what; the file's own `words` for statuses are used."""
-    passes, has_status, state = node.first(*PASSES), mark_of(node.get("status")) is not None, _state(now)
-    if state != (one.mark if passes or has_status else _state(one)):
-        if passes or (form == "prd" and not has_status):
-            yield passes or "passes", state == "x"
-        if has_status or not (passes or form == "prd"):
-            yield "status", words.get(state) or _word(state, form)
+    state = _state(now)
+    names = [name for name in node if name in PASSES or (name == "status" and mark_of(node[name]))]
+    if state != (one.mark if names else _state(one)):
+        for name in names or ["passes" if form == "prd" else "status"]:
+            yield name, (words.get(state) or _word(state, form)) if name == "status" else state == "x"
     why = now.blocked if state == "!" else ""
     if "blockers" in node and why != one.blocked:
         yield "blockers", [why] if why else []

@@ -13,6 +13,7 @@ from ralph import tasks
 from ralph.errors import RalphError
 from ralph.progress.reading import blocks
 from ralph.tasks import Note, Task
+from ralph.tasks.reading import WHOLE
 from ralph.words import counted, named, shortened
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
@@ -20,18 +21,21 @@ PASSES = ("passes", "done", "completed", "complete")
 _TITLE = ("title", "name")
 _TEXT = ("requirement", "description")
 _AFTER = ("dependencies", "dependsOn", "depends_on")
-_CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria")
+_CRITERIA = ("verification_criteria", "acceptanceCriteria", "acceptance_criteria", "steps")
 _MARKS = {
     **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress"), " "),
     **dict.fromkeys(("done", "complete", "completed"), "x"),
     "blocked": "!",
 }
+_A_STATUS = "pending, in_progress, done, complete or blocked"
+_A_BOOL = "true or false"
+_AN_ID = "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"
 _PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
 _OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)([^\n]*)\n", re.IGNORECASE)
 _TELLING = re.compile(
     rf'\s*(?:\[|.*?"(?:{"|".join(_LISTS)})"\s*:\s*\[).*?'
-    rf'"(?:passes|requirement|{"|".join((*_CRITERIA, *_AFTER))})"\s*:\s*(?!\{{)'.encode(),
+    rf'"(?:passes|requirement|{"|".join((*_CRITERIA[:3], *_AFTER))})"\s*:\s*(?!\{{)'.encode(),
     re.DOTALL,
 )
 """What few examples have: a list with one of these is a task list, wherever it stands in markdown, broken or not."""
@@ -49,7 +53,7 @@ class Object(dict[str, Any]):
 
     def first(self, *names: str) -> str:
         """The first of these names whose member says something; else ""."""
-        return next((name for name in names if self.get(name) is not None), "")
+        return next((name for name in names if self.get(name) not in (None, "")), "")
 
 
 class _Decoder(json.JSONDecoder):
@@ -142,56 +146,33 @@ def _objects(value: Any) -> list[Object] | None:
     return value if isinstance(value, list) and value and all(isinstance(one, Object) for one in value) else None
 
 
-def _text(value: Any) -> str | None:
-    return " ".join(value.split()) if isinstance(value, str) else None
+def _line(value: Any) -> str | None:
+    """A text or a number as one line, the blanks within it as they are."""
+    if not isinstance(value, str | int):
+        return None
+    return " ".join(line.strip() for line in str(value).splitlines()).strip()
+
+
+def _lines(value: Any) -> list[Any] | None:
+    """Those of a list of texts, or of objects that have a description each."""
+    items = value if isinstance(value, list) else [None]
+    found = [_line(one.get("description") if isinstance(one, Object) else one) for one in items]
+    return found if all(found) else None
 
 
 def _id(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int) and _ID.fullmatch(str(value)) else None
-
-
-def _ids(value: Any) -> list[str] | None:
-    return [str(one) for one in value] if isinstance(value, list) else None
-
-
-def _passes(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
+    return str(value) if _ID.fullmatch(_line(value) or "") else None
 
 
 def _priority(value: Any) -> str | None:
     word = str(value).strip().casefold()
-    found = re.fullmatch(r"p?(-?\d{1,9})(?:\.0+)?", _PRIORITIES.get(word, word), re.ASCII)
-    return found[1] if found else None
-
-
-def _texts(value: Any) -> list[str] | None:
-    """Those of a list of texts, or of objects that have one each; the blanks within a line stay."""
-    found = []
-    for one in value if isinstance(value, list) else [None]:
-        said = one.get(one.first("description", "text", "criterion")) if isinstance(one, Object) else one
-        lines = said.splitlines() if isinstance(said, str) else []
-        found.append(" ".join(line.strip() for line in lines).strip())
-    return found if all(found) else None
+    found = _PRIORITIES.get(word, word)
+    return found if WHOLE.fullmatch(found) else None
 
 
 def mark_of(status: Any) -> str | None:
     """The mark that a status means; None when it is none."""
-    return _MARKS.get(re.sub(r"[\s-]+", "_", status.strip().casefold())) if isinstance(status, str) else None
-
-
-_FIELDS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
-    "id": (["id"], _id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
-    "title": (_TITLE, _text, "a string"),
-    "text": (_TEXT, _text, "a string"),
-    "passes": (PASSES, _passes, "true or false"),
-    "status": (["status"], mark_of, "pending, in_progress, done, complete or blocked"),
-    "after": (_AFTER, _ids, "a list of ids"),
-    "priority": (["priority"], _priority, "a whole number, 1 for the first"),
-    "verify": ((*_CRITERIA, "steps"), _texts, "a list of what has to hold"),
-    "blockers": (["blockers"], _texts, "a list of reasons"),
-    "subtasks": (["subtasks"], lambda value: [] if value == [] else _objects(value), "a list of tasks"),
-}
-"""What is read of a task: the members that may say it, of which the first counts; as what; and what they must say."""
+    return _MARKS.get(re.sub(r"[\s-]+", "_", str(status).strip().casefold()))
 
 
 class _Reading:
@@ -210,42 +191,49 @@ class _Reading:
         return [self._task(node, f"{path}[{place}]") for place, node in enumerate(items)]
 
     def _task(self, node: Object, path: str) -> Task:
-        said: dict[str, Any] = {}
-        for field, (aliases, read, wanted) in _FIELDS.items():
-            name = node.first(*aliases)
-            at = self._line(node.spans[name][0]) if name else 0
-            said[field] = read(node[name]) if name else None
-            if name and said[field] is None and not (field == "status" and node.first(*PASSES)):
-                shown = shortened(json.dumps(node[name], ensure_ascii=False), 80)
-                self.wrong.append((at, f"{path}.{name}: must be {wanted}, not {shown}"))
-            if field == "after":
-                self.waits += [(at, f"{path}.{name}[{n}]", one) for n, one in enumerate(said[field] or ())]
-        line, title, text = self._line(node.start), said["title"] or "", said["text"] or ""
-        if not node.first(*_TITLE, *_TEXT):
+        line, passes = self._line(node.start), node.first(*PASSES)
+        title = self._said(node, path, _line, "a string", *_TITLE) or ""
+        text = self._said(node, path, _line, "a string", *_TEXT) or ""
+        if not title and not text:
             self.wrong.append((line, f"{path}: has no description; say what shall be built"))
         if title and not text.startswith(title.removesuffix("…")):
             text = f"{title} ({text})" if text else title
-        mark = said["status"] or " "
-        if said["passes"] is not None:
-            mark = "x" if said["passes"] else "!" if mark == "!" else " "
-        task_id = said["id"] or tasks.new_ids([text], self.nodes)[0]
+        mark = mark_of(node.get("status")) if passes else self._said(node, path, mark_of, _A_STATUS, "status")
+        if passes:
+            ticked = self._said(node, path, lambda value: value if isinstance(value, bool) else None, _A_BOOL, passes)
+            mark = "x" if ticked else "!" if mark == "!" else " "
+        task_id = self._said(node, path, _id, _AN_ID, "id") or tasks.new_ids([text], self.nodes)[0]
         if (other := self.nodes.setdefault(task_id, node)) is not node:
             self.wrong.append((line, f'{path}.id: "{task_id}" is the id of line {self._line(other.start)} too'))
-        below = self.tasks(said["subtasks"] or (), f"{path}.subtasks")
-        return Task(
-            id=task_id, text=shortened(text, _LONGEST), mark=mark, number=line, notes=_notes(said, mark), subtasks=below
-        )
+        notes = []
+        if after := self._said(node, path, _lines, "a list of ids", *_AFTER):
+            name = node.first(*_AFTER)
+            at = self._line(node.spans[name][0])
+            self.waits += [(at, f"{path}.{name}[{place}]", one) for place, one in enumerate(after)]
+            notes.append(Note("after", ", ".join(after)))
+        if priority := self._said(node, path, _priority, "a whole number, 1 for the first", "priority"):
+            notes.append(Note("priority", priority))
+        wanted = self._said(node, path, _lines, "a list of what has to hold", *_CRITERIA) or ()
+        notes += [Note("verify", one) for one in wanted]
+        blockers = self._said(node, path, _lines, "a list of reasons", "blockers")
+        if blockers and mark == "!":
+            notes.append(Note("blocked", "; ".join(blockers)))
+        below = self._said(node, path, lambda value: value and _objects(value), "a list of tasks", "subtasks")
+        parts = self.tasks(below or (), f"{path}.subtasks")
+        text = shortened(text, _LONGEST)
+        return Task(id=task_id, text=text, mark=mark or " ", number=line, notes=notes, subtasks=parts)
+
+    def _said(self, node: Object, path: str, read: Callable[[Any], Any], wanted: str, *names: str) -> Any:
+        """What the first of these members that is there says; None where none is, or where it cannot be that."""
+        if not (name := node.first(*names)):
+            return None
+        if (found := read(node[name])) is None:
+            shown = shortened(json.dumps(node[name], ensure_ascii=False), 80)
+            self.wrong.append((self._line(node.spans[name][0]), f"{path}.{name}: must be {wanted}, not {shown}"))
+        return found
 
     def _line(self, at: int) -> int:
         return self._first + self._text.count("\n", 0, at)
-
-
-def _notes(said: Mapping[str, Any], mark: str) -> list[Note]:
-    lines = [("after", ", ".join(said["after"] or ())), ("priority", said["priority"] or "")]
-    lines += [("verify", one) for one in said["verify"] or ()]
-    if mark == "!":
-        lines.append(("blocked", "; ".join(said["blockers"] or ())))
-    return [Note(name=name, value=value) for name, value in lines if value]
 
 
 def taken_over(imported: Imported) -> str:

@@ -71,7 +71,7 @@ def changed(*pairs: tuple[bytes, bytes], before: bytes = BEFORE) -> bytes:
     ],
 )
 def test_what_is_free_stays_byte_for_byte(after: bytes) -> None:
-    assert undone(after) == Mended(text=after)
+    assert undone(after) == Mended(after)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,6 @@ def test_what_is_done_with_a_task_goes_up_as_long_as_nothing_beside_it_is_open()
     assert [task.id for task in tasks.chain(listed, "d")] == ["d", "c", "a"]
     more = of("- [ ] a: x\n  - [ ] b: x\n  - [ ] c: x\n    - [ ] d: x\n")
     assert [task.id for task in tasks.chain(more, "d")] == ["d", "c"]
-    assert tasks.chain(more, "nobody") == ()
 
 
 def test_thousands_of_tasks_in_a_chain_take_no_time_and_a_thousand_levels_are_read() -> None:

@@ -5,8 +5,8 @@ stop a run are anybody's. However tricky a text is, the result is only taken if 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ralph import progress
 from ralph.progress.edits import insert
@@ -19,12 +19,11 @@ _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
 _MOST_SAID = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class Mended(NamedTuple):
     """A text in which everything that is ralph's is as it was."""
 
     text: bytes
-    what: Sequence[str] = ()
+    what: tuple[str, ...] = ()
     """What was undone, a line each for people; proposals are none of it."""
     proposed: int = 0
     """How many new tasks were moved from the task list to Proposed."""
@@ -34,15 +33,15 @@ def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
     wanted = _meaning(before)
     if _meaning(after) == wanted:
-        return Mended(text=after)
+        return Mended(after)
     known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
     new = unknown(read(after), known)
-    what = _undone(before, after, new)
-    for quoted in (False, True) if after.strip() else ():  # quoted, nothing means anything
-        text = _with_stops(_merged(before, after, new, quoted=quoted), after)
+    for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
+        text = _with_stops(_merged(before, after, new, quote), after)
         if _meaning(text) == wanted:
-            return Mended(text=text, what=what, proposed=len(new))
-    return Mended(text=_with_stops(before, after), what=what or ("all of it, since it would mean something else",))
+            return Mended(text, _undone(before, after, text, new), len(new))
+    text = _with_stops(before, after)
+    return Mended(text, _undone(before, after, text, ()))
 
 
 def _meaning(text: bytes) -> object:
@@ -62,38 +61,32 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
         yield title, is_ours or any(start <= task.line.start < end for task in now.tasks), text[start:end]
 
 
-def _undone(before: bytes, after: bytes, new: Sequence[Task]) -> tuple[str, ...]:
-    """The lines in which ralph's sections differ, but for the new tasks, which are proposals."""
-    was, now = _protected(before), _protected(after)
-    for task in flat(new):
-        for line in (task.line, *(note.line for note in task.notes)):
-            now.pop(_decoded(line.body).strip(), None)
-    said = [f'"{line}" removed' for line in was if line not in now]
-    said += [f'"{line}" added' for line in now if line not in was]
+def _undone(before: bytes, after: bytes, text: bytes, new: Sequence[Task]) -> tuple[str, ...]:
+    """The lines in which what was left differs from what stands there now, but for new tasks, which are proposals."""
+    left, now = _said(after), _said(text)
+    bodies = [line.body for task in flat(new) for line in (task.line, *(note.line for note in task.notes))]
+    proposals = _said(b"\n".join(bodies))
+    said = [f'"{line}" removed' for line in _said(before) if line in now and line not in left]
+    said += [f'"{line}" added' for line in left if line not in now and line not in proposals]
     if not said and not new:
         said = ["what stands elsewhere or in another order means something else there"]
     return tuple(said[:_MOST_SAID])
 
 
-def _protected(text: bytes) -> dict[str, None]:
-    """The lines of ralph's sections that are not blank, but for words that stop a run."""
-    ours = b"".join(section for _, is_ours, section in _sections(text) if is_ours)
-    lines_of_it = [line.strip() for line in _decoded(ours).split("\n")]
-    return {line: None for line in lines_of_it if line and not line.startswith(_STOPS)}
+def _said(text: bytes) -> dict[str, None]:
+    """Its lines in their order, quoted or not, each once."""
+    said = text.decode(errors="surrogateescape").split("\n")
+    return dict.fromkeys(line.strip().removeprefix("> ") for line in said if line.strip())
 
 
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="surrogateescape")
-
-
-def _merged(before: bytes, after: bytes, new: Sequence[Task], *, quoted: bool) -> bytes:
+def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
     """Ralph's sections as they were; all others as they are, the new tasks in Proposed, in the order that was."""
     ours = {title for title, is_ours, _ in _sections(before) if is_ours}
     theirs: dict[str, bytes] = {}
     for title, _, section in _sections(after):
         if title not in ours and not title.startswith(_OURS):
             heading, *rest = section.splitlines(keepends=True)
-            theirs[title] = theirs.get(title, b"") + (b"> ".join([heading, *rest]) if quoted else section)
+            theirs[title] = theirs.get(title, b"") + quote.join([heading, *rest])
     if new:
         section = theirs.get("proposed", b"\n## Proposed\n\n")
         listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
