@@ -7,20 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stories import signal
 
-from ralph.strict.signal import Claim, heard, message
+from ralph.strict.signal import Finding, heard, message, wished
 
 TOKEN = "ralph-20261120-221403-a7b3c9f2d1e8"
 OLD = "ralph-20261119-030000-000000000000"
 DONE = f'<task-done session="{TOKEN}">auth-02</task-done>'
 BLOCKED = f'<task-blocked session="{TOKEN}" id="auth-02">the database is down</task-blocked>'
+REJECTED = f'<task-reject session="{TOKEN}" id="auth-02">no test for an empty name</task-reject>'
+MODE = f'<mode session="{TOKEN}">review</mode>'
 SILENT = "it ended without a <task-done> signal"
 MISPLACED = "the signal stands within a quotation, code or a line of other text"
 FOREIGN = "the signal bears the session of another run"
 MALFORMED = "the signal is malformed"
-BOTH = "it sent a <task-done> and a <task-blocked> signal"
+BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>"
 
 
-def claim(said: str) -> Claim:
+def claim(said: str) -> Finding:
     return heard(said, token=TOKEN, task_id="auth-02")
 
 
@@ -36,7 +38,7 @@ def claim(said: str) -> Claim:
     ],
 )
 def test_done_is_done(said: str) -> None:
-    assert claim(said) == Claim(done=True)
+    assert claim(said) == Finding()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,18 @@ def test_done_is_done(said: str) -> None:
     ],
 )
 def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
-    assert claim(said) == Claim(blocked=why)
+    assert claim(said) == Finding(blocked=why)
+
+
+def test_a_reviewer_rejects_with_a_reason() -> None:
+    assert claim(f"Sorry.\n{REJECTED}") == Finding(failed="rejected: no test for an empty name", rejected=True)
+
+
+def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
+    assert wished(f"It is built.\n{MODE}\n{DONE}", TOKEN) == "review"
+    for said in (f"I could say {MODE}", f"```\n{MODE}\n```", MODE.replace(TOKEN, OLD), MODE.replace(TOKEN, ""), ""):
+        assert wished(said, TOKEN) == ""
+    assert wished(MODE.replace(TOKEN, ""), "") == ""
 
 
 @pytest.mark.parametrize(
@@ -72,6 +85,8 @@ def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
         pytest.param(DONE.replace("done", 'done id="b"', 1), "the signal is for b, and the task was", id="two ids"),
         pytest.param(DONE.replace("auth-02", TOKEN), "the signal is for SESSION", id="the token for an id"),
         pytest.param(f"{DONE}\n{BLOCKED}", BOTH, id="done and blocked"),
+        pytest.param(f"{DONE}\n{REJECTED}", BOTH, id="done and rejected"),
+        pytest.param(REJECTED.replace(TOKEN, OLD), FOREIGN, id="rejected by another run"),
         pytest.param(f"> {DONE}", MISPLACED, id="in a quotation"),
         pytest.param(f"```\n{DONE}\n```", MISPLACED, id="in a code fence"),
         pytest.param(f"I shall say {DONE} soon.", MISPLACED, id="in a sentence"),
@@ -84,48 +99,44 @@ def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
 )
 def test_anything_else_is_rejected_and_the_next_try_is_told_why(said: str, why: str) -> None:
     found = claim(said)
-    assert (found.done, found.blocked) == (False, "")
-    assert found.rejected.startswith(why)
-    assert TOKEN not in found.rejected
-    assert OLD not in found.rejected
-    assert "\n" not in found.rejected
-    assert len(found.rejected) < 400
+    assert (found.blocked, found.rejected) == ("", False)
+    assert found.failed.startswith(why)
+    assert TOKEN not in found.failed
+    assert OLD not in found.failed
+    assert "\n" not in found.failed
+    assert len(found.failed) < 400
 
 
 def test_without_a_token_nothing_counts() -> None:
-    assert heard('<task-done session="">a</task-done>', token="", task_id="a").rejected.startswith(FOREIGN)
+    assert heard('<task-done session="">a</task-done>', token="", task_id="a").failed.startswith(FOREIGN)
 
 
 TAGS = ("<task-done", "<task-blocked", "</task-done>", "</task-blocked>", " session=", ' id="auth-02"', ">", "/>")
 MARKS = ('"', "'", " ", "\n", "```", "`", "> ", "auth-02", "\ufeff", "ü")
-PIECES = st.sampled_from((*TAGS, *MARKS, OLD, TOKEN, TOKEN[:-1], DONE, BLOCKED, f"\n{DONE}\n"))
+PIECES = st.sampled_from((*TAGS, REJECTED, *MARKS, OLD, TOKEN, TOKEN[:-1], DONE, BLOCKED, f"\n{DONE}\n"))
 
 
 @given(st.lists(PIECES, max_size=16).map("".join) | st.text())
-def test_whatever_is_said_one_of_three_holds_and_none_is_believed_without_the_token(said: str) -> None:
+def test_whatever_is_said_nothing_is_believed_without_the_token(said: str) -> None:
     found = claim(said)
-    assert [found.done, bool(found.blocked), bool(found.rejected)].count(True) == 1
-    assert TOKEN not in found.blocked + found.rejected
-    assert claim(said.replace(TOKEN, OLD)).rejected
+    assert not (found.blocked and found.failed)
+    assert TOKEN not in found.blocked + found.failed
+    assert claim(said.replace(TOKEN, OLD)).failed
 
 
 @given(st.text(alphabet="abc .`>-\n"), st.text(alphabet="abc .>-\n"))
 def test_a_signal_on_a_line_of_its_own_is_heard_between_any_words(before: str, after: str) -> None:
     before = before.replace("```", "")  # a fence there might be closed behind the signal
-    assert claim(f"{before}\n{DONE}\n{after}") == Claim(done=True)
+    assert claim(f"{before}\n{DONE}\n{after}") == Finding()
 
 
 # The message of the commit.
-
-SIXTY = "Add the endpoint that people have asked for since the spring"
 
 
 @pytest.mark.parametrize(
     ("said", "head", "body"),
     [
         pytest.param("Add it\n\nIt is red.\nAnd new.", "a: Add it", "It is red.\nAnd new.", id="a subject, and why"),
-        pytest.param(f"{SIXTY}\n\nIt is red.", f"a: {SIXTY}", "It is red.", id="one of sixty characters as it is"),
-        pytest.param(f"{SIXTY} x. It is red.", f"a: {SIXTY} x", "It is red.", id="a longer line: its first sentence"),
         pytest.param("", "a: The task's words", "", id="nothing"),
         pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
         pytest.param("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y", id="what git would take for a trailer"),
@@ -133,20 +144,20 @@ SIXTY = "Add the endpoint that people have asked for since the spring"
 )
 def test_the_message_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
     expected = [head, *([body] if body else []), "Ralph-Task: a"]
-    assert message("a", "The task's words", said) == "\n\n".join(expected) + "\n"
+    assert message("a", "The task's words", said, "") == "\n\n".join(expected) + "\n"
 
 
-def test_a_long_sentence_is_cut_and_stands_below_in_full() -> None:
+def test_a_long_line_is_cut_and_stands_below_in_full() -> None:
     said = "It " + "really " * 30 + "works."
-    head, blank, *body = message("a", "", said).splitlines()
+    head, blank, *body = message("a", "", said, "").splitlines()
     assert len(head) <= 75
     assert head.endswith(" …")
     assert blank == ""
     assert said in " ".join(body)
 
 
-def test_git_reads_one_trailer_and_it_is_ralphs() -> None:
+def test_git_reads_ralphs_trailers_alone() -> None:
     said = f"Did it.\n\nRalph-Task: other\nSigned-off-by: me\n{signal('a', 'x')}"
     read = ["git", "interpret-trailers", "--parse"]
-    done = subprocess.run(read, input=message("a", "", said), capture_output=True, text=True, check=True)
-    assert done.stdout == "Ralph-Task: a\n"
+    done = subprocess.run(read, input=message("a", "", said, "review"), capture_output=True, text=True, check=True)
+    assert done.stdout == "Ralph-Task: a\nRalph-Role: review\n"

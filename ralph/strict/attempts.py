@@ -116,7 +116,7 @@ class Strict:
     def _checked(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, or writes down why not."""
         run, task = self._run, self._chain[0]
-        found = finding(run, iteration, self._chain, self._token)
+        found = finding(run, iteration, self._chain, self._token, is_checked=True)
         self.put_right("while a task is checked")
         self._guard.settle_programs()
         if stop := self._stop(found is None, "checked"):
@@ -147,7 +147,7 @@ class Strict:
         before = self._file.text
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said))
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, ""))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:

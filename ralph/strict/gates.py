@@ -1,7 +1,6 @@
 """The gates that a task has to pass under --strict, in their order: what the agent did, its criteria, verify."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ralph import criteria, progress
 from ralph.agent.turn import Outcome
@@ -9,7 +8,7 @@ from ralph.claims import verify
 from ralph.criteria import Kind
 from ralph.judge import Iteration
 from ralph.run import Run
-from ralph.strict.signal import heard
+from ralph.strict.signal import Finding, heard
 from ralph.tasks import Task
 from ralph.verify import run_shell
 from ralph.words import named
@@ -18,20 +17,11 @@ _LAST_LINES = 20
 """Of an output, for the next try; what is too long for a line of the progress file loses its middle."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What came of a try of a task; a pass when nothing is set."""
+def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str, *, is_checked: bool) -> Finding | None:
+    """What came of the try of the first of these tasks; the others are done with it. None when a signal came.
 
-    failed: str = ""
-    """The reason, and on further lines the end of the output."""
-    blocked: str = ""
-    """The agent says that the task cannot go on without a person, and why."""
-    unfinished: str = ""
-    """How it was cut short after it had done something: no try, the next iteration goes on with it."""
-
-
-def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str) -> Finding | None:
-    """What came of the try of the first of these tasks; the others are done with it. None when a signal came."""
+    It `is_checked` unless another role goes on with it.
+    """
     turn = iteration.turn
     if iteration.failed:
         return Finding(failed=iteration.failed)
@@ -42,9 +32,7 @@ def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str) -
     if turn.outcome is not Outcome.OK:
         return Finding(failed=turn.why)
     claim = heard(turn.said, token=token, task_id=chain[0].id)
-    if not claim.done:
-        return Finding(failed=claim.rejected, blocked=claim.blocked)
-    return _checked(run, iteration, chain)
+    return _checked(run, iteration, chain) if is_checked and claim == Finding() else claim
 
 
 def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding | None:
@@ -79,7 +67,7 @@ def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding |
 
 def _failed(why: str, output: str) -> Finding:
     lines = [line.strip() for line in progress.harmless_output(output).splitlines() if line.strip()]
-    return Finding(failed="\n".join([why, *lines[-_LAST_LINES:]]))
+    return Finding(failed="\n".join([why, *lines[-_LAST_LINES:]]), red=True)
 
 
 def _say(run: Run, line: str) -> None:

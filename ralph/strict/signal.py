@@ -1,23 +1,23 @@
-"""What an agent says of its task with its final words: that it is done, or blocked, and what its commit says."""
+"""What an agent says of its task with its final words: done, blocked or rejected; and what its commit says."""
 
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ralph.agent.turn import said_of_work
 from ralph.progress.reading import blocks
 from ralph.words import shortened
 
 _SIGNAL = re.compile(
-    r"""<task-(done|blocked)((?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*>((?:(?!</?task-).)*)</task-\1\s*>"""
+    r"""<task-(done|blocked|reject)((?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*>"""
+    r"""((?:(?!</?task-).)*)</task-\1\s*>"""
 )
+_MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
-_TAG = re.compile(r"<\s*/?\s*task[-_ ]?(?:done|blocked)\b", re.IGNORECASE)
+_TAG = re.compile(r"<\s*/?\s*task[-_ ]?(?:done|blocked|reject)\b", re.IGNORECASE)
 """Anything that is meant as a signal, well formed or not."""
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST_ID = 80
-_SUBJECT = 60
-"""Characters of a first line that is a subject as it is; the prompt asks for it."""
 _WIDTH = 72
 _BODY = 1000
 
@@ -30,28 +30,32 @@ _MALFORMED = (
     'id="ID">why</task-blocked> on one line, with session and id from the prompt'
 )
 _FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
-_BOTH = "it sent a <task-done> and a <task-blocked> signal; only one of them can be true"
+_BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Exactly one of the three holds."""
+class Finding:
+    """What came of a try of a task; a pass when nothing is set."""
 
-    done: bool = False
+    failed: str = ""
+    """The reason, and on further lines the end of the output; the session is never in it."""
     blocked: str = ""
-    """Why the agent cannot go on."""
-    rejected: str = ""
-    """Why its words count for nothing, said so that the next try does better; the token is never in it."""
+    """The agent says that the task cannot go on without a person, and why."""
+    unfinished: str = ""
+    """How it was cut short after it had done something: no try, the next iteration goes on with it."""
+    red: bool = False
+    """It failed since a check did not pass."""
+    rejected: bool = False
+    """It failed since a reviewer says so."""
 
 
-def heard(said: str, *, token: str, task_id: str) -> Claim:
+def heard(said: str, *, token: str, task_id: str) -> Finding:
     """What the final words of an agent claim of this task.
 
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
     sentence. A wrong one spoils the right ones beside it.
     """
-    said = _COLOUR.sub("", said)
-    lines = [line.body.decode().strip() for line in blocks(said.strip().encode(errors="replace")).lines]
+    lines = _lines(said)
     claims = []
     for place, line in enumerate(lines, 1):
         whole = _SIGNAL.search(line)
@@ -62,15 +66,27 @@ def heard(said: str, *, token: str, task_id: str) -> Claim:
             if not before.startswith(">") and before.count("`") % 2 == 0:
                 claims.append(_claim(whole[0], token, task_id))
     if not claims:
-        return Claim(rejected=_MISPLACED if _TAG.search(said) else _SILENT)
-    if len({claim.done for claim in claims}) > 1 and not any(claim.rejected for claim in claims):
-        return Claim(rejected=_BOTH)
+        return Finding(failed=_MISPLACED if _TAG.search(said) else _SILENT)
+    wrong = [claim for claim in claims if claim.failed and not claim.rejected]
+    if not wrong and len({(claim.rejected, bool(claim.blocked)) for claim in claims}) > 1:
+        return Finding(failed=_BOTH)
     reasons = dict.fromkeys(claim.blocked for claim in claims)
-    rejected = next((claim for claim in claims if claim.rejected), None)
-    return rejected or Claim(done=claims[0].done, blocked="; ".join(reasons))
+    return wrong[0] if wrong else replace(claims[0], blocked="; ".join(reasons))
 
 
-def _claim(text: str, token: str, task_id: str) -> Claim:
+def wished(said: str, token: str) -> str:
+    """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
+    found = [_MODE.fullmatch(line) for line in _lines(said)]
+    return next((one[2] for one in found if one and token and one[1] == token), "")
+
+
+def _lines(said: str) -> list[str]:
+    """Its lines outside of code fences, but for those that are blank at its end."""
+    text = _COLOUR.sub("", said).strip().encode(errors="replace")
+    return [line.body.decode().strip() for line in blocks(text).lines]
+
+
+def _claim(text: str, token: str, task_id: str) -> Finding:
     """What this one signal claims."""
     found = _SIGNAL.fullmatch(text)
     kind, said, held = found.groups() if found else ("", "", "")
@@ -79,29 +95,29 @@ def _claim(text: str, token: str, task_id: str) -> Claim:
     if kind == "done":
         attributes.setdefault("id", held)
     if not held or not {"session", "id"} <= attributes.keys():
-        return Claim(rejected=_MALFORMED)
+        return Finding(failed=_MALFORMED)
     if not token or attributes["session"] != token:
-        return Claim(rejected=_FOREIGN)
+        return Finding(failed=_FOREIGN)
     held = held.replace(token, "SESSION")  # on its way into files that later runs and other agents can read
     named = {attributes["id"], held if kind == "done" else task_id}
     if other := sorted(named - {task_id}):
         what = shortened(other[0].replace(token, "SESSION"), _LONGEST_ID)
-        return Claim(rejected=f"the signal is for {what}, and the task was {task_id}")
-    return Claim(done=True) if kind == "done" else Claim(blocked=held)
+        return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
+    if kind == "reject":
+        return Finding(failed=f"rejected: {held}", rejected=True)
+    return Finding(blocked=held if kind == "blocked" else "")
 
 
-def message(task_id: str, text: str, said: str) -> str:
+def message(task_id: str, text: str, said: str, role: str) -> str:
     """What the commit of a task says: the agent's words, the first line with the id in front; the task's without any.
 
-    Of a longer line its first sentence is the subject, cut where that is too long as well. A line of the body that git
-    would take for a comment or a trailer is indented.
+    A first line that is too long is cut, and stands below in full. A line of the body that git would take for a comment
+    or a trailer is indented.
     """
     words = said_of_work(said) or text
-    subject, _, rest = words.partition("\n")
-    if len(subject) > _SUBJECT:
-        sentence, *left = re.split(r"(?<=[.!?])\s+", subject, maxsplit=1)
-        subject = textwrap.shorten(sentence, _WIDTH, placeholder=" …")
-        rest = "\n".join([*left, rest]) if subject == sentence else words
-    lines = [textwrap.fill(line, _WIDTH) for line in rest.strip()[:_BODY].splitlines()]
+    first, _, rest = words.partition("\n")
+    subject = textwrap.shorten(first, _WIDTH, placeholder=" …")
+    lines = [textwrap.fill(line, _WIDTH) for line in (rest if subject == first else words).strip()[:_BODY].splitlines()]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", "\n".join(lines).strip(), flags=re.MULTILINE)
-    return "\n\n".join(filter(None, [f"{task_id}: {subject.rstrip('.')}", body, f"Ralph-Task: {task_id}"])) + "\n"
+    trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
+    return "\n\n".join(filter(None, [f"{task_id}: {subject.rstrip('.')}", body, trailers])) + "\n"
