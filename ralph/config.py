@@ -16,7 +16,11 @@ from ralph.settings import Source, resolve
 
 HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
 _PRIVATE = 0o600
-_REMOVE = "-"
+_USAGE = """\
+Usage: ralph notify setup    choose a channel and enter its settings
+       ralph notify test     send a test notice through every channel that is set up
+
+A channel is on when all the settings it needs are given, in the environment or in ~/.ralph.env:"""
 
 
 def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `commit`
@@ -47,12 +51,7 @@ def notify(what: str | None) -> int:
 
 def usage(channels: Sequence[Channel]) -> str:
     """What `ralph notify` can do, and every channel with its settings."""
-    lines = [
-        "Usage: ralph notify setup    choose a channel and enter its settings",
-        "       ralph notify test     send a test notice through every channel that is set up",
-        "",
-        "A channel is on when all the settings it needs are given, in the environment or in ~/.ralph.env:",
-    ]
+    lines = [_USAGE]
     for channel in channels:
         lines += ["", f"  {channel.name}: {channel.title}"]
         lines += [f"    {name:<28} {_explained(channel, name)}" for name in channel.names]
@@ -62,19 +61,17 @@ def usage(channels: Sequence[Channel]) -> str:
 def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
+    came = list[str]()
     for channel in channels:
-        if 0 < len(missing := channel.missing(values)) < len(channel.needs):
+        missing = channel.missing(values)
+        if not missing:
+            came.append(deliver(channel, notice, values))
+            click.echo(f"{channel.name}: " + (f"FAILED: {came[-1]}" if came[-1] else "sent"))
+        elif len(missing) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
-    ready = [channel for channel in channels if not channel.missing(values)]
-    if not ready:
+    if not came:
         click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first.")
-        return 1
-    failed = False
-    for channel in ready:
-        why = deliver(channel, notice, values)
-        click.echo(f"{channel.name}: FAILED: {why}" if why else f"{channel.name}: sent")
-        failed |= bool(why)
-    return int(failed)
+    return int(any(came) or not came)
 
 
 def setup(channels: Sequence[Channel]) -> int:
@@ -83,13 +80,13 @@ def setup(channels: Sequence[Channel]) -> int:
     before = kept(path)
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels:
-        state = "" if channel.missing(before) else "  (is set up)"
-        click.echo(f"  {channel.name:<10} {channel.title}{state}")
-    names = click.Choice([channel.name for channel in channels], case_sensitive=False)
-    name = click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)
-    channel = next(channel for channel in channels if channel.name == name)
-    click.echo(f"\nEnter keeps what is there, {_REMOVE} removes it. Secrets do not show while you type.")
-    changed = _asked(channel, before)
+        click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
+    by_name = {channel.name: channel for channel in channels}
+    names = click.Choice([*by_name], case_sensitive=False)
+    channel = by_name[click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)]
+    click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
+    after = _asked(channel, before)
+    changed = {name: text or None for name, text in after.items() if text != before.get(name, "")}
     if changed:
         keep(path, changed)
     click.echo(f"\nWritten to {path}, which only you can read." if changed else "\nNothing changed.")
@@ -100,8 +97,8 @@ def setup(channels: Sequence[Channel]) -> int:
     return test([channel], values) if click.confirm("\nSend a test notice now?", default=True) else 0
 
 
-def _asked(channel: Channel, before: Mapping[str, str]) -> dict[str, str | None]:
-    """What shall change, None being removed; what is optional is asked only when the channel has what it needs."""
+def _asked(channel: Channel, before: Mapping[str, str]) -> dict[str, str]:
+    """What shall be set; what is optional is asked only when the channel has what it needs."""
     after = dict(before)
     for name in channel.names:
         if name in channel.optional and channel.missing(after):
@@ -110,11 +107,11 @@ def _asked(channel: Channel, before: Mapping[str, str]) -> dict[str, str | None]
         if name in os.environ:
             click.echo("  (It is set in the environment too, which comes before the file.)")
         secret, there = name in channel.secret, before.get(name, "")
-        shown = f" [{'***' if secret else there}]" if there else ""
+        label = f"  value [{'***' if secret else there}]" if there else "  value"
         hidden = secret and sys.stdin.isatty()
-        answer = click.prompt(f"  value{shown}", default="", show_default=False, hide_input=hidden).strip()
-        after[name] = "" if answer == _REMOVE else answer or there
-    return {name: text or None for name, text in after.items() if text != before.get(name, "")}
+        answer = click.prompt(label, default="", show_default=False, hide_input=hidden).strip()
+        after[name] = "" if answer == "-" else answer or there
+    return after
 
 
 def _explained(channel: Channel, name: str) -> str:

@@ -218,7 +218,7 @@ def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: 
     values = {"RALPH_NTFY_URL": server.url("/a-secret-topic"), "RALPH_WEBHOOK_URL": server.url()}
     assert config.test(BUILT_IN, values | {"RALPH_TELEGRAM_CHAT_ID": "-42"}) == 1
     half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
-    assert capsys.readouterr().out == f"{half}ntfy: FAILED: HTTP 404 from 127.0.0.1\nwebhook: sent\n"
+    assert capsys.readouterr().out == f"ntfy: FAILED: HTTP 404 from 127.0.0.1\n{half}webhook: sent\n"
     assert config.test(BUILT_IN, {}) == 1
     assert "Run `ralph notify setup` first." in capsys.readouterr().out
     usage = config.usage(BUILT_IN)

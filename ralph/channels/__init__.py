@@ -4,13 +4,4 @@ from ralph.channels.channel import Channel, configured, deliver, load, without_s
 from ralph.channels.dialects import Notice
 from ralph.channels.outbox import Outbox, fetch
 
-__all__ = [
-    "Channel",
-    "Notice",
-    "Outbox",
-    "configured",
-    "deliver",
-    "fetch",
-    "load",
-    "without_secrets",
-]
+__all__ = ["Channel", "Notice", "Outbox", "configured", "deliver", "fetch", "load", "without_secrets"]

@@ -23,7 +23,7 @@ class Channel(NamedTuple):
 
     path: Path
     name: str
-    title: str
+    title: str = ""
     needs: Sequence[str] = ()
     optional: Sequence[str] = ()
     secret: Sequence[str] = ()
@@ -70,11 +70,12 @@ def _channel(path: Path) -> Channel:
 
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        channel = Channel(path, path.stem, table.pop("title", path.stem.capitalize()), **table)
-        unknown = {*channel.secret, *channel.help, *channel.defaults} - {*channel.names}
+        channel = Channel(path, path.stem, **({"title": path.stem.capitalize()} | table))
     except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
         raise RalphError(f"{path}: is no channel file: {error}") from error
-    if unknown:  # a secret of another name would be shown
+    if unknown := {*channel.secret, *channel.help, *channel.defaults} - {
+        *channel.names
+    }:  # such a secret would be shown
         raise RalphError(f"{path}: {', '.join(sorted(unknown))} is neither in needs nor in optional")
     return channel
 
@@ -114,7 +115,6 @@ def _send(request: Mapping[str, Any], timeout_s: float) -> str:
     if not name:
         return "its address is no web address"
     plain = request.get("method") == "GET" and not request.get("headers")
-    failure = ""
     for pause_s in (timeout_s / 15, 0):
         try:
             status, told = http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4, redirects=plain)

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 _EMOJI = {
-    "started": (":rocket:", "🚀"),
-    "planned": (":clipboard:", "📋"),
-    "progress": (":gear:", "⚙️"),
-    "done": (":white_check_mark:", "✅"),
-    "stopped": (":warning:", "⚠️"),
-    "blocked": (":raised_hand:", "✋"),
-    "waiting": (":hourglass:", "⌛"),
-    "test": (":robot_face:", "🤖"),
+    "started": "rocket 🚀",
+    "planned": "clipboard 📋",
+    "progress": "gear ⚙️",
+    "done": "white_check_mark ✅",
+    "stopped": "warning ⚠️",
+    "blocked": "raised_hand ✋",
+    "waiting": "hourglass ⌛",
+    "test": "robot_face 🤖",
 }
-"""By event, as Slack writes it and as itself."""
+"""By event, its name and itself."""
 
 
 class Notice(NamedTuple):
@@ -36,9 +36,9 @@ class Notice(NamedTuple):
         """What the templates of channels may say of it."""
         title, body = " ".join(clean(self.title).split()), clean(self.body)
         message = f"{title}\n{body}" if body else title
-        code, emoji = _EMOJI.get(self.event, ("", ""))
+        name, _, emoji = _EMOJI.get(self.event, "").partition(" ")
         said = {"event": self.event, "title": title, "body": body, "message": message}
-        return said | {"emoji": emoji, "emoji_code": code}
+        return said | {"emoji": emoji, "emoji_code": f":{name}:"}
 
 
 def filled(template: Any, variables: Mapping[str, str]) -> Any:
@@ -48,8 +48,7 @@ def filled(template: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(template, list):
         return [filled(item, variables) for item in template]
     if isinstance(template, Mapping):
-        rendered = {key: filled(item, variables) for key, item in template.items()}
-        return {key: item for key, item in rendered.items() if item != ""}
+        return {key: text for key, item in template.items() if (text := filled(item, variables)) != ""}
     return template
 
 
@@ -58,18 +57,10 @@ def clean(text: str) -> str:
     return plain(text).encode("utf-8", "replace").decode()
 
 
-def cut(text: str, most: int, encoding: str = "utf-16-le") -> str:
-    """The text, ended by an ellipsis where it is longer than so many UTF-16 units, Telegram's way to count."""
-    unit = len("x".encode(encoding))
-    data = text.encode(encoding)
-    if len(data) <= most * unit:
-        return text
-    return data[: most * unit - len("…".encode(encoding))].decode(encoding, "ignore") + "…"
-
-
-def cut_bytes(text: str, most: int) -> str:
-    """The same where it is longer than so many bytes of UTF-8."""
-    return cut(text, most, "utf-8")
+def cut(text: str, most: int) -> str:
+    """The text, ended by an ellipsis where it is longer than so many bytes of UTF-8: no platform counts more."""
+    data = text.encode()
+    return text if len(data) <= most else data[: most - len("…".encode())].decode(errors="ignore") + "…"
 
 
 def fenced(text: str) -> str:
@@ -96,6 +87,6 @@ def _environment() -> "SandboxedEnvironment":
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - same
 
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    environment.filters |= {one.__name__: one for one in (cut, cut_bytes, fenced, markdown)}
-    environment.filters |= {"html": escaped, "slack": escaped}
+    own = {"cut": cut, "cut_bytes": cut, "fenced": fenced, "html": escaped, "slack": escaped, "markdown": markdown}
+    environment.filters.update(own)
     return environment

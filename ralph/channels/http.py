@@ -1,8 +1,10 @@
 """The only place that speaks HTTP."""
 
 import contextlib
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import islice, takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +12,6 @@ from ralph.errors import RalphError
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 """No proxy leads to what runs on this machine, whatever the environment says."""
-_TOLD_BYTES = 2000
 
 
 def ask(  # noqa: PLR0913 - what a request is made of
@@ -23,14 +24,14 @@ def ask(  # noqa: PLR0913 - what a request is made of
     body: str | None = None,
     redirects: bool = False,
 ) -> tuple[int, str]:
-    """The status of the answer, and what the content of one that is no success begins with.
+    """The status of the answer, and what one that is no success begins with.
 
-    Raises RalphError, with the reason alone, when none comes.
-
-    The seconds are those to connect, and those of silence: an answer that comes in drips takes longer.
+    The seconds are those to connect, and those of silence: an answer that comes in drips takes longer. Raises
+    RalphError, with the reason alone, when none comes.
     """
     import requests  # noqa: PLC0415 - 80 ms that only a run that sends pays
 
+    said = b""
     try:
         with requests.request(
             method,
@@ -44,7 +45,12 @@ def ask(  # noqa: PLR0913 - what a request is made of
             auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
             stream=True,
         ) as answer:
-            return answer.status_code, "" if answer.status_code < 300 else _beginning(answer.iter_content(1))
+            if answer.status_code >= 300:
+                until = time.monotonic() + 1  # streams go on for ever
+                soon = takewhile(lambda _: time.monotonic() < until, answer.iter_content(1))
+                with contextlib.suppress(OSError):  # the status says enough
+                    said = b"".join(islice(soon, 2000))
+            return answer.status_code, said.decode("utf-8", "replace").strip()
     except requests.Timeout as error:
         raise RalphError(f"no answer within {timeout_s:g} s") from error
     except Exception as error:  # requests lets through what odd addresses and answers bring about
@@ -52,17 +58,6 @@ def ask(  # noqa: PLR0913 - what a request is made of
         while inner := cause.__cause__ or cause.__context__:
             cause = inner
         raise RalphError(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__) from error
-
-
-def _beginning(content: Iterable[bytes]) -> str:
-    """As much as comes soon: streams go on for ever."""
-    said, until = b"", time.monotonic() + 1
-    with contextlib.suppress(OSError):  # the status says enough
-        for byte in content:
-            said += byte
-            if len(said) >= _TOLD_BYTES or time.monotonic() > until:
-                break
-    return said.decode("utf-8", "replace").strip()
 
 
 def host(url: str) -> str:
@@ -74,6 +69,5 @@ def host(url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """`http://127.0.0.1:8000`: a web address without its path, and without a name and password; "" if it is none."""
-    parts = urlsplit(url) if host(url) else None
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts else ""
+    """`http://127.0.0.1:8000`: a web address without its path, and without a name and password."""
+    return re.sub(r"(?s)(.*?://)(?:[^/]*@)?([^/]*).*", r"\1\2", url)

@@ -11,8 +11,6 @@ from ralph.words import counted, duration, shortened, usd
 if TYPE_CHECKING:
     from ralph.run import Run
 
-_LONGEST = 1000
-
 
 def heading(run: "Run", now: Progress) -> str:
     """The line that begins an iteration."""
@@ -49,31 +47,34 @@ def progressed(run: "Run", iteration: Iteration) -> Notice:
 
 def waiting(run: "Run", what: str, why: str) -> Notice:
     """Nothing happens for a while."""
-    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, _LONGEST)}")
+    return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, 1000)}")
 
 
 def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
-    mode, file, pays = run.start.asked.mode, run.file.path.name, run.tally.pays
+    file, move, pays = run.file.path.name, stop.next_move(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
-    if stop.reason is Reason.ONCE and mode == "plan":
+    if _planned(run, stop):
         event, what = "planned", "Planning Complete!"
     elif stop.reason.code == 0:
         event, what = "done", "Complete!"
     elif stop.reason.code == 4 or stop.reason is Reason.FAILURES:
         event, what = "blocked", "Blocked"
-    move = stop.next_move(file)
     return _notice(
         run,
         event,
         what,
-        f"Mode: {mode}",
-        f"Reason: {shortened(stop.why, _LONGEST)}" if stop.why else "",
+        f"Mode: {run.start.asked.mode}",
+        f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
         f"Task list: {file}" if event == "planned" else "",
-        _came_to(run, now, f", paid by the API key in {pays}" if pays else ""),
+        _came_to(run, now) + (f", paid by the API key in {pays}" if pays else ""),
         *(["Last:", *run.summaries] if run.summaries else []),
     )
+
+
+def _planned(run: "Run", stop: Stop) -> bool:
+    return stop.reason is Reason.ONCE and run.start.asked.mode == "plan"
 
 
 def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
@@ -85,13 +86,12 @@ def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
 def closing(run: "Run", stop: Stop, now: Progress) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
-    planned = stop.reason is Reason.ONCE and run.start.asked.mode == "plan"
     move = stop.next_move(run.file.path.name)
-    end = f" · to go on, {move}" if move else ""
-    return f"{'planned' if planned else stop.reason.label + why} · {_came_to(run, now)}{end}"
+    what = "planned" if _planned(run, stop) else stop.reason.label + why
+    return f"{what} · {_came_to(run, now)}" + (f" · to go on, {move}" if move else "")
 
 
-def _came_to(run: "Run", now: Progress, paid: str = "") -> str:
+def _came_to(run: "Run", now: Progress) -> str:
     tally, parts = run.tally, [tasks(now)]
     if not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
@@ -99,5 +99,5 @@ def _came_to(run: "Run", now: Progress, paid: str = "") -> str:
     if tally.waits:
         parts.append(f"{duration(tally.waited_s)} of it waiting")
     if tally.cost_usd is not None:
-        parts.append(usd(tally.cost_usd, at_least=tally.at_least) + paid)
+        parts.append(usd(tally.cost_usd, at_least=tally.at_least))
     return " · ".join(parts)

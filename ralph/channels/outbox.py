@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from ralph.channels.dialects import Notice
 
 _MOST_WAITING = 20
 """Notices for one channel; more pile up only behind a destination that does not answer."""
+_URL = "RALPH_HEARTBEAT_URL"
 _MONITOR = Channel(
     path=Path("--heartbeat-url"),
     name="heartbeat",
-    title="A monitor that raises the alarm when no signs of life come",
-    needs=["RALPH_HEARTBEAT_URL"],
-    secret=["RALPH_HEARTBEAT_URL"],
+    needs=[_URL],
+    secret=[_URL],
     request={"url": "{{ RALPH_HEARTBEAT_URL }}", "method": "GET"},
 )
 _SIGN_OF_LIFE = Notice("alive")
@@ -24,7 +23,7 @@ _SIGN_OF_LIFE = Notice("alive")
 
 def fetch(url: str) -> str:
     """Gives the monitor at this address a sign of life; "" or the failure in words. Raises nothing."""
-    return deliver(_MONITOR, _SIGN_OF_LIFE, {"RALPH_HEARTBEAT_URL": url})
+    return deliver(_MONITOR, _SIGN_OF_LIFE, {_URL: url})
 
 
 class _Lane:
@@ -32,38 +31,37 @@ class _Lane:
 
     def __init__(self, channel: Channel, values: Mapping[str, str], complain: Callable[[str], None]) -> None:
         self._channel, self._values, self._complain = channel, values, complain
-        self._lock = threading.Lock()
-        self._failing = False
-        self._waiting = deque[Notice](maxlen=_MOST_WAITING)
-        self.sending: Notice | None = None
+        self._lock, self._failing = threading.Lock(), False
+        self.waiting = list[Notice]()
+        """The first is being sent."""
 
     def put(self, notice: Notice) -> None:
         """Never waits; of too many the oldest is dropped."""
         with self._lock:
-            self._waiting.append(notice)
-            if self.sending is None:
-                self.sending = self._waiting.popleft()
+            self.waiting.append(notice)
+            del self.waiting[1:-_MOST_WAITING]
+            if len(self.waiting) == 1:
                 with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what was not sent
                     threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
-        while notice := self.sending:
-            why = deliver(self._channel, notice, self._values)
+        while first := self.waiting[:1]:
+            why = deliver(self._channel, first[0], self._values)
             with self._lock:
-                if self.sending is None:  # give_up() was quicker on it
-                    return
-                if why and not (self._failing and notice is _SIGN_OF_LIFE):  # a monitor down for a week is one news
-                    self._tell(notice, why)
+                known = self._failing and first == [_SIGN_OF_LIFE]  # a monitor that is down for a week is one news
+                if why and self.waiting and not known:
+                    self._tell(first[0], why)
                 self._failing = bool(why)
-                self.sending = self._waiting.popleft() if self._waiting else None
+                del self.waiting[:1]
+                if not self.waiting:  # or give_up() was quicker
+                    return
 
     def give_up(self) -> None:
         """Complains about each that is left."""
         with self._lock:
-            for notice in filter(None, [self.sending, *self._waiting]):
+            for notice in self.waiting:
                 self._tell(notice, "no time left")
-            self._waiting.clear()
-            self.sending = None
+            self.waiting.clear()
 
     def _tell(self, notice: Notice, why: str) -> None:
         self._complain(": ".join(filter(None, (self._channel.name, "not sent", notice.title, why))))
@@ -77,11 +75,10 @@ class Outbox:
         channels: Iterable[Channel],
         values: Mapping[str, str],
         complain: Callable[[str], None],
-        *,
         monitor: str | None = None,
     ) -> None:
         self._lanes = [_Lane(channel, values, complain) for channel in channels]
-        self._monitors = [_Lane(_MONITOR, {"RALPH_HEARTBEAT_URL": monitor}, complain)] if monitor else []
+        self._monitors = [_Lane(_MONITOR, {_URL: monitor}, complain)] if monitor else []
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel and returns at once."""
@@ -91,12 +88,12 @@ class Outbox:
     def beat(self) -> None:
         """Asks for a sign of life and returns at once; those asked for while one is on its way become one."""
         for lane in self._monitors:
-            if not lane.sending:
+            if not lane.waiting:
                 lane.put(_SIGN_OF_LIFE)
 
     def pending(self) -> bool:
         """Whether anything is still on its way."""
-        return any(lane.sending for lane in (*self._lanes, *self._monitors))
+        return any(lane.waiting for lane in (*self._lanes, *self._monitors))
 
     def close(self) -> None:
         """Gives up on what is still on its way, and says so."""
