@@ -5,10 +5,9 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from ralph import progress
-from ralph.agent import command as agent
+from ralph.agent.command import why_not_started
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import notices
@@ -85,8 +84,8 @@ def _begin(run: Run, files: Files) -> progress.Progress:
 
 def _turn(run: Run, files: Files) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
-    settings, view, pace = run.settings, run.view, run.pace
-    stream = Stream(view.show, view.tell, windows=run.windows, max_context=settings.max_context)
+    settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
+    stream = Stream(view.show, view.tell, errors=agent.errors, windows=run.windows, max_context=settings.max_context)
     view.begin(stream)
     silence_s = agent.silence_s(settings, run.env) or math.inf
     whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
@@ -120,15 +119,16 @@ def _turn(run: Run, files: Files) -> Turn:
             stream.over()
         return cut is not None
 
-    argv = agent.argv(settings, run.start.asked.agent_arguments, budget_usd(run.file.last, run.tally, settings))
+    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings))
+    env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:
-        ended = run.keeper.run(Job(argv=argv, env=run.env, files=files), hear, over, run.pace.clock.awake)
+        ended = run.keeper.run(Job(argv=argv, env=env, files=files), hear, over, run.pace.clock.awake)
     finally:
         if settings.max_context is not None:
             drop_parts(files.output)
     if ended.unstarted:
-        return Turn(outcome=Outcome.HOPELESS, why=agent.why_not_started(argv, ended.unstarted))
+        return Turn(outcome=Outcome.HOPELESS, why=why_not_started(argv, ended.unstarted))
     return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
 
 
@@ -174,7 +174,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         cost_at_least=turn.at_least,
         tokens=asdict(turn.tokens) if turn.tokens else None,
         context=round(turn.context, 4) if turn.context is not None else None,
-        agent=Path(run.settings.agent[0]).name,
+        agent=run.agent.name,
         model=turn.model,
         pays=turn.pays,
         done=after.ticked,

@@ -77,6 +77,9 @@ class Run:
     def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", pace: Pace) -> None:
         settings = start.settings
         self.start, self.settings, self.file, self.state, self.pace = start, settings, file, state, pace
+        self.agents = agent.chosen(settings, start.asked.agent_arguments)
+        self.agent = self.agents[0]
+        """The one whose turn it is: the first that is not at its limit."""
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
         self.began = pace.clock.running()
@@ -84,7 +87,7 @@ class Run:
         self.view = View(
             self.screen.agent,
             lambda: self.screen.width,
-            pays=agent.is_claude(settings.agent) and not start.rehearsal,
+            pays=not start.rehearsal,
             detail=self.screen.detail,
             breaks_silence=self.screen.width is not None and not self.screen.is_live,
         )
@@ -100,7 +103,7 @@ class Run:
             litter = tempfile.mkdtemp(prefix="ralph-")
         except OSError as error:
             raise RalphError(f"no temporary folder can be made: {error.strerror}", 1, fix="make room") from error
-        self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter), effort=settings.effort)
+        self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter))
         """What the agent and the project's commands get of the environment."""
         self.guard: Guard | None = None
         """Who watches over the working tree, where somebody shall."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import files, progress, recovery
-from ralph.agent import command as agent
+from ralph.agent.command import check_there
 from ralph.changes import Changes
 from ralph.channels import notices
 from ralph.errors import RalphError
@@ -54,7 +54,7 @@ def _prepare(run: Run, held: Lock) -> None:
     start, settings, file, state = run.start, run.settings, run.file, run.state
     recovery.after_death(run, held)
     held.begin(run.id, start.plan.name, start.progress_path)
-    agent.check_there(agent.argv(settings, start.asked.agent_arguments))
+    check_there(run.agents, settings)
     run.prompt = start.prompt()
     for remark in start.settings.remarks:
         run.complain(remark.message)

@@ -166,8 +166,9 @@ def _show(start: Start, state: State) -> int:
     earlier = state.iterations
     values = {**_of_task(start), "ITERATION": earlier + 1}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
-    thinking = "MAX_THINKING_TOKENS=0 " if start.settings.effort == "none" else ""  # claude has no flag for it
-    print(thinking + shlex.join(agent.argv(start.settings, start.asked.agent_arguments)))
+    first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
+    env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
+    print(env + shlex.join(first.argv(start.settings)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

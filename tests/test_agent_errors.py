@@ -1,10 +1,16 @@
 """What the words of the agent's own errors mean: each message known, and many that only look like one."""
 
 import time
+from functools import partial
 
 import pytest
 
-from ralph.agent.turn import Outcome, meaning
+from ralph.agent import command
+from ralph.agent.turn import Outcome
+from ralph.agent.turn import meaning as meant_by
+from ralph.settings import Settings
+
+meaning = partial(meant_by, command.chosen(Settings())[0].errors)
 
 LIMITS = [
     "You've hit your limit",

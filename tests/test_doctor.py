@@ -173,7 +173,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
     shutil.rmtree(patient.root / ".git")
     report = doctor("--agent", "/bin/cat", "--verify", "X=1 git", "--", "--strict-mcp-config")
     assert report.says("warning", "repository", "is no repository", "git init")
-    assert not report.of("rights")
+    assert report.says("ok", "rights", "not wrapped")
 
 
 def has_a_broken_channel(project: Project) -> None:

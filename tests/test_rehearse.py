@@ -442,7 +442,7 @@ def test_without_a_place_for_the_copy_the_remedy_is_named(project: Project) -> N
 def test_what_a_start_would_refuse_is_refused_before_anything_is_copied(project: Project) -> None:
     run = rehearse(project, "feature.md", "--model", "opus", "--agent", "cat", "--max-iterations", "3")
     assert (run.code, run.stdout) == (2, "")
-    assert "only claude understands this" in run.stderr
+    assert "the agent cat cannot do this" in run.stderr
     fd = os.open(project.root, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:

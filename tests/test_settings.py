@@ -273,7 +273,7 @@ class TestWhatIsRefused:
         more = ("--max-iteration-cost", "5", "--max-total-cost", "5")
         run = project.build("1", "--agent", "./mine", *words, *more)
         assert (run.code, agent.calls, project.progress.exists()) == (2, [], False), run.text
-        assert "only claude understands this, and the agent is ./mine" in run.stderr
+        assert "the agent ./mine cannot do this" in run.stderr
         assert [name for name in (*words, *more)[::2] if name not in run.stderr] == []
 
 

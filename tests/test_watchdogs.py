@@ -87,7 +87,7 @@ def test_how_long_an_agent_may_be_silent(
     said: Mapping[str, float | None], env: Mapping[str, str], silence_s: float | None
 ) -> None:
     settings = Settings(**said, said=dict.fromkeys(said, "--idle-timeout"))  # type: ignore[arg-type]
-    assert agents.silence_s(settings, env) == silence_s
+    assert agents.chosen(Settings())[0].silence_s(settings, env) == silence_s
 
 
 # Time, and a result that is there.

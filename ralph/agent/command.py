@@ -1,58 +1,162 @@
-"""The agent: what command it is, what it may know, and how long it may be silent.
-
-How the real one behaves was measured, with claude 2.1.197; tests/test_real_claude.py holds it to that.
-"""
+"""Agents: files that say what command one is, how it is told what, and what its errors mean; and what it may know."""
 
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from ralph.agent.turn import Outcome, Rule
 from ralph.errors import RalphError
 from ralph.process import MARK
-from ralph.settings import Settings
+from ralph.settings import Settings, Source
 
-_ONLY_CLAUDE = ("model", "effort", "max_turns", "max_cost", "max_iteration_cost", "max_total_cost", "max_context")
-_NO_THINKING = "none"
+_NONE: Mapping[str, Any] = {}
 _MARGIN_S = 300.0
 """The model's own longest silence after a tool has ended."""
+_MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
+_FLAG_OF = {
+    **{name: name for name in ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp")},
+    **dict.fromkeys(("max_cost", "max_iteration_cost", "max_total_cost"), "max_cost"),
+}
+"""Which flag of an agent's file each setting needs. Who has none for what it may cost does not tell what it costs."""
+_OF_FIRST = ("model", "effort")
+"""What is meant for the first of several agents alone."""
+_TEMPLATES = (Source.MODE, Source.TEMPLATE)
+_OURS = Path(__file__).parent.parent / "agents"
+_ANY = "claude"
+"""Whose errors an agent is taken to have of which nothing is known: most such commands start this one."""
 
 
-def is_claude(command: Sequence[str]) -> bool:
-    """Whether this is the agent whose flags ralph knows."""
-    return command[0].rpartition("/")[2] == "claude"
+class Agent(NamedTuple):
+    """An agent; lists are words of its command line, in which {} is the value."""
+
+    name: str
+    command: Sequence[str]
+    run: Sequence[str] = ()
+    """Makes it do one prompt, from its standard input, without asking for permission."""
+    talk: Sequence[str] = ()
+    """Lets a person talk to it, {} being what it is told first; none where that cannot be."""
+    flags: Mapping[str, Sequence[str]] = _NONE
+    """How it is told a setting; one that is missing here it cannot be told."""
+    env: Mapping[str, str] = _NONE
+    no_effort: Mapping[str, str] = _NONE
+    """Its environment for `--effort none`, where no flag does that."""
+    silence: Sequence[str] = ()
+    """Names in the environment that let a tool be silent for so many milliseconds."""
+    doctor: Mapping[str, Any] = _NONE
+    """What `ralph doctor` looks at: whether it is logged in, whether it minds root, what it runs without asking."""
+    install: str = ""
+    """The command that installs it."""
+    errors: Sequence[Rule] = ()
+    arguments: Sequence[str] = ()
+    """A person's, which stand last."""
+
+    def argv(self, settings: Settings, budget_usd: float | None = None, *, mcp: str = "", talk: str = "") -> list[str]:
+        """Its command line for one iteration, or for a person who talks to it, where there is something to `talk` of.
+
+        `mcp` says, in JSON, which server of tools it gets.
+        """
+        said: dict[str, object] = {
+            "model": settings.model,
+            "effort": None if settings.effort == "none" and self.no_effort else settings.effort,
+            "max_turns": None if talk else settings.max_turns,
+            "max_cost": None if talk or budget_usd is None else f"{budget_usd:.6f}",
+            "max_context": None if talk else settings.max_context,
+            "tools": None if settings.tools is None else ",".join(settings.tools),
+            "deny": ",".join(settings.deny) or None,
+            "mcp": mcp or None,
+        }
+        words = [*(settings.wrap or ()), *self.command, *(() if talk else self.run)]
+        for name, value in said.items():
+            if value is not None:
+                words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
+        return [*words, *self.arguments, *(word.replace("{}", talk) for word in self.talk if talk)]
+
+    def variables(self, settings: Settings) -> Mapping[str, str]:
+        """What its environment has that of others has not."""
+        return {**self.env, **(self.no_effort if settings.effort == "none" else {})}
+
+    def silence_s(self, settings: Settings, env: Mapping[str, str]) -> float | None:
+        """How long it may print nothing before it is taken for hung.
+
+        It is silent while a tool runs; where its environment allows that more, the default gives way, since a long test
+        is no hang.
+        """
+        if "idle_timeout" in settings.said or settings.idle_timeout is None:
+            return settings.idle_timeout
+        allowed = [env.get(name, "") for name in self.silence]
+        longest_ms = max((int(text) for text in allowed if re.fullmatch("[0-9]{1,9}", text)), default=0)
+        return max(settings.idle_timeout, longest_ms / 1000 + _MARGIN_S)
 
 
-def argv(settings: Settings, extra: Sequence[str], budget_usd: float | None = None) -> list[str]:
-    """The command line of the agent. Raises RalphError for settings it cannot honour."""
-    if not is_claude(settings.agent):
-        asked = [settings.said[name].where for name in _ONLY_CLAUDE if getattr(settings, name) is not None]
-        if asked:
-            what = f"{', '.join(asked)}: only claude understands this, and the agent is {settings.agent[0]}"
-            raise RalphError(what, fix="leave it out")
-        return [*settings.agent, *extra]
-    flags = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
-    for flag, value in (
-        ("--model", settings.model),
-        ("--effort", None if settings.effort == _NO_THINKING else settings.effort),
-        ("--max-turns", settings.max_turns),
-        ("--max-budget-usd", None if budget_usd is None else f"{budget_usd:.6f}"),
-    ):
-        flags += [flag, str(value)] if value else []
-    if settings.max_context is not None:  # parts show a moment at which it can be ended and still says its cost
-        flags.append("--include-partial-messages")
-    return [*settings.agent, *flags, *extra]
+def check_there(agents: Sequence[Agent], settings: Settings) -> None:
+    """Raises RalphError with cause and remedy when there is no such program; in a sandbox nobody can look."""
+    needed = {settings.wrap[0]: ""} if settings.wrap else {one.command[0]: one.install for one in agents}
+    for program, install in needed.items():
+        if not shutil.which(program):
+            path = f"is not on the PATH, which is {os.environ.get('PATH', '(unset)')}"
+            what = f"the agent {program} " + ("is not there, or is not executable" if "/" in program else path)
+            fix = f"install it{f' ({install})' if install else ''}, chmod +x it, or give its full path with --agent"
+            raise RalphError(what, 1, fix=f"{fix} (cron has a short PATH)")
 
 
-def check_there(command: Sequence[str]) -> None:
-    """Raises RalphError with cause and remedy when there is no such program."""
-    if not shutil.which(command[0]):
-        path = f"is not on the PATH, which is {os.environ.get('PATH', '(unset)')}"
-        what = f"the agent {command[0]} " + ("is not there, or is not executable" if "/" in command[0] else path)
-        raise RalphError(
-            what, 1, fix="install it, chmod +x it, or give its full path with --agent (cron has a short PATH)"
-        )
+def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
+    """The agents of a run; each but the first works while those before it are at their limit.
+
+    Raises RalphError for what one of them shall do and cannot; where only a template asks for it, that is remarked.
+    """
+    program, *more = settings.agent
+    first, *others = [_agent([name, *more]) for name in ([program] if more else program.split(","))]
+    agents = [first._replace(arguments=arguments)]
+    for other in others:
+        flags = {name: words for name, words in other.flags.items() if name not in _OF_FIRST}
+        agents.append(other._replace(flags=flags, no_effort={}))
+    for agent in agents:
+        said = settings.said if agent is agents[0] else settings.said.keys() - _OF_FIRST
+        asked = [name for name in _FLAG_OF if name in said and getattr(settings, name) not in (None, False)]
+        lacking = [settings.said[name] for name in asked if _FLAG_OF[name] not in agent.flags]
+        places = [one.where for one in lacking if one.source not in _TEMPLATES]
+        if places:
+            raise RalphError(f"{', '.join(places)}: the agent {agent.command[0]} cannot do this", fix="leave it out")
+        remarks = [RalphError(f"{one.where}: the agent {agent.command[0]} cannot do this") for one in lacking]
+        settings.remarks += [one for one in remarks if one.message not in {known.message for known in settings.remarks}]
+    return agents
+
+
+def _agent(words: Sequence[str]) -> Agent:
+    """The agent of a file that this names, else one that is only known to read a prompt on its standard input.
+
+    `claude` with a path, or with words of a person's behind it, is claude, as ever.
+    """
+    name = words[0].rpartition("/")[2]
+    is_name = [name] == [*words]
+    paths = [folder / f"{name}.toml" for folder in (Path.home() / ".ralph" / "agents", _OURS)]
+    path = next((path for path in paths if (is_name or name == _ANY) and path.is_file()), None)
+    if path is None:
+        return Agent(name, words, errors=_load(_OURS / f"{_ANY}.toml").errors)
+    return _load(path) if is_name else _load(path)._replace(command=words)
+
+
+def _load(path: Path) -> Agent:
+    import tomllib  # noqa: PLC0415 - 7 ms that a start on a finished plan need not pay
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8").replace("\r\n", "\n"))
+        rules = []
+        for one in table.pop("errors", ()):
+            patterns = {name: text.replace("\n", "") for name, text in one.items() if name not in ("means", "fix")}
+            rules.append(Rule(_MEANS[one["means"]], one.get("fix", ""), **patterns))
+            for pattern in patterns.values() if path.parent != _OURS else ():
+                re.compile(pattern)
+        agent = Agent(path.stem, errors=rules, **table)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, re.error) as error:
+        raise RalphError(f"{path}: is no agent file: {error}") from error
+    commands = agent.command, agent.run, agent.talk, *agent.flags.values()
+    if any(isinstance(words, str) for words in commands):
+        raise RalphError(f"{path}: is no agent file: a command is a list of words")
+    return agent
 
 
 def why_not_started(command: Sequence[str], error: OSError) -> str:
@@ -60,11 +164,10 @@ def why_not_started(command: Sequence[str], error: OSError) -> str:
     return f"the agent {command[0]} cannot be started: {error.strerror} (a script needs a right #! line; see --agent)"
 
 
-def environment(base: Mapping[str, str], *, run: str, tmux: Path, effort: str | None = None) -> dict[str, str]:
+def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
     """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
 
-    A background `git gc` would outlive the iteration, so git does that in the foreground. That claude shall not think
-    stands here too: it has no flag for it.
+    A background `git gc` would outlive the iteration, so git does that in the foreground.
     """
     env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
     outer = base.get(MARK)
@@ -77,19 +180,4 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path, effort: str | 
         env[f"GIT_CONFIG_KEY_{number}"] = key
         env[f"GIT_CONFIG_VALUE_{number}"] = "false"
     env["GIT_CONFIG_COUNT"] = str(count + 2)
-    if effort == _NO_THINKING:
-        env["MAX_THINKING_TOKENS"] = "0"
     return env
-
-
-def silence_s(settings: Settings, env: Mapping[str, str]) -> float | None:
-    """How long the agent may print nothing before it is taken for hung.
-
-    claude is silent while a tool runs, ten minutes at most unless these names in its environment allow it more; then
-    the default gives way, since a long test is no hang.
-    """
-    if "idle_timeout" in settings.said or settings.idle_timeout is None:
-        return settings.idle_timeout
-    allowed = [env.get(name, "") for name in ("BASH_MAX_TIMEOUT_MS", "BASH_DEFAULT_TIMEOUT_MS")]
-    longest_ms = max((int(text) for text in allowed if re.fullmatch("[0-9]{1,9}", text)), default=0)
-    return max(settings.idle_timeout, longest_ms / 1000 + _MARGIN_S)

@@ -6,13 +6,12 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import contextlib
 import json
-import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralph.agent.turn import REFUSALS, Meaning, Outcome, Tokens, Turn, meaning
+from ralph.agent.turn import Meaning, Outcome, Rule, Tokens, Turn, meaning
 from ralph.process import Ended
 from ralph.words import shortened
 
@@ -44,8 +43,9 @@ _BOUNDS = {"error_max_turns": Outcome.OUT_OF_TURNS, "error_max_budget_usd": Outc
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    `show` gets each event when it is noted here, and `tell` each line of text. `windows` has the context windows of
-    models as results have told them, and learns; `max_context` is the part of one that may be used.
+    `show` gets each event when it is noted here, and `tell` each line of text. `errors` say what those of this agent
+    mean. `windows` has the context windows of models as results have told them, and learns; `max_context` is the part
+    of one that may be used.
     """
 
     def __init__(
@@ -53,10 +53,11 @@ class Stream:
         show: Callable[[Event], None],
         tell: Callable[[str], None],
         *,
+        errors: Sequence[Rule] = (),
         windows: dict[str, int] | None = None,
         max_context: float | None = None,
     ) -> None:
-        self._show, self._tell = show, tell
+        self._show, self._tell, self._errors = show, tell, errors
         self._windows = {} if windows is None else windows
         self._max_context = max_context
         self.running: dict[str, Event] = {}
@@ -210,7 +211,8 @@ class Stream:
             listed = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
             said = str(result.get("result") or listed or subtype)
             known = Meaning(_BOUNDS[subtype], said) if subtype in _BOUNDS else None
-            known = known or meaning(said, self._error, result.get("api_error_status"))
+            status = result.get("api_error_status")
+            known = known or meaning(self._errors, said, self._error, status, code=ended.code)
             return known or Meaning(Outcome.FAILED, said)
         if ended.shrunk:
             return Meaning(Outcome.FAILED, "the record of what the agent said was cut short while it ran")
@@ -224,14 +226,11 @@ class Stream:
         last = (complained or printed or [""])[-1]
         died = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
         said = f"the agent {died}" + (f": {last[:300]}" if last else " without a result" * self._is_stream)
-        lines = len(complained) + len(printed)
-        if lines <= _REFUSAL_LINES and not self._is_stream:
-            for pattern, remedy in REFUSALS:
-                if re.search(pattern, "\n".join(complained)):
-                    return Meaning(Outcome.HOPELESS, said, remedy)
-            if lines == 1 and (known := meaning(last)):  # an error is all that the real one then prints
-                return known
-        return Meaning(Outcome.FAILED, said)
+        lines = [*complained, *printed]
+        is_refusal = len(lines) <= _REFUSAL_LINES and not self._is_stream
+        only = last if is_refusal and len(lines) == 1 else ""  # an error is all that the real one then prints
+        known = meaning(self._errors, only, code=code, stderr="\n".join(complained) if is_refusal else "")
+        return known._replace(why=said) if known else Meaning(Outcome.FAILED, said)
 
 
 def blocks(event: Event) -> list[Event]:

@@ -92,7 +92,7 @@ def _guarded(found: Iterator[Check]) -> Iterator[Check]:
 def _settings(asked: Asked) -> Iterator[Check]:
     """What was said, and where; what ends a run."""
     found = sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)[0]
-    agent.argv(found, asked.agent_arguments)
+    agent.chosen(found, asked.agent_arguments)
     for setting in TABLE:
         if one := found.said.get(setting.field):
             yield ok(f"{setting.name} {' '.join(one.text.split())} ({one.where})")
@@ -138,86 +138,77 @@ def _plan(asked: Asked) -> Iterator[Check]:
 
 
 _VERSION_S, _CALL_S = 30.0, 120.0
-_PAYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-"""What claude takes before its own login, in this order."""
-_CHEAP = (
-    *("-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json", "--max-turns", "1"),
-    *("--tools", "", "--strict-mcp-config", "--settings", '{"disableAllHooks": true}'),
-    *("--no-session-persistence", "--system-prompt", "Answer with one word."),
-)
-"""Measured: 1.5 kB go out, in place of 116; no hook runs, no server is started, no session is kept."""
 
 
 def _agent(settings: Settings, extra: Sequence[str], *, live: bool) -> Iterator[Check]:
-    """Whether it is found, starts, and is logged in."""
-    agent.check_there(settings.agent)
-    name = settings.agent[0]
-    where = f"{name.rpartition('/')[2]} at {shutil.which(name)}"
-    if not agent.is_claude(settings.agent):
-        yield ok(where)
-        return
-    done = call([name, "--version"], timeout_s=_VERSION_S)
-    said = (done.stdout + done.stderr).decode(errors="replace").strip()[:200]
-    if done.code:
-        yield bad(f"{where}: --version fails with {done.code}: {said}", "install it anew")
-    else:
-        yield ok(f"{where}, {said}")
-        yield _login(settings, extra, live=live)
+    """Whether each is found, starts, and is logged in; and whether what it starts is wrapped."""
+    for one in agent.chosen(settings, extra):
+        agent.check_there([one], settings)
+        program = one.command[0]
+        where = f"{one.name} at {shutil.which(program)}"
+        if settings.wrap:
+            yield ok(f"{one.name} within {settings.wrap[0]}, where nobody can look for it")
+        elif not one.doctor:
+            yield ok(where)
+        elif (done := call([program, "--version"], timeout_s=_VERSION_S)).code:
+            said = (done.stdout + done.stderr).decode(errors="replace").strip()[:200]
+            yield bad(f"{where}: --version fails with {done.code}: {said}", "install it anew")
+        else:
+            yield ok(f"{where}, {done.stdout.decode(errors='replace').strip()[:200]}")
+            yield _login(settings, one, live=live)
 
 
-def _login(settings: Settings, extra: Sequence[str], *, live: bool) -> Check:
+def _login(settings: Settings, one: agent.Agent, *, live: bool) -> Check:
     """Who pays; and what comes of a call, as a run would judge it."""
-    key = next((name for name in _PAYS if os.environ.get(name)), None)
-    pays = f"{key} is set, and pays" if key else "no key in the environment, so that claude's own login pays"
+    name, about = one.name, one.doctor
+    key = next((key for key in about.get("keys", ()) if os.environ.get(key)), None)
+    pays = f"{key} is set, and pays" if key else f"no key in the environment, so that {name}'s own login pays"
+    env = {**agent.environment(os.environ, run="doctor", tmux=Path(os.devnull)), **one.env}
     if not live:
+        if not key and "login" in about and call([one.command[0], *about["login"]], timeout_s=_VERSION_S, env=env).code:
+            return bad(f"{name}: nobody is logged in", about["login_fix"])
         return ok(f"login not tried, --live does; {pays}")
-    argv = [*settings.agent, *_CHEAP, "--model", settings.model or "haiku", *extra]
-    env = agent.environment(os.environ, run="doctor", tmux=Path(os.devnull))
-    env |= {"MAX_THINKING_TOKENS": "0", "CLAUDE_CODE_MAX_RETRIES": env.get("CLAUDE_CODE_MAX_RETRIES", "1")}
+    model = settings.model or about.get("trial_model")
+    words = [word.replace("{}", model) for word in one.flags.get("model", ())] if model else []
+    argv = [*one.command, *about.get("trial", one.run), *words, *one.arguments]
+    env = {**about.get("trial_env", {}), **env, "MAX_THINKING_TOKENS": "0"}
     done = call(argv, timeout_s=_CALL_S, env=env, stdin=b"Say ok.")
     if done.timed_out:
-        return bad("claude gave no answer within two minutes", "is the network there? see status.claude.com")
-    stream = Stream(lambda _event: None, lambda _line: None)
+        return bad(f"{name} gave no answer within two minutes", "is the network there?")
+    stream = Stream(lambda _event: None, lambda _line: None, errors=one.errors)
     stream.sees(done.stdout)
     stream.complains(done.stderr)
     turn = stream.turn(Ended(code=done.code), took_s=0, now=0)
     if turn.outcome is Outcome.OK:
-        return ok(f"claude answered, for ${turn.cost_usd or 0:.4f}; {pays}")
+        cost = "" if turn.cost_usd is None else f", for ${turn.cost_usd:.4f}"
+        return ok(f"{name} answered{cost}; {pays}")
     why = f"{turn.said or turn.why if turn.fix else turn.why} ({pays})"
     if turn.outcome in (Outcome.TROUBLE, Outcome.LIMIT):
         return warning(why, turn.fix or "a run waits, or tries again later")
-    for_cron = "; for cron `claude setup-token` makes a CLAUDE_CODE_OAUTH_TOKEN"
-    return bad(why, (turn.fix or "start claude here, and see") + for_cron * ("log in" in turn.fix))
-
-
-_SANDBOX = "IS_SANDBOX"
-"""Only exactly 1 tells claude that it is in one."""
-_LOADED = (".claude/settings.json", ".claude/settings.local.json", ".mcp.json")
-"""Files of the project that claude loads."""
-_EFFECTIVE = ("hooks", "mcpServers", "apiKeyHelper", "env")
-"""What takes effect in them without a question."""
-_NOT_LOADED = {"--setting-sources", "--strict-mcp-config", "--bare", "--safe-mode"}
-"""The flags of who has thought of that."""
+    for_cron = f"; {about['login_for_cron']}" if "login_for_cron" in about else ""
+    return bad(why, (turn.fix or f"start {name} here, and see") + for_cron * ("log in" in turn.fix))
 
 
 def _rights(settings: Settings, extra: Sequence[str]) -> Iterator[Check]:
-    """Whether claude runs for root, and what it would run without asking."""
-    if not agent.is_claude(settings.agent):
-        return
-    if os.geteuid():
+    """Whether it runs for root, and what it would run without asking."""
+    first, *_ = agent.chosen(settings, extra)
+    about = first.doctor
+    yield ok(f"wrapped in {settings.wrap[0]}" if settings.wrap else "not wrapped: the agent can do all that you can")
+    sandbox = about.get("sandbox")
+    if sandbox and os.geteuid():
         yield ok("you are not root")
-    elif os.environ.get(_SANDBOX) == "1":
-        yield ok(f"root, and claude is told by {_SANDBOX} that this is a sandbox")
-    else:
-        fix = f"use an account of its own, or in a container (in the crontab too):\nexport {_SANDBOX}=1"
-        yield bad("you are root, and claude refuses to run without asking for root", fix)
-    if not _NOT_LOADED.isdisjoint(word.split("=")[0] for word in (*settings.agent, *extra)):
+    elif sandbox and os.environ.get(sandbox) == "1":
+        yield ok(f"root, and {first.name} is told by {sandbox} that this is a sandbox")
+    elif sandbox:
+        fix = f"use an account of its own, or in a container (in the crontab too):\nexport {sandbox}=1"
+        yield bad(f"you are root, and {first.name} refuses to run without asking for root", fix)
+    if not {*about.get("loads_not", ())}.isdisjoint(word.split("=")[0] for word in (*first.command, *extra)):
         return
-    for path in (path for path in map(Path, _LOADED) if path.exists()):
+    for path in (path for path in map(Path, about.get("loads", ())) if path.exists()):
         found = {}
-        with contextlib.suppress(ValueError, TypeError):  # claude ignores it then
+        with contextlib.suppress(ValueError, TypeError):  # it is ignored then
             found = dict(json.loads(path.read_bytes()))
-        if does := [f"its {key}" for key in _EFFECTIVE if found.get(key)]:
+        if does := [f"its {key}" for key in about["takes_effect"] if found.get(key)]:
             fix = "read it: whoever can commit here can write it; "
             fix += "`-- --setting-sources user --strict-mcp-config` leaves it out"
             yield warning(f"{path}: {', '.join(does)} take effect with your rights, without asking", fix)
@@ -309,9 +300,10 @@ def _cron(asked: Asked, settings: Settings, hide: Callable[[str], str]) -> Itera
     """What it would not give to a run that finds it here, and the line for the crontab that does."""
     decided = [one for one in settings.said.values() if one.source is Source.ENVIRONMENT]
     given = {one.variable: one.text for one in decided if one.variable != _HEARTBEAT}  # which is not to be shown
-    if agent.is_claude(settings.agent) and os.environ.get(_SANDBOX) == "1":
-        given[_SANDBOX] = "1"
-    needed = ("ralph", "git", settings.agent[0], _program(settings.verify) or "sh")
+    agents = agent.chosen(settings, asked.agent_arguments)
+    given |= {name: "1" for one in agents if (name := one.doctor.get("sandbox")) and os.environ.get(name) == "1"}
+    programs = [settings.wrap[0]] if settings.wrap else [one.command[0] for one in agents]
+    needed = ("ralph", "git", *programs, _program(settings.verify) or "sh")
     lost = [one for one in needed if "/" not in one and not shutil.which(one, path=_CRONS_PATH)]
     lost += given
     if not lost:

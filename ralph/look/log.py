@@ -104,7 +104,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
             shutil.copyfileobj(file, sys.stdout.buffer)
         return 0
     _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
-    _Replay(path, _view(verbose=verbose, pays=row.agent == "claude")).rest()
+    _Replay(path, _view(verbose=verbose, pays=True)).rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)

@@ -75,7 +75,7 @@ def rehearse(asked: Asked) -> int:
 def _found(asked: Asked) -> Start:
     found = start.find(asked)
     found.prompt()
-    agent.argv(found.settings, found.asked.agent_arguments)
+    agent.chosen(found.settings, found.asked.agent_arguments)
     return found
 
 
@@ -84,7 +84,7 @@ def _checked(asked: Asked, last: Start, *, is_planned: bool) -> list[Check]:
     without = ["agent", "cron"] if is_planned else ["agent", "cron", "plan"]
     found = [one for one in checks(asked, without=without) if one.level != "ok"]
     try:
-        agent.check_there(last.settings.agent)
+        agent.check_there(agent.chosen(last.settings), last.settings)
     except RalphError as error:
         found.append(bad(error.what, error.fix, "agent"))
     return found
@@ -237,7 +237,7 @@ class Rehearsal:
         """Starts ralph for what was asked, with settings of the rehearsal's own behind it, which win; its exit code."""
         settings, plan, copy = _found(asked).settings, Path(asked.plan), self.copy
         there = copy.counterpart(plan.parent) / plan.name  # where that is a link, its name counts
-        stand_in = copy.folder / "bin" / Path(settings.agent[0]).name  # of the agent's name: it gets the same arguments
+        stand_in = copy.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
         mode = "plan" if settings.once else "build"
         commits = "commit" if settings.auto_commit and (copy.top / ".git").is_dir() else "no-commit"
         python = [sys.executable, "-P", "-m"]
@@ -249,6 +249,8 @@ class Rehearsal:
         words += ["--delay", f"{2 * self.pace_s}s", "--max-failures", "1"]  # it does not do better the second time
         if settings.verify:
             words += ["--verify", "true" if self.is_red else copy.moved(settings.verify)]
+        if settings.wrap:
+            words += ["--wrap", "env"]  # a sandbox does not know where the copy is
         if settings.only:
             words += ["--only", "**"]  # the stand-in does not know where it may write
         if asked.detail is not Detail.VERBOSE:

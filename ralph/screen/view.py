@@ -153,11 +153,11 @@ class View:
         kind = event.get("subtype")
         if kind == "init":
             self.doing = "thinking"
-            account = str(event.get("model"))
-            if self._pays:  # a forgotten key in the environment has cost people hundreds
+            account = str(event.get("model") or "")
+            if self._pays and "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
                 source = str(event.get("apiKeySource") or "none")
                 account += " · your login pays" if source == "none" else f" · the API key in {source} pays"
-            if account != self._account:
+            if account not in (self._account, ""):
                 self._account = account
                 yield account
         elif kind == "api_retry":
