@@ -12,6 +12,7 @@ from ralph.words import duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
+_INTERRUPTED = "was interrupted"
 
 
 class CommandRun(NamedTuple):
@@ -53,7 +54,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
         if signals.interrupted():
-            cut = "was interrupted"
+            cut = _INTERRUPTED
             run.ends(what)
         elif timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"
@@ -73,7 +74,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
         run.complain(f"ended what {what} left running: {command}")
     for command in ended.survivors:
         run.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
-    if ended.interrupted:
+    if cut == _INTERRUPTED:
         return None
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
     return CommandRun(

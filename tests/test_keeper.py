@@ -255,12 +255,12 @@ BREAKS_ON_WORDS = breaking(
     "ralph.screen.view.View.show = breaks",
 )
 BREAKS_AS_KEEPER = breaking(
-    "import subprocess",
-    "class Popen(subprocess.Popen):",
-    "    def __init__(self, argv, **more):",
-    "        if argv[0] == 'sh': raise RuntimeError('a bug')",
-    "        super().__init__(argv, **more)",
-    "subprocess.Popen = Popen",
+    "import os",
+    "spawns = os.posix_spawnp",
+    "def breaks(program, *how, **more):",
+    "    if program == 'sh': raise RuntimeError('a bug')",
+    "    return spawns(program, *how, **more)",
+    "os.posix_spawnp = breaks",
 )
 
 
@@ -296,7 +296,7 @@ import threading, time
 from pathlib import Path
 from ralph.process import Keeper, Patience
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-Keeper("a-run", Patience(), Path("keeper.txt"))
+Keeper("a-run", Patience(), Path("keeper.txt"), 0)
 """
 
 

@@ -121,13 +121,13 @@ class Stream:
         """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
         turn = self.so_far
-        turn.outcome, why, turn.fix = self._meant(ended, Outcome.INTERRUPTED if ended.interrupted else cut)
+        turn.outcome, why, turn.fix = self._meant(ended, cut)
         turn.why = _encodable(f"{why} ({turn.fix})" if turn.fix else why)
         said, most = "\n".join(self._printed), _TEXT_LENGTH
         if self._is_stream:
             said, most = str((self._result or {}).get("result") or ""), _RESULT_LENGTH
         turn.said = _encodable(shortened(said.strip(), most, end=True))
-        turn.at_least = ended.shrunk or (self._is_stream and not self.has_result)
+        turn.at_least = self._is_stream and not self.has_result
         if turn.outcome is Outcome.LIMIT and isinstance(self._resets_at, int | float):
             turn.resets_at = int(self._resets_at) if now < self._resets_at < now + _RESET_AT_MOST_S else None
         turn.left_over, turn.took_s = ended.left_over, took_s
@@ -214,8 +214,6 @@ class Stream:
             status = result.get("api_error_status")
             known = known or meaning(self._errors, said, self._error, status, code=ended.code)
             return known or Meaning(Outcome.FAILED, said)
-        if ended.shrunk:
-            return Meaning(Outcome.FAILED, "the record of what the agent said was cut short while it ran")
         if (ended.code == 0 or cut is Outcome.OK) and (result or not self._is_stream):
             return Meaning(Outcome.OK)
         return self._died(ended.code)

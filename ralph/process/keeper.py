@@ -10,12 +10,10 @@ import io
 import os
 import pickle
 import signal
-import subprocess
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -26,10 +24,9 @@ from ralph.process.tree import LINUX, Patience, Tree, end_strays, send_to
 _LOOK_S = 3600.0 if LINUX else 2.0
 """Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
 _END = "end"
-_GLANCE_S, _LAZY_GLANCE_S = 0.1, 0.4
-_ATTENTIVE_S = 5.0
-"""Seconds of silence after which ralph looks less often; a program's end wakes it all the same."""
+_GLANCE_S = 0.2
 _CHUNK = 1 << 16
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 Hear = Callable[[bytes, bytes], None]
 """Gets a program's output and its complaints as they come, and nothing at all when it is quiet."""
@@ -48,7 +45,7 @@ class Files(NamedTuple):
 class Job(NamedTuple):
     """What to run, with what."""
 
-    argv: Sequence[str]
+    argv: list[str]
     env: Mapping[str, str]
     files: Files
 
@@ -64,10 +61,6 @@ class Ended(NamedTuple):
     """Command lines of what it had left running, now ended."""
     survivors: tuple[str, ...] = ()
     """Command lines of what could not be ended."""
-    interrupted: bool = False
-    """Ralph was asked to stop while it ran."""
-    shrunk: bool = False
-    """Its output became shorter while it ran, so the record is not whole."""
 
 
 class Keeper:
@@ -78,61 +71,58 @@ class Keeper:
     """
 
     def __init__(
-        self,
-        mark: str,
-        patience: Patience,
-        errors: Path,
-        *,
-        lock: int | None = None,
-        at_last: Callable[[], None] = lambda: None,
+        self, mark: str, patience: Patience, errors: Path, lock: int, at_last: Callable[[], None] = lambda: None
     ) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self._mark, self._patience, self._errors = mark, patience, errors
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
-            _become_keeper(_link(its_reads, its_writes), patience, errors, {its_reads, its_writes, lock}, at_last)
+            _become_keeper(_Link(its_reads, its_writes), patience, errors, (its_reads, its_writes, lock), at_last)
         os.close(its_reads)
         os.close(its_writes)
-        self._link = _link(reads, writes)
+        self._link = _Link(reads, writes)
 
     def run(self, job: Job, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
         """Runs it to its end, or until it is `over`, and ends everything that it started.
 
         What it prints goes to files, never to a pipe: there the real agent loses what is not read in time (measured),
-        and a process left behind would hold the other end. Raises RalphError when the files cannot be written or read,
-        and without a keeper.
+        and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
+        without a keeper.
         """
-        with closing(_Tail(job.files.output)) as output, closing(_Tail(job.files.errors)) as errors:
+        try:
+            output, errors = (io.FileIO(path, opener=_made) for path in job.files[1:])
+        except OSError as error:
+            raise RalphError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
+        with output, errors:
             try:
                 self._link.send(job)
                 try:
                     self._follow(output, errors, hear, over, clock)
-                    interrupted = signals.interrupted() is not None
                 finally:  # whatever went wrong here, nothing outlives it
                     ended = self._end()
             except EOFError:
                 self._lost()
-            for data in output.rest():
+            while not signals.impatient() and (data := output.read(_CHUNK)):
                 hear(data, b"")
-            for data in errors.rest():
+            while not signals.impatient() and (data := errors.read(_CHUNK)):
                 hear(b"", data)
-            return ended._replace(interrupted=interrupted, shrunk=output.shrunk)
+            return ended
 
-    def _follow(self, output: "_Tail", errors: "_Tail", hear: Hear, over: Over, clock: Callable[[], float]) -> None:
-        """Returns when all have left, or it is over."""
-        began = heard_at = clock()
-        pause_s = 0.0
-        while not signals.wait(pause_s, self._link.reads):
+    def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
+        """Returns when all have left, or it is over; that is asked a last time of what has left."""
+        began = heard_at = now = clock()
+        has_left = False
+        while not has_left:
+            has_left = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
             now = clock()  # before it looks: what is late by then would have been heard
-            data = output.read()
-            complaints = b"" if data else errors.read()
-            heard_at = now if data or complaints else heard_at
+            data = output.read(_CHUNK)
+            complaints = b"" if data else errors.read(_CHUNK)
+            if data or complaints:
+                heard_at = now
             hear(data, complaints)
-            if over(now - heard_at, now - began, output.size() + errors.size()):
+            if over(now - heard_at, now - began, output.tell() + errors.tell()):
                 return
-            silent_s = now - heard_at
-            pause_s = 0.0 if not silent_s else _GLANCE_S if silent_s < _ATTENTIVE_S else _LAZY_GLANCE_S
 
     def _end(self) -> Ended:
         if not signals.wait(0, self._link.reads):
@@ -158,50 +148,20 @@ class Keeper:
         raise RalphError(f"the keeper {how}: the process of ralph's below which all runs", 1, fix="start ralph again")
 
 
-class _Tail:
-    """New bytes of a file that somebody else is writing."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._at = path, 0
-        self.shrunk = False
-        try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-    def size(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def read(self) -> bytes:
-        """Some of what is new; empty when there is nothing."""
-        if (size := self.size()) < self._at:
-            self.shrunk, self._at = True, size
-        try:
-            data = os.pread(self._fd, _CHUNK, self._at)
-        except OSError as error:
-            raise RalphError(f"{self._path}: cannot be read: {error.strerror}", 1) from error
-        self._at += len(data)
-        return data
-
-    def rest(self) -> Iterator[bytes]:
-        """All that is there now; what comes later is nobody's."""
-        end = self.size()
-        while self._at < end and not signals.impatient() and (data := self.read()):
-            yield data
+def _made(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o600)
 
 
-class _Link(NamedTuple):
+class _Link:
     """One end of a line between two processes: whole objects, and EOFError when nobody is at the other end."""
 
-    reads: io.BufferedReader
-    writes: io.FileIO
+    def __init__(self, reads: int, writes: int) -> None:
+        self.reads = io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
+        self._writes = io.FileIO(writes, "w")
 
     def send(self, said: object) -> None:
         try:
-            with open(self.writes.fileno(), "wb", closefd=False) as whole:
+            with open(self._writes.fileno(), "wb", closefd=False) as whole:
                 pickle.dump(said, whole)
         except (OSError, ValueError):  # gone, or let go
             raise EOFError from None
@@ -214,15 +174,11 @@ class _Link(NamedTuple):
 
     def close(self) -> None:
         self.reads.close()
-        self.writes.close()
-
-
-def _link(reads: int, writes: int) -> _Link:
-    return _Link(io.BufferedReader(io.FileIO(reads), 1), io.FileIO(writes, "w"))  # with room for more it reads ahead
+        self._writes.close()
 
 
 def _become_keeper(
-    link: _Link, patience: Patience, errors: Path, kept: set[int | None], at_last: Callable[[], None]
+    link: _Link, patience: Patience, errors: Path, kept: Sequence[int], at_last: Callable[[], None]
 ) -> NoReturn:
     """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only `kept` stay."""
     try:
@@ -254,8 +210,9 @@ class _Keeping:
 
     def __init__(self, link: _Link, patience: Patience) -> None:
         self._link, self._patience = link, patience
-        self._child: subprocess.Popen[bytes] | None = None
-        self._tree = Tree(lambda _, one: one.parent == os.getpid(), self._is_childless if LINUX else None)
+        self._pid, self._code = 0, 0
+        """The job's own process, none once it has left, and its exit code."""
+        self._tree = Tree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
     def keep(self) -> None:
         """Runs what ralph says until it is gone."""
@@ -267,17 +224,12 @@ class _Keeping:
 
     def _run(self, job: Job) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
-        self._child, files = None, job.files
+        opened = zip((0, 1, 2), job.files, (os.O_RDONLY, *[os.O_WRONLY | os.O_APPEND] * 2), strict=True)
+        opens = [(os.POSIX_SPAWN_OPEN, fd, path, flags, 0) for fd, path, flags in opened]
         try:
-            with files.prompt.open("rb") as given, files.output.open("ab") as out, files.errors.open("ab") as err:
-                self._child = subprocess.Popen(
-                    job.argv,
-                    env=job.env,
-                    stdin=given,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
+            self._pid = pid = os.posix_spawnp(
+                job.argv[0], job.argv, job.env, file_actions=opens, setsid=True, setsigdef=_IGNORED_BY_PYTHON
+            )
         except OSError as error:
             return Ended(code=-signal.SIGKILL, unstarted=error)
         while self._runs() and not signals.wait(_LOOK_S, self._link.reads):
@@ -285,26 +237,23 @@ class _Keeping:
                 self._tree.look()
         deadline = time.monotonic() + self._patience.interrupt_s
         if self._runs() and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
-            send_to(os.killpg, self._child.pid, signal.SIGINT)
+            send_to(os.killpg, pid, signal.SIGINT)
         while self._runs() and time.monotonic() < deadline and not signals.impatient():
             signals.wait(0.02)
-        left_over, survivors = self._tree.end(self._patience, but=self._child.pid)
-        code = -signal.SIGKILL if self._runs() else self._child.returncode
+        left_over, survivors = self._tree.end(self._patience, but=pid)
+        code = -signal.SIGKILL if self._runs() else self._code
         return Ended(code=code, left_over=left_over, survivors=survivors)
 
     def _runs(self) -> bool:
         """Whether the job's own process does."""
         self._is_childless()
-        return self._child is not None and self._child.returncode is None
+        return self._pid != 0
 
     def _is_childless(self) -> bool:
-        """Whether no child is left, of whoever inherits every orphan no descendant. Buries all who are dead.
-
-        Nobody else waits for anybody here.
-        """
+        """Whether no child is left, of whoever inherits every orphan no descendant. Buries all who are dead."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
-                if self._child and dead[0] == self._child.pid:
-                    self._child.returncode = os.waitstatus_to_exitcode(dead[1])
+                if dead[0] == self._pid:
+                    self._pid, self._code = 0, os.waitstatus_to_exitcode(dead[1])
             return False
         return True

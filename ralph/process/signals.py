@@ -8,34 +8,30 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-Readable = int | IO[bytes]
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
 """Seconds from which on a second signal is a second wish: a closing terminal sends SIGHUP twice at once."""
 _received: list[tuple[int, float]] = []
-_suspensions: list[int] = []
 _bell: list[int] = []
-_on_suspend: list[Callable[[], None]] = []
 
 
 def install(on_suspend: Callable[[], None] = lambda: None) -> None:
-    """From now on signals only leave a note here; after a Ctrl+Z the next `wait` calls `on_suspend`.
+    """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and nothing else comes of it.
 
-    The agent would go on alone behind a suspended ralph, so that is refused. An inherited ignored SIGHUP (nohup) stays
-    ignored. SIGINT gets a handler even where a script's background job inherits it ignored: programs started from here
-    then have the default again.
+    The agent would go on alone behind a suspended ralph. An inherited ignored SIGHUP (nohup) stays ignored. SIGINT gets
+    a handler even where a script's background job inherits it ignored: programs started from here then have the default
+    again.
     """
     _received.clear()
     _bell[:] = os.pipe()
     for fd in _bell:
         os.set_blocking(fd, False)
-    _on_suspend[:] = [on_suspend]
     signal.set_wakeup_fd(_bell[1], warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: _received.append((number, time.monotonic())))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # its byte in the pipe ends a wait at once
-    signal.signal(signal.SIGTSTP, lambda number, _: _suspensions.append(number))
+    signal.signal(signal.SIGTSTP, lambda *_: on_suspend())
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop`: printing from the background must not stop ralph
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
@@ -55,15 +51,12 @@ def impatient() -> bool:
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
 
 
-def wait(seconds: float, *others: Readable) -> bool:
+def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end."""
     ready, _, _ = select.select([*_bell[:1], *others], [], [], max(0.0, seconds))
     if _bell and _bell[0] in ready:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)
-    if _suspensions:
-        _suspensions.clear()
-        _on_suspend[0]()
     return any(one in ready for one in others)
 
 

@@ -14,7 +14,6 @@ from ralph.process import signals
 
 MARK = "RALPH_RUN_ID"
 """In the environment of all that runs below a keeper; an inner run's mark follows its outer one's, after a colon."""
-_NAME = f"{MARK}=".encode()
 LINUX = sys.platform == "linux"
 _ASK_AGAIN_S = 1.0
 """A shell that has just forked can lose a signal that it traps."""
@@ -32,43 +31,38 @@ class Patience(NamedTuple):
     """Seconds that the end of a run waits for notices still on their way."""
 
 
-class Process(NamedTuple):
-    """One that is alive; `started` tells it from a later one of the same pid."""
-
-    parent: int
-    started: str
-
-
 class Tree:
     """The processes that are roots, all below them, and those seen there before whose parents are gone.
 
     `is_over` is for who knows better than two looks can tell: what is born in one shows in the next.
     """
 
-    def __init__(self, is_root: Callable[[int, Process], bool], is_over: Callable[[], bool] | None = None) -> None:
+    def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
         self._is_root = is_root
+        """Whether one is, by its pid and its parent's."""
         self._is_over = is_over or (lambda: not (self.look() or self.look()))
         self._seen: dict[int, str] = {}
 
     def look(self) -> list[int]:
         """All that run now, but this process, parents first; who is asked before its children has no time to mourn."""
-        processes = _alive()
-        processes.pop(os.getpid(), None)
+        alive = {one[0]: one[1:] for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()}
         found = dict[int, str]()
         new = {
-            pid: one.started
-            for pid, one in processes.items()
-            if self._seen.get(pid) == one.started or self._is_root(pid, one)
+            pid: started
+            for pid, (parent, started) in alive.items()
+            if self._seen.get(pid) == started or self._is_root(pid, parent)
         }
         while new:
             found |= new
-            new = {pid: one.started for pid, one in processes.items() if one.parent in new and pid not in found}
+            new = {pid: started for pid, (parent, started) in alive.items() if parent in new and pid not in found}
         self._seen = found
         return list(found)
 
     def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
-        names = {} if self._is_over() else {pid: _command(pid) for pid in self.look() if pid != but}
+        if self._is_over():
+            return (), ()
+        names = {pid: _command(pid) for pid in self.look() if pid != but}
         for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
             deadline, due = time.monotonic() + within_s, dict[int, float]()
             while not self._is_over() and time.monotonic() < deadline:
@@ -79,7 +73,7 @@ class Tree:
                         due[pid] = time.monotonic() + _ASK_AGAIN_S
                         send_to(os.kill, pid, number)
                 signals.wait(0.02)
-        left = [] if self._is_over() else self.look()
+        left = self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
 
 
@@ -88,14 +82,16 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
 
     Nothing where environments are hidden.
     """
-    return Tree(lambda pid, _: _carries(pid, mark)).end(patience)[0]
 
+    def carries(pid: int, _parent: int) -> bool:
+        with contextlib.suppress(OSError):
+            for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                name, _, marks = pair.partition(b"=")
+                if name == MARK.encode() and mark.encode() in marks.split(b":"):
+                    return True
+        return False
 
-def _carries(pid: int, mark: str) -> bool:
-    with contextlib.suppress(OSError):
-        pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return any(mark.encode() in pair.removeprefix(_NAME).split(b":") for pair in pairs if pair.startswith(_NAME))
-    return False
+    return Tree(carries).end(patience)[0]
 
 
 def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:
@@ -107,7 +103,7 @@ def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:
 
 def somebody_runs(program: str, inside: Path) -> bool:
     """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
-    for pid in _alive() if LINUX else ():
+    for pid, *_ in _proc() if LINUX else ():
         with contextlib.suppress(OSError):
             name = Path(f"/proc/{pid}/comm").read_text().strip()
             if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
@@ -115,27 +111,27 @@ def somebody_runs(program: str, inside: Path) -> bool:
     return not LINUX
 
 
-def _alive() -> dict[int, Process]:
-    """Every process of this machine that may be seen, by its pid; no zombies."""
-    return dict(_proc() if LINUX else _ps())
+def _proc() -> Iterator[tuple[int, int, str]]:
+    """All that is alive and may be seen: its pid, its parent, and when it began, which a later one of its pid did not.
 
-
-def _proc() -> Iterator[tuple[int, Process]]:
+    No zombies.
+    """
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
             row = file.read()
             state, parent, *rest = row[row.rindex(b")") + 2 :].split()  # proc(5): a name may hold any byte
             if state not in b"ZX":
-                yield int(pid), Process(int(parent), rest[17].decode())
+                yield int(pid), int(parent), rest[17].decode()
 
 
-def _ps() -> Iterator[tuple[int, Process]]:
+def _ps() -> Iterator[tuple[int, int, str]]:
+    """The same where there is no /proc."""
     argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as ps:
         for line in ps.communicate()[0].splitlines():
             pid, parent, state, started = line.split(maxsplit=3)
             if int(pid) != ps.pid and not state.startswith("Z"):
-                yield int(pid), Process(int(parent), started)
+                yield int(pid), int(parent), started
 
 
 def _command(pid: int) -> str:
