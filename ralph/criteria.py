@@ -67,13 +67,6 @@ class Criterion:
     wanted: int = 0
     """The exit code that the command shall have, or the status of the answer."""
 
-    @property
-    def problem(self) -> str:
-        """Why it can never be met, for the person who wrote it; mostly empty."""
-        if self.path.startswith(("/", "~")) or ".." in self.path.split("/"):
-            return f"`{self.path}` may lead out of the project; write it from the project's top folder on"
-        return ""
-
 
 class Met(NamedTuple):
     """What came of checking a criterion."""
@@ -143,8 +136,6 @@ def check(
 
     `run` runs a shell command, `base_url` is where the server is that answers.
     """
-    if criterion.problem:
-        return Met(False, f"{_shown(criterion.text)}: {criterion.problem}")
     if criterion.kind is Kind.FILE:
         return _looked_at(criterion, project)
     if criterion.kind is Kind.HTTP:
@@ -167,7 +158,7 @@ def _looked_at(criterion: Criterion, project: Path) -> Met:
     try:
         target = (project.resolve() / criterion.path).resolve()
         if not target.is_relative_to(project.resolve()):
-            odd = "is a link that leads out of the project"
+            odd = "leads out of the project; write it from the project's top folder on"
         elif not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe

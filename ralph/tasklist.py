@@ -23,14 +23,11 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read(tidied(text))
     wrong = tasks.problems(listed)
     for task in tasks.flat(listed):
-        for one in map(criteria.parse, task.criteria):
-            odd = one.problem
-            if one.kind is Kind.UNCHECKED and settings.criteria == "strict" and not task.done:
-                odd = "no machine can check this, and --criteria is strict"
-            if one.kind is Kind.HTTP and settings.base_url is None and not task.done:
-                odd = "needs to know where: set --base-url"
-            if odd:
-                wrong.append(f"line {task.number}: {one.text}: {odd}")
+        for one in () if task.done else map(criteria.parse, task.criteria):
+            if one.kind is Kind.UNCHECKED and settings.criteria == "strict":
+                wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
+            if one.kind is Kind.HTTP and settings.base_url is None:
+                wrong.append(f"line {task.number}: {one.text}: needs to know where: set --base-url")
     if wrong:
         raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
     return listed

@@ -60,7 +60,7 @@ RUN, FILE, HTTP, BROWSER = Kind.RUN, Kind.FILE, Kind.HTTP, Kind.BROWSER
 )
 def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str, str | int]) -> None:
     found = parse(text)
-    assert (found.text, found.kind, found.problem) == (text.strip(), kind, "")
+    assert (found.text, found.kind) == (text.strip(), kind)
     names = ("command", "path", "holds", "method", "url", "wanted")
     assert {name: getattr(found, name) for name in names if getattr(found, name)} == said
 
@@ -85,12 +85,6 @@ def test_anything_else_is_not_machine_checked_and_that_is_said(text: str, folder
     met = checked(text, folder)
     assert met.met
     assert met.why.startswith("not machine-checked, nobody looked: ")
-
-
-def test_a_path_that_may_lead_out_is_known_from_its_text(folder: Path) -> None:
-    for text in ("File `/etc/passwd` exists", "File `a/../../x` contains `x`"):
-        assert "may lead out of the project; write it from the project's top folder on" in parse(text).problem
-        assert not checked(text, folder).met
 
 
 @given(st.text() | st.text(alphabet="`Run File exists contains 0-agent-browser:/\"'\\- ", max_size=60))
@@ -166,6 +160,8 @@ def test_a_link_counts_within_the_project_only(leads: str, words: str, folder: P
         for text in ("File `link` exists", "File `link` contains `x`"):
             met = checked(text, project)
             assert (met.met, words in met.why) == (not words, True), met.why
+        for path in ("/etc/passwd", "../project-two/file", "a/../../x"):
+            assert "leads out of the project; write it" in checked(f"File `{path}` exists", project).why
 
 
 def test_a_server_is_asked_without_content_below_the_base_url(folder: Path) -> None:

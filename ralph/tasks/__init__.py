@@ -10,6 +10,7 @@ from ralph.tasks.edits import (
     with_done,
     with_failure,
     with_ids,
+    with_role,
 )
 from ralph.tasks.order import chain, find, placed, problems, select, stuck, unknown
 from ralph.tasks.reading import Note, Task, flat, read
@@ -35,4 +36,5 @@ __all__ = [
     "with_done",
     "with_failure",
     "with_ids",
+    "with_role",
 ]

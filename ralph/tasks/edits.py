@@ -74,7 +74,7 @@ def put_down(text: bytes) -> bytes:
 
 def with_done(text: bytes, ids: Iterable[str]) -> bytes:
     """The same with these ticked, and without what kept them from it."""
-    return _marked(text, ids, b"x", {"failed": 0, "blocked": 0})
+    return _marked(text, ids, b"x", {"failed": 0, "blocked": 0, "role": 0})
 
 
 def with_failure(text: bytes, task_id: str, when: str, why: str) -> bytes:
@@ -89,6 +89,12 @@ def with_block(text: bytes, task_id: str, why: str) -> bytes:
     """The same with the task blocked, and the reason in place of an older one."""
     text = _noted(text, find(read(text), task_id), f"blocked: {_one_line(why)}")
     return _marked(text, [task_id], b"!", {"blocked": 1})
+
+
+def with_role(text: bytes, task_id: str, role: str) -> bytes:
+    """The same with the task waiting for this role, in place of an older one."""
+    text = _noted(text, find(read(text), task_id), f"role: {role}")
+    return _marked(text, [task_id], b" ", {"role": 1})
 
 
 def _marked(text: bytes, ids: Iterable[str], mark: bytes, kept: Mapping[str, int]) -> bytes:

@@ -11,7 +11,7 @@ from ralph.progress.reading import Line, blocks, parse
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked):(.*)", re.IGNORECASE)
+_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):(.*)", re.IGNORECASE)
 _WORD = r"[^\W_][\w.-]{0,63}"
 _ID = re.compile(rf"(?:({_WORD}):|\*\*({_WORD}):\*\*|\*\*({_WORD})\*\*:|`({_WORD})`:)\s+(?=\S)")
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
@@ -82,6 +82,11 @@ class Task(progress.Task):
     def blocked(self) -> str:
         """Why it is, if anything says so."""
         return "".join(self._values("blocked")[-1:])
+
+    @property
+    def role(self) -> str:
+        """Which role it needs next, if anything says so."""
+        return "".join(self._values("role")[-1:])
 
     def _values(self, name: str) -> Sequence[str]:
         return tuple(note.value for note in self.notes if note.name == name and note.value)
