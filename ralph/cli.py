@@ -38,6 +38,7 @@ MODE is build, plan, or any PROMPT_<mode>.md.
   ralph log PLAN [N]        what happened; -f: what happens
   ralph report PLAN         what it came to, as one HTML file
   ralph export PLAN         a plan in JSON with today's statuses
+  ralph mcp PLAN            its tasks as tools, for any agent
   ralph notify setup|test   tell Slack, Discord, Telegram, ... how it goes
   ralph config commit on|off|status
   ralph help settings       all options of a run;  ralph help VERB  of a verb

@@ -22,6 +22,7 @@ OF_A_TASK: Mapping[str, Value] = {
     "TRY": "",
     "VERIFY": "",
     "ONLY": (),
+    "DENIED": (),
     "SESSION": "",
     "HISTORY_FILE": "",
 }

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ralph import values
+from ralph import denied, values
 from ralph.errors import RalphError, did_you_mean
 from ralph.values import unless
 
@@ -188,7 +188,10 @@ class Settings:
         "NAMES", values.names, "the only tools that the agent has, such as Read,Grep; none = no tool", combine=_common
     )
     deny: tuple[str, ...] = _row(
-        "NAMES", values.names, "what the agent may not use, such as WebFetch,Bash(git push:*)", combine=_all
+        "NAMES",
+        denied.names,
+        "what the agent may not use: rules such as WebFetch,Bash(rm:*), and the lists git-write and not-uv",
+        combine=_all,
     )
     roles: tuple[str, ...] = _modes(
         "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
@@ -264,6 +267,8 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
     said = {field: one for field, (one, _) in decided.items()}
     settings = Settings(said=said, **{field: value for field, (_, value) in decided.items()})
     settings.remarks = remarks
+    if "git-write" in settings.deny and not settings.strict:
+        settings.auto_commit, said["auto_commit"] = False, said["deny"]
     if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:
         restore, forbids = said["on_failure"].where, said["auto_commit"].where
         what = f"{restore}: restore goes back to a good commit, and {forbids} forbids commits"

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, lock, options, progress, sources
+from ralph import denied, files, lock, options, progress, sources
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.progress import Progress
@@ -59,6 +59,7 @@ class Start:
             "STRICT": settings.strict,
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
+            "DENIED": [*denied.told(settings.deny)],
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
 

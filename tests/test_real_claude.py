@@ -252,3 +252,21 @@ def test_under_strict_cheats_gain_nothing_and_an_honest_try_does(project: Projec
     assert log.splitlines() == ["one: Wrote the first one|one", "", "tests/one.txt", "plan|", "", "feature.md"]
     assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? notes.txt"]
+
+
+CAUGHT = ("git commit -m x", "cd . && git  commit", "env GIT_DIR=x timeout 5 git commit", "x=$(git commit)", "pytest")
+PASSING = ("git commit-tree", "git -C . commit", "sh -c 'git commit'", "/usr/bin/git commit", 'echo "$(git commit)"')
+
+
+def test_what_is_denied_is_refused_to_an_honest_agent(project: Project, play: Play) -> None:
+    """And the ways around that docs/limits.md names are there."""
+    project.has_tasks("one")
+    play(*[uses(bash(f"{command} 2>&1 | cat")) for command in (*CAUGHT, *PASSING)], uses(write(project.root / "x", "")))
+    project.build("1", "--deny", "git-write,not-uv,Write", *SONNET)
+    (transcript,) = [text for name, text in project.transcripts().items() if name.endswith(".jsonl")]
+    events = [json.loads(line) for line in transcript.splitlines()]
+    contents = [event["message"]["content"] for event in events if event["type"] == "user"]
+    told = [str(one["content"]) for content in contents for one in content if one["type"] == "tool_result"]
+    assert ["has been denied" in one for one in told] == [True] * len(CAUGHT) + [False] * len(PASSING) + [False]
+    assert "No such tool" in told[-1]
+    assert not (project.root / "x").exists()

@@ -13,7 +13,7 @@ from ralph.sources import of_plan
 
 SAYS = (
     "commit {{ AUTO_COMMIT }}; strict {{ STRICT }}; only {{ ONLY | join(' | ') }}; verify {{ VERIFY }}; "
-    "history {{ HISTORY_FILE }};\n"
+    "history {{ HISTORY_FILE }}; {{ DENIED | join(' ') }}\n"
 )
 
 
@@ -94,6 +94,12 @@ NONE: dict[str, str] = {}
         ),
         pytest.param("RALPH_ONLY: a b\nRALPH_ONLY: 'c d'", "", NONE, "only a | b | c d;", id="lines add up"),
         pytest.param("", "--reasoning med", NONE, "--effort medium\n", id="the name and words of ralph1"),
+        pytest.param("RALPH_DENY: git-write", "--auto-commit", NONE, "commit false;", id="who may not commit does not"),
+        pytest.param("", "--strict --deny git-write", NONE, "commit true;", id="but ralph does"),
+        pytest.param("", "--deny not-uv,Write", NONE, "`uv sync`, `uv run pytest`) `Write`", id="what to do instead"),
+        pytest.param(
+            "", "--deny 'Write, Bash(x y:*)'", NONE, "--disallowedTools 'Write,Bash(x y:*)'\n", id="to claude"
+        ),
         pytest.param("", "", {"RALPH_REASONING": "MAX"}, "--effort max\n", id="as a variable, in any case"),
         pytest.param("", "--effort none", NONE, "MAX_THINKING_TOKENS=0 claude -p", id="a word that claude ignores"),
     ],
@@ -201,6 +207,7 @@ NO_SENSE = [
     ("base-url", "localhost:8000", "https://"),
     ("only", "../x", "a pattern of files"),
     ("deny", "Bash(git", "names such as Read"),
+    ("deny", "Write,git-wirte", "git-wirte is no list; there are git-write, not-uv"),
     ("roles", "test/review", "names of modes"),
 ]
 

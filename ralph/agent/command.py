@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph import denied
 from ralph.agent.turn import Outcome, Rule
 from ralph.errors import RalphError
 from ralph.process import MARK
@@ -65,7 +66,7 @@ class Agent(NamedTuple):
             "max_cost": None if talk or budget_usd is None else f"{budget_usd:.6f}",
             "max_context": None if talk else settings.max_context,
             "tools": None if settings.tools is None else ",".join(settings.tools),
-            "deny": ",".join(settings.deny) or None,
+            "deny": ",".join(denied.rules(settings.deny)) or None,
             "mcp": mcp or None,
         }
         words = [*(settings.wrap or ()), *self.command, *(() if talk else self.run)]
