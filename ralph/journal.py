@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -53,7 +54,7 @@ class Record:
     """A line of the journal, by its names; what it does not tell is empty. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `run`."""
+    """`iteration`, `wait`, `verify`, `tamper`, `run`; `sums` is what lines came to that are no longer there."""
     run: str
     timestamp: str
     """When, in UTC; of an iteration, when it ended."""
@@ -104,7 +105,7 @@ class Record:
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
-    """Of a run."""
+    """Of a run, or of `sums`."""
 
     @property
     def at(self) -> float:
@@ -184,6 +185,23 @@ def tells_of(found: Iterable[Record], begun: Death) -> bool:
 def rows(found: Iterable[Record]) -> list[Record]:
     """The iterations among them."""
     return [record for record in found if record.event == "iteration"]
+
+
+_SUMMED = ("duration_s", "waited_s", "verified_s", "commits", "added", "removed")
+
+
+def sums(found: Iterable[Record]) -> Record:
+    """What the iterations among them came to, with those of earlier sums; no cost is known where none was told."""
+    total = Record(event="sums", run="", timestamp="", tokens={})
+    for one in (one for one in found if one.event in ("iteration", "sums")):
+        total.iterations += one.iterations if one.event == "sums" else one.counted
+        for name in _SUMMED:
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+        if one.cost_usd is not None:
+            total.cost_usd = round((total.cost_usd or 0.0) + one.cost_usd, 6)
+        total.cost_at_least |= one.cost_at_least
+        total.tokens = dict(Counter(total.tokens) + Counter(one.tokens))
+    return total
 
 
 def line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:

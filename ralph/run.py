@@ -17,6 +17,7 @@ from ralph.journal import Tries
 from ralph.process import Files, Keeper, Patience, signals
 from ralph.progress import Progress
 from ralph.screen.screen import Screen
+from ralph.screen.text import width
 from ralph.screen.view import View, status_line
 from ralph.verdict import Reason, Stop, Tally, verdict
 
@@ -86,10 +87,10 @@ class Run:
         self.screen = Screen(start.asked.detail, spinner=start.asked.spinner)
         self.view = View(
             self.screen.agent,
-            lambda: self.screen.width,
+            width,
             pays=not start.rehearsal,
             detail=self.screen.detail,
-            breaks_silence=self.screen.width is not None and not self.screen.is_live,
+            breaks_silence=width() is not None and not self.screen.is_live,
         )
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""

@@ -83,7 +83,7 @@ STATES: dict[str, tuple[Happens, str, str, int]] = {
     "done": (built(story=step(ticks="all", writes_done=True)), "done", "", 0),
     "a person is asked": (built(story=step(blocks="which database?")), "blocked", "which database?", 4),
     "ralph gave up": (built("--max-failures", "1", story=fails()), "blocked", "iteration failed: It went", 4),
-    "from afar": (words("x one", "two", status="IN_PROGRESS"), "stopped", "no run is on record", 3),
+    "from afar": (words("x one", "two", status="IN_PROGRESS"), "stopped", "", 3),
     "verified by its plan": (
         words(status="RALPH_DONE", plan="RALPH_VERIFY: true\n"),
         "unchecked",
@@ -124,11 +124,6 @@ def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp
         assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
     other = project.ralph("status", "other").stdout
     assert re.search(rf"another run works in this tree: feature.md since .* \(pid {running.pid}\)", other)
-    text = project.progress.read_text()
-    project.progress.unlink()
-    states = {said["plan"]: said["state"] for said in json.loads(project.ralph("status", "--json").stdout)}
-    assert states == {"feature": "running", "other": "new"}, "also while its file is gone"
-    project.progress.write_text(text)
     agent.let("go")
     eventually(lambda: told(project)["why"] == "build, iteration 1, verifying")
     (project.root / "go").touch()
@@ -172,9 +167,9 @@ def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> 
     (project.root / "copy_PROGRESS.md").write_text(progress_text("x one", status="RALPH_BLOCKED: why?"))
     run = project.ralph("status")
     assert re.sub(r"\d+s ago", "0s ago", run.stdout).splitlines() == [
-        "auth              done     1/1 tasks · 0s ago",
-        "copy_PROGRESS.md  blocked  why? · 1/1 tasks · 0s ago",
-        "feature           stopped  limit reached: max-iterations is 2 · 1/2 tasks · 2 iterations · $1.61 · 0s ago",
+        "auth     done     1/1 tasks · 0s ago",
+        "copy     blocked  why? · 1/1 tasks · 0s ago",
+        "feature  stopped  limit reached: max-iterations is 2 · 1/2 tasks · 2 iterations · $1.61 · 0s ago",
     ]
     assert run.code == 4, "that of the one that needs most"
     for name, code in (("copy", 3), ("feature", 0)):
@@ -231,7 +226,6 @@ def test_a_plan_is_found_by_each_of_its_names_and_as_a_run_finds_it(
     said = told(project, *option)
     assert (said["state"], said["progress_file"], said["iterations"]) == ("stopped", "state.md", 1)
     assert json.loads(project.ralph("status", "feature.md", "--json", env=variable).stdout) == said
-    assert project.ralph("status", env=variable).stdout.startswith("state.md  stopped")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ralph.look import plans
 from ralph.look.plans import Plan, ending
 from ralph.process import foreground
 from ralph.screen import Detail
-from ralph.screen.text import is_terminal, terminal_size
+from ralph.screen.text import width
 from ralph.screen.view import View
 from ralph.words import moment, plain
 
@@ -124,8 +124,8 @@ def _diff(plan: Plan, row: Record) -> int:
 
 def _view(*, verbose: bool, pays: bool) -> View:
     """What shows a transcript here; words are wrapped to a terminal's width."""
-    detail, sees = Detail.of(quiet=False, verbose=verbose), is_terminal(1)
-    return View(_say, lambda: terminal_size().columns if sees else None, pays=pays, detail=detail, breaks_silence=sees)
+    detail = Detail.of(quiet=False, verbose=verbose)
+    return View(_say, width, pays=pays, detail=detail, breaks_silence=width() is not None)
 
 
 class _Replay:
@@ -160,7 +160,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     view, state = _view(verbose=verbose, pays=False), plan.state  # who pays was said where it runs
     news, at = journal.since(state.journal, 0)
     news = [] if state.died() else news[-1:]
-    shown, replay, verified = Path(), None, Path()
+    shown, replay = Path(), None
     for look in itertools.count():
         is_over = look % _LOOKS_FOR_RUN == 0 and not plan.holders()[0]
         more, at = journal.since(state.journal, at)
@@ -180,9 +180,6 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
             _say(f"{running.mode} {plan.name} · iteration {running.iteration}")
             replay = _Replay(shown, view)
             replay.more()
-        if running and shown != verified and shown.with_suffix(".verify.log").exists():
-            verified = shown
-            _say("verifying")
         sys.stdout.flush()
         if is_over:
             break

@@ -4,7 +4,6 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +21,7 @@ _SUFFIX = "_PROGRESS.md"
 _WORK_REMAINS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """A plan, by what it left here."""
 
     name: str
@@ -33,8 +31,8 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """Its name; that of its progress file where the two differ, as a copy's does."""
-        return self.name if self.progress_path.name == self.name + _SUFFIX else self.progress_path.name
+        """By what name it is found here: that of its progress file, which a copy does not share."""
+        return self.progress_path.name.removesuffix(_SUFFIX)
 
     @property
     def state(self) -> State:
@@ -57,39 +55,30 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
     """
     asked = Path(progress_file) if progress_file is not None else None
     if not word:
-        return _of_progress_file(asked) if asked else _only()
+        found = [_of_progress_file(asked)] if asked else here()
+        if len(found) > 1:
+            raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
+        return found[0]
     path = next((one for one in (Path(word), Path(f"{word}.md"), Path(f"{word}.json")) if one.is_file()), Path(word))
     if path.name.endswith(_SUFFIX) and path.is_file() and not asked:
         return _of_progress_file(path)
     name = files.plan_name(path)
-    here, beside = Path(name + _SUFFIX), path.parent / (name + _SUFFIX)
-    progress_path = asked or _by_settings(path) or (beside if beside.is_file() and not here.is_file() else here)
+    here_it_is, beside = Path(name + _SUFFIX), path.parent / (name + _SUFFIX)
+    usual = beside if beside.is_file() and not here_it_is.is_file() else here_it_is
+    progress_path = asked or _by_settings(path) or usual
     if path.is_file():
-        return Plan(name=name, path=path, progress_path=progress_path)
+        return Plan(name, path, progress_path)
     if progress_path.is_file():
         return _of_progress_file(progress_path)
     what = f"{word}: there is no such plan here, and no {progress_path}"
     raise RalphError(what, fix="ralph status lists what there is")
 
 
-def _only() -> Plan:
-    found = here()
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise RalphError(f"no progress file in {Path.cwd()}", fix="name the plan, or look elsewhere with -C DIR")
-    raise RalphError(f"name one of the plans that are here: {', '.join(plan.label for plan in found)}")
-
-
 def here() -> list[Plan]:
-    """Those whose progress file lies in this folder, is named by the settings of this folder, or is worked on here."""
-    found = {path for path in Path().glob(f"*{_SUFFIX}") if path.is_file()}
-    if (named := _by_settings(Path())) and named.is_file():
-        found.add(named)
-    holder = lock.holder(lock.working_tree(Path.cwd()))
-    if holder and Path(holder.progress).parent == Path.cwd():
-        found.add(Path(Path(holder.progress).name))
-    return [_of_progress_file(path) for path in sorted(found)]
+    """Those whose progress file lies in this folder. Raises RalphError where there is none."""
+    if found := [_of_progress_file(path) for path in sorted(Path().glob(f"*{_SUFFIX}")) if path.is_file()]:
+        return found
+    raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
 
 
 def _of_progress_file(path: Path) -> Plan:
@@ -99,7 +88,7 @@ def _of_progress_file(path: Path) -> Plan:
         if said := progress.parse(path.read_bytes()).plan:
             beside = path.parent / said
             plan = beside if beside.exists() and not Path(said).exists() else Path(said)
-    return Plan(name=files.plan_name(plan), path=plan, progress_path=path)
+    return Plan(files.plan_name(plan), plan, path)
 
 
 def _by_settings(plan: Path) -> Path | None:
@@ -131,8 +120,7 @@ class Standing(NamedTuple):
         return self.state if self.until is None else f"{self.state} until {moment(self.until, now)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(NamedTuple):
     """All there is to say about a plan at a moment."""
 
     plan: Plan
@@ -155,20 +143,9 @@ class Seen:
         return journal.rows(self.records)
 
     @property
-    def iterations(self) -> int:
-        """How many of them counted."""
-        return sum(row.counted for row in self.rows)
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What they cost, a lower bound where one of their costs is; None when none says."""
-        costs = [row.cost_usd for row in self.rows if row.cost_usd is not None]
-        return round(sum(costs), 6) if costs else None
-
-    @property
-    def cost_at_least(self) -> bool:
-        """Whether that is a lower bound."""
-        return any(row.cost_at_least for row in self.rows)
+    def sums(self) -> Record:
+        """What all of them came to, also those that are no longer on record."""
+        return journal.sums(self.records)
 
 
 def look(plan: Plan) -> Seen:
@@ -184,17 +161,10 @@ def look(plan: Plan) -> Seen:
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
         settings = sources.everywhere([], directives(plan.path), "build")[0]
     last = records[-1] if records else None
+    how = _running(last, begun) if holder else standing(now, last, begun, settings, path.name)
     touched = [path, plan.state.journal, *([begun.record] if begun else [])]
-    return Seen(
-        plan=plan,
-        standing=_running(last, begun) if holder else standing(now, last, begun, settings, path.name),
-        progress=now,
-        begun=begun,
-        holder=holder,
-        other=other,
-        records=records,
-        moved=max((one.stat().st_mtime for one in touched if one.exists()), default=None),
-    )
+    moved = max((one.stat().st_mtime for one in touched if one.exists()), default=None)
+    return Seen(plan, how, now, begun, holder, other, records, moved)
 
 
 def _running(last: Record | None, begun: Death | None) -> Standing:
@@ -213,7 +183,7 @@ def standing(
     if progress is None:
         return Standing("new", "there is no progress file yet")
     stop = verdict(progress, Tally(), settings)
-    if stop and stop.reason is Reason.DONE and begun:
+    if progress.done and begun:
         return Standing("unchecked", "ralph was killed before it could look at RALPH_DONE")
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
@@ -222,23 +192,13 @@ def standing(
         return Standing("unchecked", "RALPH_DONE counts once the verify command has passed")
     if begun:
         return Standing("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
-    if last:
-        return _after(last, progress)
-    return Standing("stopped", "no run is on record here") if progress.ticked else Standing("new")
-
-
-def _after(last: Record, progress: Progress) -> Standing:
-    """Work remains and nobody works: how the last run ended."""
-    reason = reason_of(last)
+    reason = reason_of(last) if last else None
+    if last is None or (reason is Reason.ONCE and last.mode == "plan"):
+        return Standing("planned" if last else "stopped" if progress.ticked else "new")
     if reason is None:
         return Standing("stopped", "ralph was killed between two iterations")
-    if reason is Reason.ONCE and last.mode == "plan":
-        return Standing("planned")
-    if reason is Reason.STUCK and any(task.mark == "!" for task in progress.open):
-        return Standing("blocked", last.message, reason.code)
-    if reason in (Reason.DONE, Reason.BLOCKED, Reason.STOPPED):
-        return Standing("stopped", f"the last run ended {reason.label}, which the file says no more")
-    return Standing("stopped", ending(last))
+    is_stuck = reason is Reason.STUCK and any(task.mark == "!" for task in progress.open)
+    return Standing("blocked" if is_stuck else "stopped", ending(last), reason.code if is_stuck else _WORK_REMAINS)
 
 
 def ending(run: Record) -> str:

@@ -6,8 +6,7 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +18,10 @@ from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
 from ralph.look.plans import Seen, ending
-from ralph.screen.text import is_terminal
 from ralph.words import duration, plain, usd
 
 _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
-_TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
 def report(word: str, *, output: str | None, opens: bool, progress_file: str | None) -> int:
@@ -47,7 +44,7 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
             path.write_bytes(made)
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
-    print(plain(str(path)) + "  (--open shows it in the browser)" * (is_terminal(1) and not opens))
+    print(plain(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
     if opens and click.launch(os.path.realpath(path)) != 0:
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
     return 0
@@ -65,49 +62,49 @@ class Chart(NamedTuple):
     """What the template draws: a bar for each of the newest iterations."""
 
     title: str
-    says: str
-    """The picture in a few words."""
-    series: Mapping[str, Sequence[float]]
-    """By kind a value for each iteration; the first kind stands at the foot."""
-    top: float
-    """What the highest bar comes to."""
     shown: Callable[[float], str]
     """How a value is written."""
+    kinds: Sequence[str]
+    """The parts of a bar; the first stands at the foot."""
+    is_sum: bool = True
+    """What is said of it is the sum of all values, else the last of the first kind."""
 
 
-def charts(rows: Sequence[Record]) -> list[Chart]:
-    """All for which there is something to show."""
-    found: list[Chart] = []
+_CHARTS = (
+    Chart("Tasks", _compact, ("left", "done"), is_sum=False),
+    Chart("Cost", usd, ("cost",)),
+    Chart("Cost so far", usd, ("spent",), is_sum=False),
+    Chart("Input tokens", _compact, ("input",)),
+    Chart("Output tokens", _compact, ("output",)),
+    Chart("Cache read tokens", _compact, ("cache_read",)),
+    Chart("Cache write tokens", _compact, ("cache_write",)),
+    Chart("Time", duration, ("agent", "verifying", "waiting")),
+)
 
-    def values(value: Callable[[Record], float]) -> list[float]:
-        return [max(0.0, value(row)) for row in rows]  # a journal may hold negative numbers, a bar cannot
 
-    def draw(title: str, shown: Callable[[float], str], series: dict[str, list[float]], says: str = "") -> None:
-        newest = {kind: its[-_MOST_ROWS:] for kind, its in series.items()}
-        top = max(map(sum, zip(*newest.values(), strict=True)), default=0.0)
-        said = says or f"{shown(sum(map(sum, series.values())))} in all"
-        if top > 0:
-            found.append(Chart(title, said, newest, top, shown))
-
-    left, done = [0.0], [0.0]
+def _values(rows: Sequence[Record]) -> Iterator[dict[str, float]]:
+    """By kind the value of each iteration. A journal may hold negative numbers, a bar cannot."""
+    left = done = spent = 0.0
     for row in rows:
-        known = row.total is not None  # what nobody looked at is as it was
-        left.append(max(0, (row.total or 0) - (row.done or 0)) if known else left[-1])
-        done.append(max(0, row.done or 0) if known else done[-1])
-    cost = values(lambda row: row.cost_usd or 0.0)
-    draw("Tasks", _compact, {"left": left[1:], "done": done[1:]}, f"{_compact(left[-1])} left")
-    draw("Cost", usd, {"cost": cost})
-    draw("Cost so far", usd, {"spent": list(accumulate(cost))}, usd(sum(cost)))
-    for kind in _TOKENS:
-        its = values(lambda row, kind=kind: (row.tokens or {}).get(kind, 0))  # type: ignore[misc]
-        draw(f"{kind} tokens".replace("_", " ").capitalize(), _compact, {kind: its})
-    took = {
-        "agent": values(lambda row: row.duration_s),
-        "verifying": values(lambda row: row.verified_s),
-        "waiting": values(lambda row: row.waited_s),
-    }
-    draw("Time", duration, took)
-    return found
+        if row.total is not None:  # what nobody looked at is as it was
+            left, done = row.total - (row.done or 0), row.done or 0
+        cost = max(0.0, row.cost_usd or 0.0)
+        spent += cost
+        found = {"left": left, "done": done, "cost": cost, "spent": spent, "agent": row.duration_s}
+        found |= {"verifying": row.verified_s, "waiting": row.waited_s, **(row.tokens or {})}
+        yield {kind: max(0.0, value) for kind, value in found.items()}
+
+
+def charts(rows: Sequence[Record]) -> Iterator[tuple[Chart, str, float, list[dict[str, float]]]]:
+    """All for which there is something to show: what is said of them, the highest bar, the parts of each bar."""
+    values = list(_values(rows))
+    for chart in _CHARTS:
+        its = [{kind: one.get(kind, 0.0) for kind in chart.kinds} for one in values]
+        newest = its[-_MOST_ROWS:]
+        if top := max((sum(one.values()) for one in newest), default=0.0):
+            total = sum(sum(one.values()) for one in its) if chart.is_sum else its[-1][chart.kinds[0]]
+            says = f"{chart.shown(total)} in all" if chart.is_sum else chart.shown(total)
+            yield chart, says, top, newest
 
 
 def verdict(row: Record) -> str:

@@ -2,19 +2,18 @@
 
 import json
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ralph.errors import RalphError
 from ralph.judge import tasks
 from ralph.look import plans
 from ralph.look.plans import Plan, Seen, Standing
-from ralph.screen.text import clipped, columns, is_terminal, terminal_size
+from ralph.screen.text import clipped, columns, terminal_size, width
 from ralph.words import counted, moment, plain, since, usd
 
 _LAST = 5
-_WHY_COLUMNS, _NARROWEST = 60, 20
+_NARROWEST = 20
 
 
 def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int:
@@ -22,16 +21,14 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
 
     Of several plans it is that of the one that needs most.
     """
-    if word is None and progress_file is None:
-        found = [_look_or_say(plan) for plan in plans.here()]
-        if not found:
-            raise RalphError(f"no progress file in {Path.cwd()}", fix="ralph PLAN starts one, -C DIR looks elsewhere")
-        lines = [json.dumps([_told(seen) for seen in found], ensure_ascii=False)] if as_json else _table(found)
+    is_list = word is None and progress_file is None
+    found = [_look_or_say(plan) for plan in plans.here()] if is_list else [plans.look(plans.find(word, progress_file))]
+    if as_json:
+        told = [facts(seen) for seen in found]
+        print(json.dumps(told if is_list else told[0], ensure_ascii=False))
     else:
-        found = [plans.look(plans.find(word, progress_file))]
-        lines = [json.dumps(facts(found[0]), ensure_ascii=False)] if as_json else _whole(found[0])
-    for line in lines:
-        print(plain(line))
+        for line in _table(found) if is_list else _whole(found[0]):
+            print(plain(line))
     return max(seen.standing.exit_code for seen in found)
 
 
@@ -40,39 +37,36 @@ def _look_or_say(plan: Plan) -> Seen:
     try:
         return plans.look(plan)
     except RalphError as error:
-        return Seen(plan=plan, standing=Standing("unreadable", error.message))
+        return Seen(plan, Standing("unreadable", error.message))
 
 
-def _table(found: Sequence[Seen]) -> list[str]:
+def _table(found: Sequence[Seen]) -> Iterator[str]:
     """A line each, the columns under each other; on a terminal the reason gives way to its width."""
     cells = [(plain(seen.plan.label), seen.standing.phrase(time.time())) for seen in found]
     names, states = (max(map(columns, column)) for column in zip(*cells, strict=True))
-    width = terminal_size().columns if is_terminal(1) else None
-    lines = []
+    edge = width()
     for seen, (name, state) in zip(found, cells, strict=True):
         line, why = f"{name}{' ' * (names - columns(name))}  {state:{states}}  ", seen.standing.why
-        figures = " · ".join(_figures(seen))
-        room = width - columns(line + figures) - 3 if width else _WHY_COLUMNS
-        line += f"{clipped(why, max(room, _NARROWEST))} · {figures}" if why else figures
-        lines.append(clipped(line, width) if width else line)
-    return lines
+        room = edge - columns(line + _figures(seen)) - 3 if edge else len(why)
+        line += f"{clipped(why, max(room, _NARROWEST))} · " * bool(why) + _figures(seen)
+        yield clipped(line, edge) if edge else line
 
 
-def _figures(seen: Seen) -> list[str]:
-    parts = [tasks(seen.progress)] if seen.progress else []
-    if seen.iterations:
-        parts.append(counted(seen.iterations, "iteration"))
-    if seen.cost_usd is not None:
-        parts.append(usd(seen.cost_usd, at_least=seen.cost_at_least))
-    if seen.moved is not None:
-        parts.append(since(seen.moved, time.time()))
-    return parts
+def _figures(seen: Seen) -> str:
+    sums = seen.sums
+    parts = [
+        tasks(seen.progress) if seen.progress else "",
+        counted(sums.iterations, "iteration") if sums.iterations else "",
+        usd(sums.cost_usd, at_least=sums.cost_at_least) if sums.cost_usd is not None else "",
+        since(seen.moved, time.time()) if seen.moved else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def _whole(seen: Seen) -> list[str]:
     standing, now = seen.standing, time.time()
     answer = f"{seen.plan.name} · {standing.phrase(now)}" + (f": {standing.why}" if standing.why else "")
-    lines = [answer, " · ".join(_figures(seen))]
+    lines = [answer, _figures(seen)]
     if seen.holder:
         lines.append(f"held by ralph since {seen.holder.since} (pid {seen.holder.pid})")
     if seen.other:
@@ -83,34 +77,25 @@ def _whole(seen: Seen) -> list[str]:
     if rows := seen.rows[-_LAST:]:
         lines += ["", "The last iterations:"]
         lines += [f"  {moment(row.at, now)}  {row.summary}" for row in rows]
-    if is_terminal(1) and len(lines) >= terminal_size().lines:
-        lines += ["", answer]  # the first line has scrolled away
-    return lines
+    size = terminal_size()
+    return [*lines, "", answer] if size and len(lines) >= size.lines else lines  # the first line has scrolled away
 
 
-def _told(seen: Seen) -> dict[str, Any]:
+def facts(seen: Seen) -> dict[str, Any]:
     """The same for a program. Times in seconds since 1970, but `since` as people here write it; costs in US dollars."""
-    now = seen.progress
+    now, sums = seen.progress, seen.sums
+    listed = now.tasks if now else ()
     return {
         "plan": seen.plan.name,
         "progress_file": str(seen.plan.progress_path),
         **seen.standing._asdict(),
-        "tasks": {"done": now.ticked, "total": len(now.tasks)} if now else None,
-        "iterations": seen.iterations,
-        "cost_usd": seen.cost_usd,
-        "cost_at_least": seen.cost_at_least,
+        "tasks": {"done": now.ticked, "total": len(listed)} if now else None,
+        "iterations": sums.iterations,
+        "cost_usd": sums.cost_usd,
+        "cost_at_least": sums.cost_at_least,
         "moved": seen.moved,
         "holder": seen.holder and seen.holder._asdict(),
         "other_holder": seen.other and seen.other._asdict(),
-    }
-
-
-def facts(seen: Seen) -> dict[str, Any]:
-    """All of that about one plan."""
-    tasks = seen.progress.tasks if seen.progress else ()
-    rows = seen.rows[-_LAST:]
-    return {
-        **_told(seen),
-        "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in tasks],
-        "last": [{"at": row.at, "summary": row.summary, "success": row.success} for row in rows],
+        "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in listed],
+        "last": [{"at": row.at, "summary": row.summary, "success": row.success} for row in seen.rows[-_LAST:]],
     }

@@ -24,7 +24,7 @@ from ralph.rehearsal import sample
 from ralph.rehearsal.copy import Copy
 from ralph.screen import Detail
 from ralph.screen.screen import Screen
-from ralph.screen.text import wrapped
+from ralph.screen.text import hung, width
 from ralph.start import Start
 from ralph.state import State
 from ralph.verdict import Reason
@@ -79,17 +79,6 @@ def _found(asked: Asked) -> Start:
     return found
 
 
-def _checked(asked: Asked, last: Start, *, is_planned: bool) -> list[Check]:
-    """What the doctor finds wrong in the original; of a task list that is still to be planned it need not speak."""
-    without = ["agent", "cron"] if is_planned else ["agent", "cron", "plan"]
-    found = [one for one in checks(asked, without=without) if one.level != "ok"]
-    try:
-        agent.check_there(agent.chosen(last.settings), last.settings)
-    except RalphError as error:
-        found.append(bad(error.what, error.fix, "agent"))
-    return found
-
-
 def _make_sample(top: Path) -> None:
     """Makes it the working directory; what is the person's own in the environment does not count. Raises RalphError."""
     base = site.getuserbase()
@@ -118,7 +107,7 @@ class Rehearsal:
         """The progress file in the copy, beside it where it lies outside of the working tree."""
         self.screen = Screen()
         self.screen.open()
-        self.pace_s = _PACE_S if is_sample and self.screen.width else 0.0
+        self.pace_s = _PACE_S if is_sample and width() else 0.0
         self.is_red = False
         """The verify command fails on the untouched copy, so that the starts are rehearsed without it."""
         self.code = 0
@@ -134,8 +123,9 @@ class Rehearsal:
         text = last.progress_path.read_bytes() if last.progress_path.is_file() else b""
         now = progress.parse(text)
         is_planned = bool(last.settings.once or last.imported or now.tasks or now.done)
-        if not self.is_sample:
-            self.found = _checked(asked, last, is_planned=is_planned)
+        if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
+            without = ("login", "cron", "" if is_planned else "plan")
+            self.found = [one for one in checks(asked, without=without) if one.level != "ok"]
         early = start.ends_at_once(last, now, State(last.name, last.progress_path), text)
         if early and (now.tasks or now.blocked or early.exit_code != Reason.STUCK.code):  # else it is planned first
             self.happened = [f"exit code {early.exit_code} at once: {early.what}"]
@@ -180,10 +170,8 @@ class Rehearsal:
         return 1 if wrong else 0
 
     def _tell(self, lead: str, text: str) -> None:
-        """A text with what stands before it, wrapped where there is an edge."""
-        for row in wrapped(text, self.screen.width and self.screen.width - 4):
-            self.screen.agent(lead + row)
-            lead = "    "
+        for row in hung(lead, text):
+            self.screen.agent(row)
 
     def _show(self, *command: str) -> None:
         """What a command prints in the sample's copy."""
@@ -204,8 +192,7 @@ class Rehearsal:
         shutil.rmtree(self.copy.folder / "state")  # its run is none of those that are told
         self.screen.agent(f"on the untouched copy, it {'fails' if self.is_red else 'passes'}\n")
         if self.is_red:
-            _, _, why = file.read_text(errors="replace").partition("because:\n")
-            self.screen.agent(why)
+            self.screen.agent(file.read_text(errors="replace").partition("because:\n")[2])
             said = ["it fails", *self._complaints()][-1].removeprefix("ralph: RALPH_DONE refused: ")
             self.found.append(bad(said, "RALPH_DONE will count only once it passes; rehearsed without it", "verify"))
 
@@ -217,21 +204,21 @@ class Rehearsal:
         for line in self._complaints():
             self.screen.complain(line)
         self.screen.agent("")
-        paths = self.copy.folder.glob("state/ralph/*/journal.jsonl")
-        runs = [one for path in paths for one in journal.read(path) if one.event == "run" and one.mode == asked.mode]
-        outcome, why = f"`{name}`: exit code {self.code}", ""
-        for one in runs[-1:]:
-            label, _, why = ending(one).partition(":")
+        journals = self.copy.folder.glob("state/ralph/*/journal.jsonl")
+        runs = [one for path in journals for one in journal.read(path) if one.event == "run"]
+        outcome = f"`{name}`: exit code {self.code}"
+        if runs and runs[-1].mode == asked.mode:
+            one = runs[-1]
             done = "" if asked.mode == "plan" else f"{one.done} of "
-            parts = [outcome, label, done + counted(one.total or 0, "task")]
-            outcome = " · ".join([*parts, counted(one.iterations, "iteration"), counted(one.commits, "commit")])
+            parts = [done + counted(one.total or 0, "task"), counted(one.iterations, "iteration")]
+            outcome = " · ".join([outcome, ending(one), *parts, counted(one.commits, "commit")])
         self.happened.append(outcome)
         if any(": not sent: " in line for line in self._complaints()):
             self.found.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
         if self.code == Reason.LIMIT.code:
             self.found.append(warning(outcome, "allow it more, or let cron start it again", "run"))
         elif self.code:
-            self.found.append(bad(outcome + why, "mend it; the real agent would meet it too", "run"))
+            self.found.append(bad(outcome, "mend it; the real agent would meet it too", "run"))
 
     def _ralph(self, asked: Asked, file: Path, output: Path | None = None) -> int:
         """Starts ralph for what was asked, with settings of the rehearsal's own behind it, which win; its exit code."""

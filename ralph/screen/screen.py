@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ralph.screen import Detail
-from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, is_terminal, terminal_size
+from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, width
 from ralph.words import plain
 
 _BYTES_KEPT = 16_000_000
@@ -28,7 +28,6 @@ class Screen:
 
     def __init__(self, detail: Detail = Detail.NORMAL, *, spinner: bool = True) -> None:
         self.detail = detail
-        self._is_terminal = is_terminal(1)
         able = draws()
         colours = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if able and not os.environ.get("NO_COLOR") else ("", "", "")
         self._bold, self._dim, self._off = colours
@@ -37,17 +36,12 @@ class Screen:
         self.status: Callable[[int], str] = lambda _width: ""
         """The status line for so many columns; called by the screen's thread."""
         self._drawn = ""
-        self._errors = 1 if self.is_live and is_terminal(2) else 2  # nothing is to be drawn into the status line
+        self._errors = 1 if self.is_live and os.isatty(2) else 2  # nothing is to be drawn into the status line
         self._changed = threading.Condition()
         self._waiting: deque[tuple[int, bytearray]] = deque()
         """What is to be printed where, in this order."""
         self._bytes = self._lost = 0
         self._is_printing = self._is_closing = False
-
-    @property
-    def width(self) -> int | None:
-        """The columns of the terminal, as it is now; None when it is none."""
-        return terminal_size().columns if self._is_terminal else None
 
     def open(self) -> None:
         """Starts the thread; what was said before is printed now."""
@@ -117,9 +111,9 @@ class Screen:
         """What is drawn of it: one row for certain, also where the terminal counts columns in another way."""
         if self._is_closing or not in_front():
             return ""
-        width = terminal_size().columns
+        edge = width() or 80
         try:
-            line = clipped(self.status(width), width)
+            line = clipped(self.status(edge), edge)
         except Exception:  # noqa: BLE001 - a mistake there costs the status line; it must not cost the lines
             return ""
         return f"{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}\r" if line else ""

@@ -10,6 +10,8 @@ from ralph.words import plain
 
 LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
+_NARROWEST = 20
+"""Columns for a text, however narrow the terminal is."""
 _ONE_COLUMN = "\N{VARIATION SELECTOR-16}\N{SOFT HYPHEN}"
 
 
@@ -58,27 +60,36 @@ def wrapped(text: str, width: int | None) -> Iterator[str]:
         yield line[at:]
 
 
-def is_terminal(fd: int) -> bool:
-    """Whether this file descriptor is one; no if it is closed."""
-    return os.isatty(fd)
+def hung(lead: str, text: str) -> Iterator[str]:
+    """The text as rows that fit the terminal: `lead` before the first, as many blanks before the others."""
+    edge = width()
+    for row in wrapped(text, edge and max(_NARROWEST, edge - columns(lead))):
+        yield lead + row
+        lead = " " * columns(lead)
 
 
 def draws() -> bool:
     """Whether what is printed goes to a terminal that can do more than print lines."""
-    return is_terminal(1) and os.environ.get("TERM") not in ("", "dumb", None)
+    return os.isatty(1) and os.environ.get("TERM") not in ("", "dumb", None)
 
 
 def attended() -> bool:
     """Whether somebody sees what is printed."""
-    return is_terminal(1) or is_terminal(2)
+    return os.isatty(1) or os.isatty(2)
 
 
-def terminal_size() -> os.terminal_size:
-    """Columns and lines of the terminal that is stdout, as they are now."""
+def terminal_size() -> os.terminal_size | None:
+    """Columns and lines of the terminal that is stdout, as they are now; None where it is none."""
     with contextlib.suppress(OSError):
-        if (now := os.get_terminal_size(1)).columns:
-            return now
-    return os.terminal_size((80, 24))
+        now = os.get_terminal_size(1)
+        return now if now.columns else os.terminal_size((80, 24))
+    return None
+
+
+def width() -> int | None:
+    """Its columns."""
+    size = terminal_size()
+    return size and size.columns
 
 
 def in_front() -> bool:
