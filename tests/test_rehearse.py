@@ -173,7 +173,6 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     assert (run.code, run.stderr) == (0, ""), run.text
     assert section(run, WRONG) == NOTHING
     assert LOOK not in run.stdout
-    assert "$ git log -1 && ls\non the untouched copy, it passes\n" in run.stdout
     assert [line[8:] for line in run.stdout.splitlines() if line.startswith("$ ralph")] == [
         "feature.md plan",
         "feature.md build",
@@ -323,17 +322,12 @@ def reaches_out(project: Project) -> None:
 @pytest.mark.parametrize(
     ("so_that_it", "verify", "says"),
     [
-        pytest.param(
-            fails_in_a_hook,
-            "no-such",
-            ("run: `ralph feature.md build`: exit code 1 ", "the tests fail", "exited with 127"),
-            id="a hook refuses commits, and there is no such verify command",
-        ),
+        pytest.param(fails_in_a_hook, "", ("exit code 1 · failed", "the tests fail"), id="a hook refuses commits"),
         pytest.param(
             has_no_agent,
             "echo RED; exit 3",
-            ("claude is not on the PATH", "exited with 3\n    RALPH_DONE will count only"),
-            id="there is no agent, and verify is red",
+            ("claude is not on the PATH", "exited with 3"),
+            id="no agent, verify is red",
         ),
         pytest.param(None, "! ls standin-*", ("exit code 4 · done refused",), id="verify and the work"),
         pytest.param(is_nobody, "", ("git does not know who commits",), id="the doctor's"),

@@ -93,18 +93,17 @@ def foreground(
     *,
     env: Mapping[str, str],
     cwd: str,
-    output: Path | None = None,
     errors: Path | None = None,
 ) -> int:
-    """Runs a program in this terminal, or with what it prints in files, and passes each signal on; its exit code.
+    """Runs a program in this terminal, or with its standard error in a file, and passes each signal on; its exit code.
 
     The code is negative for a signal. Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
     Raises KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
     with contextlib.ExitStack() as opened:
-        out, err = (opened.enter_context(path.open("wb")) if path else None for path in (output, errors))
-        child = subprocess.Popen(argv, env=env, cwd=cwd, stdout=out, stderr=err or (out and subprocess.STDOUT))
+        err = opened.enter_context(errors.open("wb")) if errors else None
+        child = subprocess.Popen(argv, env=env, cwd=cwd, stderr=err)
     passed = 0
     while child.poll() is None:
         for number in signals.received()[passed:]:

@@ -6,7 +6,6 @@ What a stand-in cannot show, it does not show: whether the real agent is logged 
 import contextlib
 import os
 import shlex
-import shutil
 import site
 import sys
 import tempfile
@@ -108,8 +107,6 @@ class Rehearsal:
         self.screen = Screen()
         self.screen.open()
         self.pace_s = _PACE_S if is_sample and width() else 0.0
-        self.is_red = False
-        """The verify command fails on the untouched copy, so that the starts are rehearsed without it."""
         self.code = 0
         """The last start's exit code."""
         self.happened: list[str] = []
@@ -138,7 +135,6 @@ class Rehearsal:
             self.found.append(warning("not all could be copied, see above", fix, "copy"))
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(self.file, os.fsencode(self.copy.moved(os.fsdecode(text))))
-        self._verify()
         if not is_planned:
             self._start(replace(asked, mode="plan"))
         if self.code == 0:
@@ -180,76 +176,53 @@ class Rehearsal:
             self.screen.say(f"$ {shlex.join(command)}")
             self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=str(top)).stdout).rstrip() + "\n")
 
-    def _verify(self) -> None:
-        """Asks the verify command on the untouched copy, as a start does that finds RALPH_DONE."""
-        settings = self.last.settings
-        if not settings.verify or settings.once:
-            return
-        self.screen.say(f"$ {' '.join(settings.verify.split())}")
-        file = self.copy.folder / "verified_PROGRESS.md"
-        file.write_text("## Status\n\nRALPH_DONE\n\n## Task List\n\n- [x] Nothing\n")
-        self.is_red = self._ralph(self.asked, file, output=self.copy.folder / "said") != 0
-        shutil.rmtree(self.copy.folder / "state")  # its run is none of those that are told
-        self.screen.agent(f"on the untouched copy, it {'fails' if self.is_red else 'passes'}\n")
-        if self.is_red:
-            self.screen.agent(file.read_text(errors="replace").partition("because:\n")[2])
-            said = ["it fails", *self._complaints()][-1].removeprefix("ralph: RALPH_DONE refused: ")
-            self.found.append(bad(said, "RALPH_DONE will count only once it passes; rehearsed without it", "verify"))
-
     def _start(self, asked: Asked) -> None:
         """A real start of ralph in the copy and in this terminal; and what came of it."""
-        name = shlex.join(["ralph", asked.plan, asked.mode])
+        name, complaints = shlex.join(["ralph", asked.plan, asked.mode]), self.copy.folder / "complaints"
         self.screen.say(f"$ {name}")
-        self.code = self._ralph(asked, self.file)
-        for line in self._complaints():
+        self.screen.close()  # what was said before comes before
+        argv, cwd = self._command(asked), str(self.copy.counterpart(Path.cwd()))
+        self.code = foreground(argv, env=self.copy.environment(), cwd=cwd, errors=complaints)
+        said = complaints.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in said:
             self.screen.complain(line)
         self.screen.agent("")
         journals = self.copy.folder.glob("state/ralph/*/journal.jsonl")
         runs = [one for path in journals for one in journal.read(path) if one.event == "run"]
         outcome = f"`{name}`: exit code {self.code}"
-        if runs and runs[-1].mode == asked.mode:
-            one = runs[-1]
+        for one in [one for one in runs if one.mode == asked.mode][-1:]:
             done = "" if asked.mode == "plan" else f"{one.done} of "
             parts = [done + counted(one.total or 0, "task"), counted(one.iterations, "iteration")]
             outcome = " · ".join([outcome, ending(one), *parts, counted(one.commits, "commit")])
         self.happened.append(outcome)
-        if any(": not sent: " in line for line in self._complaints()):
+        if any(": not sent: " in line for line in said):
             self.found.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
         if self.code == Reason.LIMIT.code:
             self.found.append(warning(outcome, "allow it more, or let cron start it again", "run"))
         elif self.code:
-            self.found.append(bad(outcome, "mend it; the real agent would meet it too", "run"))
+            fix = "mend it; the real agent would meet it too, but for a check of what the stand-in did not build"
+            self.found.append(bad(outcome, fix, "run"))
 
-    def _ralph(self, asked: Asked, file: Path, output: Path | None = None) -> int:
-        """Starts ralph for what was asked, with settings of the rehearsal's own behind it, which win; its exit code."""
+    def _command(self, asked: Asked) -> list[str]:
+        """Ralph for what was asked, with settings of the rehearsal's own behind it, which win."""
         settings, plan, copy = _found(asked).settings, Path(asked.plan), self.copy
         there = copy.counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         stand_in = copy.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
-        mode = "plan" if settings.once else "build"
-        commits = "commit" if settings.auto_commit and (copy.top / ".git").is_dir() else "no-commit"
+        commits = settings.auto_commit and (copy.top / ".git").is_dir()
         python = [sys.executable, "-P", "-m"]
-        turn = [*python, "ralph.rehearsal.standin", mode, str(there), str(file), str(self.pace_s), commits]
+        turn = [*python, "ralph.rehearsal.standin", "plan" if settings.once else "build", str(there), str(self.file)]
+        turn += [str(self.pace_s), "commit" if commits else "no-commit"]
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(turn)}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
+        said = {
+            "--progress-file": str(self.file),
+            "--agent": shlex.quote(str(stand_in)),
+            "--delay": f"{2 * self.pace_s}s",
+            "--max-failures": "1",  # it does not do better the second time
+            "--verify": copy.moved(settings.verify) if settings.verify else "",
+            "--wrap": "env" if settings.wrap else "",  # a sandbox does not know where the copy is
+            "--only": "**" if settings.only else "",  # the stand-in does not know where it may write
+        }
         words = options.arguments(replace(asked, plan=str(there), agent_arguments=[]))
-        words += ["--progress-file", str(file), "--agent", shlex.quote(str(stand_in))]
-        words += ["--delay", f"{2 * self.pace_s}s", "--max-failures", "1"]  # it does not do better the second time
-        if settings.verify:
-            words += ["--verify", "true" if self.is_red else copy.moved(settings.verify)]
-        if settings.wrap:
-            words += ["--wrap", "env"]  # a sandbox does not know where the copy is
-        if settings.only:
-            words += ["--only", "**"]  # the stand-in does not know where it may write
-        if asked.detail is not Detail.VERBOSE:
-            words.append("--quiet")
-        self.screen.close()  # what was said before comes before
-        return foreground(
-            [*python, "ralph", *words],
-            env=copy.environment(),
-            cwd=str(copy.counterpart(Path.cwd())),
-            output=output,
-            errors=copy.folder / "complaints",
-        )
-
-    def _complaints(self) -> list[str]:
-        return (self.copy.folder / "complaints").read_text(encoding="utf-8", errors="replace").splitlines()
+        words += [word for option, value in said.items() if value for word in (option, value)]
+        return [*python, "ralph", *words, *([] if asked.detail is Detail.VERBOSE else ["--quiet"])]
