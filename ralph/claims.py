@@ -1,18 +1,16 @@
-"""RALPH_DONE: when it is a claim, how it is checked, and how it is accepted or taken back; and what ends planning."""
+"""RALPH_DONE: when it is a claim, how it is checked, and how it is accepted or taken back."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ralph import progress
-from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
-from ralph.judge import Iteration, open_tasks
+from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
-from ralph.verdict import Reason, Stop
 from ralph.verify import CommandRun, run_shell
-from ralph.words import counted, duration
+from ralph.words import duration
 
 
 def check_claim(run: Run) -> None:
@@ -79,29 +77,13 @@ def verify(run: Run) -> CommandRun | None:
     return verified
 
 
-def end_planning(run: Run, iteration: Iteration) -> Iteration:
-    """Planning declares nothing done: the file says IN_PROGRESS afterwards; for --strict its list has to be right."""
-    before, after = iteration.before, iteration.after
-    planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
-    if planned or (after.done and not before.done):
-        if run.file.last.done:
-            run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
-        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
-    if run.settings.strict and (wrong := _planned_badly(run)) and iteration.ended == Stop(Reason.ONCE):
-        return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
-    return iteration
-
-
-def _planned_badly(run: Run) -> str:
-    """What is wrong with the list of tasks; ids are given now."""
-    from ralph import tasklist  # noqa: PLC0415 - 20 ms that only --strict pays
-
-    ticked = run.file.last.ticked
-    now = run.file.edit(lambda text: tasklist.planned(run.text_before, text))
-    if ticked > now.ticked:
-        run.complain(f"planning ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+def may_enter(run: Run, mode: str) -> bool:
+    """Whether the agent's wish for another mode is granted: its template names it, and it is there; if not, says so."""
+    why = "" if mode in run.settings.then else f"{run.start.template} names it not in RALPH_THEN"
     try:
-        tasklist.check(run.file.text, run.file.path.name, run.settings)
+        run.start.entered(mode)
     except RalphError as error:
-        return error.message
-    return ""
+        why = error.message
+    if why:
+        run.complain(f"the wish for the mode {mode} is ignored: {why}")
+    return not why

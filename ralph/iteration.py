@@ -67,7 +67,7 @@ def _check_place(run: Run) -> None:
 def _begin(run: Run, files: Files) -> progress.Progress:
     """The note for after a death, the heading, the first notice; what the progress file says."""
     before, run.text_before = run.file.last, run.file.text
-    run.state.begin(run.id, run.start.asked.mode, run.number, files.output, run.text_before)
+    run.state.begin(run.id, run.mode, run.number, files.output, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin(iteration=True)
     if run.files:

@@ -4,10 +4,11 @@ The progress file is read anew each time round, so a restart needs no code: the 
 """
 
 from ralph import progress
-from ralph.claims import check_claim, end_planning, refuse
+from ralph.claims import check_claim, refuse
 from ralph.iteration import iterate, record
 from ralph.judge import Iteration, judge
 from ralph.pauses import notify, pause, wait
+from ralph.phases import end_once, follow, hands_on
 from ralph.run import Run
 from ralph.verdict import OPENS, Reason, Stop, claims_done
 
@@ -24,6 +25,7 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
+    follow(run)
     if run.strict:
         run.strict.tidy()
     while claims_done(run.read(), run.settings) and not run.interrupted():
@@ -31,7 +33,8 @@ def reason_to_stop(run: Run) -> Stop | None:
         if run.verdict() or (run.strict and run.settings.max_failures is None):
             break  # what no agent can mend would be looked at for ever
         pause(run, run.settings.delay if run.tally.iterations else 0)
-    return run.verdict() or (run.strict.choose() if run.strict else None)
+    stop = run.verdict() or (run.strict.choose() if run.strict else None)
+    return reason_to_stop(run) if stop and hands_on(run, stop) else stop
 
 
 def settle(run: Run, iteration: Iteration) -> Iteration:
@@ -42,7 +45,7 @@ def settle(run: Run, iteration: Iteration) -> Iteration:
     if run.strict:
         return run.strict.dispose(iteration)
     if run.settings.once:
-        iteration = end_planning(run, iteration)
+        iteration = end_once(run, iteration)
     if iteration.refused:
         refuse(run, iteration.refused, iteration.missing)
     return iteration

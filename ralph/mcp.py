@@ -152,7 +152,7 @@ class Tools:
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
-        most = sources.everywhere([], plans.directives(self._plan.path), "build")[0].max_tries
+        most = sources.everywhere([], plans.directives(self._plan.path), "build").max_tries
         tried, when = self._find(task_id).tries + 1, time.strftime("%Y-%m-%d %H:%M:%S")
 
         def failed(text: bytes) -> bytes:

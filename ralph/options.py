@@ -31,6 +31,7 @@ class Asked:
 
     plan: str
     mode: str
+    """Empty where none is named; `all` goes from mode to mode."""
     given: Sequence[Given]
     agent_arguments: Sequence[str]
     dry_run: bool = False
@@ -61,7 +62,8 @@ def _plans_here() -> list[str]:
 
 
 def _modes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [mode for mode in prompt.modes(prompt.folders(None)) if mode.startswith(incomplete)]
+    modes = [*prompt.modes(prompt.folders(None)), "all"]
+    return [mode for mode in modes if mode.startswith(incomplete)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -109,7 +111,7 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
         given += [Given(setting.variable, text, Source.COMMAND_LINE, f"--{setting.name}") for text in texts]
     return Asked(
         plan=plan,
-        mode=mode or "build",
+        mode=mode,
         given=given,
         agent_arguments=rest,
         dry_run=said.pop("dry_run", False),
@@ -133,4 +135,5 @@ def arguments(asked: Asked) -> list[str]:
         no = "no-" if one.text == "False" and not setting.metavar else ""
         said += [f"--{no}{setting.name}", *([one.text] if setting.metavar else [])]
     plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
-    return [plan, asked.mode, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
+    words = [plan, asked.mode] if asked.mode else [plan]
+    return [*words, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]

@@ -78,7 +78,8 @@ def check_strict(run: Run) -> None:
     file, name = run.file, run.file.path.name
     before, left = run.state.before_death(), file.text
     if before:
-        planned = (death := run.state.died()) is not None and death.mode == "plan"
+        death = run.state.died()
+        planned = death is not None and _is_once(run, death.mode)
         file.edit(lambda text: tasklist.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             run.complain(
@@ -86,6 +87,13 @@ def check_strict(run: Run) -> None:
                 f"since the agent may have done it; as it was left it is {run.state.keep(name, left)}"
             )
     tasklist.check(file.text, name, run.settings)
+
+
+def _is_once(run: Run, mode: str) -> bool:
+    """Whether that mode works on no task."""
+    with contextlib.suppress(RalphError):  # its template is gone
+        return run.start.entered(mode).settings.once
+    return False
 
 
 def judge_claim(run: Run) -> None:

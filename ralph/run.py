@@ -74,6 +74,8 @@ class Run:
 
     prompt: "Prompt"
     changes: "Changes"
+    switched = False
+    """The mode is not the one that this start began with."""
 
     def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", pace: Pace) -> None:
         settings = start.settings
@@ -106,6 +108,9 @@ class Run:
             raise RalphError(f"no temporary folder can be made: {error.strerror}", 1, fix="make room") from error
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter))
         """What the agent and the project's commands get of the environment."""
+        self._modes = dict[str, tuple["Start", "Prompt"]]()
+        self.said_mode = start.said_mode
+        """The mode that the progress file named when it was looked for last; empty for none."""
         self.guard: Guard | None = None
         """Who watches over the working tree, where somebody shall."""
         self.strict: Strict | None = None
@@ -137,6 +142,27 @@ class Run:
             at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
         )
         self.screen.open()
+
+    @property
+    def mode(self) -> str:
+        """The mode that holds: a role, where one is at work."""
+        return self.start.mode
+
+    def enter(self, mode: str) -> None:
+        """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
+        self._modes[self.mode] = self.start, self.prompt
+        if mode not in self._modes:  # a template is read once
+            start = self.start.entered(mode)
+            agent.chosen(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
+            self._modes[mode] = start, start.prompt()
+        self.start, self.prompt = self._modes[mode]
+        self.settings = self.start.settings
+        self.remark()
+
+    def remark(self) -> None:
+        """Says what is odd about the settings, each once."""
+        for one in self.settings.remarks:
+            self.complain(one.message, once=one.message)
 
     def now(self) -> float:
         """The time since 1970, in seconds."""
@@ -179,7 +205,7 @@ class Run:
 
     def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
-        about = {"run": self.id, "mode": self.start.asked.mode, "iteration": self.number}
+        about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
         line = journal.line(event, self.now(), message=message, **about, **more)
         try:
             journal.append(self.state.journal, line)

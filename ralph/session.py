@@ -12,6 +12,7 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
+from ralph.phases import begin
 from ralph.process import end_own, signals
 from ralph.progress.file import ProgressFile
 from ralph.run import Pace, Run
@@ -56,11 +57,10 @@ def _prepare(run: Run, held: Lock) -> None:
     held.begin(run.id, start.plan.name, start.progress_path)
     check_there(run.agents, settings)
     run.prompt = start.prompt()
-    for remark in start.settings.remarks:
-        run.complain(remark.message)
+    run.remark()
     state.make_room()
     recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
-    if start.strict and settings.auto_commit:
+    if settings.strict and settings.auto_commit and (start.strict or start.asked.mode == "all"):
         _check_can_commit()
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
@@ -84,14 +84,7 @@ def _prepare(run: Run, held: Lock) -> None:
     run.tally = one_try(opened, settings)
     state.note("breaker", "")
     run.changes = Changes(run.top, start.own)
-    if start.strict or settings.only:
-        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
-
-        run.guard = Guard(start, state, run.id, run.complain, run.tries if start.strict else None)
-        if start.strict:
-            from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
-
-            run.strict = Strict(run, run.guard)
+    begin(run)
 
 
 def _check_can_commit() -> None:

@@ -80,17 +80,21 @@ def of_template(text: str, path: Path) -> list[Given]:
     return given
 
 
-def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
-    """The settings of a start, and the template of its mode: path and text. Raises RalphError with all problems."""
+def collected(given: Sequence[Given], of_plan: Sequence[Given]) -> tuple[list[Given], list[RalphError]]:
+    """All that is said but for templates, which each mode has its own of; and what is no setting at all."""
     in_env_files, problems = in_files()
-    said = [*given, *of_plan, *in_environment(), *in_env_files]
-    template, text = Path(), ""
+    return [*given, *of_plan, *in_environment(), *in_env_files], problems
+
+
+def of_mode(said: Sequence[Given], mode: str, problems: Sequence[RalphError] = ()) -> tuple[Settings, Path, str]:
+    """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
+    problems, template, text = [*problems], Path(), ""
     try:
         template = _template(said, mode)
         text = prompt.load(template)
     except RalphError as error:
         problems.append(error)
-    said += of_template(text, template)
+    said = [*said, *of_template(text, template)]
     names: list[str] = []
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
@@ -104,8 +108,19 @@ def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> t
     return settings, template, text
 
 
+def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> Settings:
+    """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
+    said, problems = collected(given, of_plan)
+    return of_mode(said, "build" if mode in ("", "all") else mode, problems)[0]
+
+
+def alone(said: Sequence[Given], *variables: str) -> Settings:
+    """What is said of these settings, before anything else is looked at."""
+    return resolve([one for one in said if one.variable in variables])
+
+
 def _template(said: Sequence[Given], mode: str) -> Path:
-    known = resolve([one for one in said if one.variable in ("RALPH_PROMPTS", "RALPH_STRICT")])
+    known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
     folder = known.prompts
     if folder is not None and not folder.is_dir():
         raise RalphError(f"{folder}: the folder of prompts is not there", fix="see --prompts")

@@ -3,7 +3,8 @@
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from ralph.progress import Progress
 from ralph.progress.file import ProgressFile
 from ralph.prompt import Prompt, Value, folders
 from ralph.screen.text import attended
-from ralph.settings import Settings
+from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.verdict import Reason, Tally, verdict
 from ralph.words import plain
@@ -32,6 +33,12 @@ class Start:
     plan: Path
     """Absolute, links followed."""
     name: str
+    said: Sequence[Given]
+    """What is said of settings everywhere but in templates."""
+    mode: str
+    """The one that holds."""
+    said_mode: str
+    """The one that the progress file named; empty where that was none."""
     settings: Settings
     template: Path
     template_text: str
@@ -40,6 +47,11 @@ class Start:
     progress_path: Path
     rehearsal: bool
     """A part of a rehearsal: notices say so, and no monitor is told."""
+
+    def entered(self, mode: str) -> "Start":
+        """The same in another mode: its settings and its template. Raises RalphError where there is no such mode."""
+        settings, template, text = sources.of_mode(self.said, mode)
+        return replace(self, mode=mode, settings=settings, template=template, template_text=text)
 
     @property
     def strict(self) -> bool:
@@ -119,9 +131,20 @@ def find(asked: Asked) -> Start:
     plan = Path(asked.plan)
     text = _text(plan)
     name = files.plan_name(plan)
-    of_plan = sources.of_plan(text, plan.name)
-    settings, template, template_text = sources.everywhere(asked.given, of_plan, asked.mode)
-    progress_path = settings.progress_file or Path(f"{name}_PROGRESS.md")
+    said, problems = sources.collected(asked.given, sources.of_plan(text, plan.name))
+    progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+    imported = _tasks_in_json(plan, text)
+    now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
+    mode = _mode(asked.mode, now, has_tasks=bool(now.tasks or imported))
+    try:
+        settings, template, template_text = sources.of_mode(said, mode, problems)
+    except RalphError as error:
+        if mode == asked.mode or mode != now.mode:
+            raise
+        ignored = RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}")
+        mode = "build"
+        settings, template, template_text = sources.of_mode(said, mode, problems)
+        settings.remarks.append(ignored)
     if settings.history:
         from ralph import journal  # noqa: PLC0415 - few keep one
 
@@ -130,13 +153,25 @@ def find(asked: Asked) -> Start:
         asked=asked,
         plan=Path(os.path.realpath(plan)),
         name=name,
+        said=said,
+        mode=mode,
+        said_mode=now.mode,
         settings=settings,
         template=template,
         template_text=template_text,
-        imported=_tasks_in_json(plan, text),
+        imported=imported,
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
     )
+
+
+def _mode(asked: str, now: Progress, *, has_tasks: bool) -> str:
+    """The mode of a start for which this one is asked; `all` begins with planning where nothing is there yet."""
+    if asked not in ("", "all"):
+        return asked
+    if now.mode and not now.done:
+        return now.mode
+    return "build" if asked != "all" or now.done or has_tasks else "plan"
 
 
 def _text(plan: Path) -> bytes:

@@ -26,6 +26,8 @@ class Reason(Enum):
     ONCE_FAILED = 1, "not finished"
     """Such a mode did not do what it is for."""
     LIMIT = 3, "limit reached"
+    UNFINISHED = 3, "work remains"
+    """What was looked at is not done yet."""
     STOPPED = 3, "stopped"
     BLOCKED = 4, "blocked"
     STUCK = 4, "stuck"
@@ -96,6 +98,8 @@ def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
     if now.done and not settings.once and holds(now, settings):
         return Stop(Reason.DONE)
+    if settings.interactive:
+        return Stop(Reason.BLOCKED, "this mode is a conversation; name it on the command line, in a terminal")
     if now.stop:
         return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
     return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)

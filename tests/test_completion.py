@@ -46,9 +46,11 @@ def offered(project: Project, shell: str, line: str) -> list[str]:
 
 
 OFFERED = {
-    "ralph ": "config doctor export feature.md log notify rehearse report status",
+    "ralph ": "config doctor export feature.md log mcp notify rehearse report status",
     "ralph re": "rehearse report",
-    "ralph feature.md ": "build plan review task",
+    "ralph feature.md p": "plan",
+    "ralph feature.md rev": "review",
+    "ralph feature.md al": "all",
     "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
     "ralph feature.md --reasoning m": "max medium",
     "ralph feature.md --strict bu": "build",

@@ -129,7 +129,7 @@ def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
         ("plan", "the first start makes it"),
         ("repository", "A Tester <tester@example.invalid> ->"),
         ("repository", "everything is committed"),
-        ("cron", ":/bin", " ralph feature.md build"),
+        ("cron", ":/bin", " ralph feature.md"),
     ):
         assert report.says("ok", subject, *words), report.of(subject)
     for subject, *words in (
@@ -304,7 +304,7 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = [plan, "build", "--max-iterations", "7", *options, *rest]
+    words = [plan, "--max-iterations", "7", *options, *rest]
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), "5", *words], line
 
 

@@ -290,6 +290,6 @@ def test_what_was_said_is_told_by_the_doctor_and_can_be_written_into_a_crontab(p
     assert "only tests/** 'my docs' (environment)" in run.stdout
     assert "RALPH_STRICT=yes RALPH_ONLY='tests/** '\"'\"'my docs'\"'\"'' PATH=" in run.stdout
     assert (
-        "ralph feature.md build --no-strict --only 'my docs'"
+        "ralph feature.md --no-strict --only 'my docs'"
         in project.ralph("doctor", "feature.md", "--no-strict", "--only", "my docs", env={"RALPH_MODEL": "x"}).stdout
     )

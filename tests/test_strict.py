@@ -407,7 +407,7 @@ class TestPlanning:
         run = project.plan("--strict")
         assert run.code == 0, run.text
         assert marks_of(project)[-2:] == ["- [x] old", "- [ ] one"]
-        assert "planning ticks nothing" in run.text
+        assert "a plan iteration ticks nothing" in run.text
 
     def test_that_makes_a_circle_has_failed(self, project: Project, agent: Agent) -> None:
         agent.story(step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def heading(run: "Run", now: Progress) -> str:
     """The line that begins an iteration."""
-    what = f"{run.start.asked.mode} {run.start.name}"
+    what = f"{run.mode} {run.start.name}"
     if run.settings.once:
         return what
     at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
@@ -36,7 +36,7 @@ def oddities(file: str, now: Progress) -> dict[str, str]:
 
 def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    return _notice(run, "started", "Started", f"Mode: {run.start.asked.mode}")
+    return _notice(run, "started", "Started", f"Mode: {run.mode}")
 
 
 def progressed(run: "Run", iteration: Iteration) -> Notice:
@@ -64,7 +64,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         run,
         event,
         what,
-        f"Mode: {run.start.asked.mode}",
+        f"Mode: {run.mode}",
         f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
         f"Task list: {file}" if event == "planned" else "",
@@ -74,7 +74,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
 
 
 def _planned(run: "Run", stop: Stop) -> bool:
-    return stop.reason is Reason.ONCE and run.start.asked.mode == "plan"
+    return stop.reason is Reason.ONCE and run.mode == "plan"
 
 
 def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:

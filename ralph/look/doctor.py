@@ -32,7 +32,7 @@ from ralph.process import Ended, call
 from ralph.progress.file import ProgressFile
 from ralph.screen import Detail
 from ralph.screen.text import draws, hung
-from ralph.settings import TABLE, Settings, Source
+from ralph.settings import ON_COMMAND_LINE, Settings, Source
 from ralph.state import State
 from ralph.words import counted, named, plain
 
@@ -90,14 +90,14 @@ def _guarded(found: Iterator[Check]) -> Iterator[Check]:
 
 
 def _settings_of(asked: Asked) -> Settings:
-    return sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)[0]
+    return sources.everywhere(asked.given, plans.directives(Path(asked.plan)), asked.mode)
 
 
 def _settings(doubt: _Doubt) -> Iterator[Check]:
     """What was said, and where; what ends a run."""
     found = _settings_of(doubt.asked)
     agent.chosen(found, doubt.asked.agent_arguments)
-    for setting in TABLE:
+    for setting in ON_COMMAND_LINE:
         if one := found.said.get(setting.field):
             yield ok(f"{setting.name} {' '.join(one.text.split())} ({one.where})")
     yield from (warning(one.what, one.fix) for one in found.remarks)

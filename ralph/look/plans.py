@@ -159,7 +159,7 @@ def look(plan: Plan) -> Seen:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
-        settings = sources.everywhere([], directives(plan.path), "build")[0]
+        settings = sources.everywhere([], directives(plan.path), "build")
     last = records[-1] if records else None
     how = _running(last, begun) if holder else standing(now, last, begun, settings, path.name)
     touched = [path, plan.state.journal, *([begun.record] if begun else [])]

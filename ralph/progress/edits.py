@@ -65,6 +65,18 @@ def with_spent(text: bytes, spent_usd: float) -> bytes:
     return insert(text, above[0].end if above else 0, [said])
 
 
+def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
+    """The same with the mode that it is in, where that is not build, and this count of rounds; None leaves that."""
+    now = parse(text)
+    if rounds is None:
+        rounds = now.rounds
+    text = _without(text, [*now.words.get("Mode", ()), *now.words.get("Round", ())])
+    name, value = ("Round", rounds) if mode in ("", "build") else ("Mode", f"{mode} {rounds}".strip())
+    words = parse(text).words
+    above = words.get("Started") or words.get("Plan")
+    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")]) if value else text
+
+
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
     now = parse(text)

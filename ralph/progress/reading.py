@@ -12,11 +12,12 @@ _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
 _WORD = re.compile(
     rb"[ ]{0,3}(?:(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*"
-    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Verified):.*)"
+    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Round|Verified):.*)"
 )
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
-_OF_HEAD = ("Plan", "Started", "Spent")
+_OF_HEAD = ("Plan", "Started", "Spent", "Mode", "Round")
+_ROUND = re.compile(r"(?:^|\s)\d{1,4}(?:/\d{1,4})?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _NO_TASKS = ("notes", "acceptance", "success criteria", "proposed")
 """Sections whose checkboxes describe work and are none; people write criteria as checkboxes too, agents proposals."""
@@ -106,7 +107,7 @@ class Progress:
     size: int
     words: dict[str, list[Line]]
     """The lines that count, by the word that they begin with: the control words; below RALPH_DONE Verified, the note
-    of a check that passed; above the first heading below the top level Plan, Started and Spent."""
+    of a check that passed; above the first heading below the top level Plan, Started, Spent, Mode and Round."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
     tasks: tuple[Task, ...]
@@ -150,6 +151,23 @@ class Progress:
         """What the plan cost so far, if it says so."""
         dollars = _DOLLARS.match(self._said("Spent") or "")
         return float(dollars[1].replace(",", "")) if dollars else None
+
+    @property
+    def mode(self) -> str:
+        """The mode that it is in; empty where none is said, which means build."""
+        mode = _ROUND.sub("", self._said("Mode") or "")
+        return "" if mode == "build" else mode
+
+    @property
+    def rounds(self) -> str:
+        """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
+        found = _ROUND.search(self._said("Mode") or self._said("Round") or "")
+        return found[0].strip() if found else ""
+
+    @property
+    def round(self) -> int:
+        """The first of these numbers, or 0."""
+        return int(self.rounds.partition("/")[0] or 0)
 
     def _said(self, word: str) -> str | None:
         """What stands behind the first of them."""

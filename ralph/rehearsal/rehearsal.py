@@ -99,7 +99,8 @@ class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
-        self.asked, self.last, self.is_sample = asked, _found(asked), is_sample
+        self.last, self.is_sample = _found(asked), is_sample
+        self.asked = replace(asked, mode="build" if asked.mode == "all" else self.last.mode)
         self.copy = Copy(lock.working_tree(Path.cwd().resolve()), folder)
         there = self.copy.counterpart(self.last.progress_path)
         self.file = there if there.is_relative_to(self.copy.top) else folder / there.name

@@ -1,0 +1,133 @@
+"""Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
+
+from dataclasses import replace
+
+from ralph import progress
+from ralph.agent.turn import Outcome
+from ralph.claims import check_claim
+from ralph.errors import RalphError
+from ralph.judge import Iteration, open_tasks
+from ralph.run import Run
+from ralph.verdict import Reason, Stop
+from ralph.words import counted
+
+
+def begin(run: Run) -> None:
+    """A mode begins: with somebody who watches over the working tree, and who picks the tasks, where it wants that."""
+    start, mode = run.start, run.mode
+    if start.asked.mode == "all" and mode != (run.said_mode or "build"):
+        run.file.edit(lambda text: progress.with_mode(text, mode))
+        run.said_mode = mode
+    if run.strict:
+        run.strict.close()
+    if run.guard:
+        run.guard.close()
+    run.guard = run.strict = None
+    if start.strict or run.settings.only:
+        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
+
+        run.guard = Guard(start, run.state, run.id, run.complain, run.tries if start.strict else None)
+        if start.strict:
+            from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
+
+            run.strict = Strict(run, run.guard)
+
+
+def follow(run: Run) -> None:
+    """Where somebody has changed what mode the file names, that one holds from here on."""
+    now, before = run.read(), run.mode
+    mode = now.mode
+    if mode == run.said_mode or now.done:
+        return
+    run.said_mode = mode
+    try:
+        run.enter(mode or "build")
+    except RalphError as error:
+        run.complain(f"Mode: {mode} is ignored: {error.message}")
+        return
+    run.switched = True
+    run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
+    begin(run)
+
+
+def hands_on(run: Run, stop: Stop) -> bool:
+    """Whether what is done is handed on to the next mode: of `all`, and where the template names one."""
+    following = _following(run)
+    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not following or not run.tally.iterations:
+        return False
+    rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
+    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), following, rounds))
+    return True
+
+
+def end_once(run: Run, iteration: Iteration) -> Iteration:
+    """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
+    before, after, stop = iteration.before, iteration.after, iteration.ended
+    judges = "done" in run.settings.then
+    if (iteration.turn.outcome is Outcome.OK and after.blocked is None) or (after.done and not before.done):
+        if run.file.last.done and not judges:
+            run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
+        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
+    if judges and iteration.missing:
+        run.file.edit(lambda text: progress.with_tasks(text, [task.line.body for task in iteration.missing]))
+        run.complain(f"put back what {run.mode} may not take away: {counted(len(iteration.missing), 'open task')}")
+        iteration = replace(iteration, missing=())
+    if run.settings.strict and (wrong := _listed_badly(run)) and stop == Stop(Reason.ONCE):
+        return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
+    if stop and stop.reason is Reason.ONCE_FAILED and iteration.turn.outcome is not Outcome.OK and _goes_on(run):
+        return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
+    if stop and stop.reason is Reason.ONCE and judges:
+        return replace(iteration, ended=_judged(run))
+    if stop and stop.reason in (Reason.ONCE, Reason.BLOCKED) and not judges and _stands(run):
+        run.file.edit(lambda text: progress.with_mode(text, _following(run) or "build"))
+        if stop.reason is Reason.ONCE and _goes_on(run):
+            return replace(iteration, ended=None)
+    return iteration
+
+
+def _judged(run: Run) -> Stop | None:
+    """What was looked at is done where no task is open and verify passes; else it goes back, so often."""
+    rounds, stands, most = max(run.file.last.round, 1), _stands(run), run.settings.max_rounds
+    left = "; ".join(open_tasks(run.file.last))
+    if not left:
+        run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
+        check_claim(run)
+        if run.file.last.done:
+            return Stop(Reason.DONE)
+        left = run.tally.last_refusal
+    if stands:
+        count = f"{rounds}/{most}" if rounds < most else ""
+        run.file.edit(lambda text: progress.with_mode(text, _following(run) or "build", count))
+        if not count:
+            return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
+    return None if _goes_on(run) else Stop(Reason.UNFINISHED, left)
+
+
+def _stands(run: Run) -> bool:
+    """Whether the mode that holds is the one that the file names, and not only this start's."""
+    return run.mode == (run.said_mode or "build")
+
+
+def _goes_on(run: Run) -> bool:
+    """Whether the run goes on once this mode is over."""
+    return run.start.asked.mode == "all" or run.switched
+
+
+def _following(run: Run) -> str:
+    """The mode that the template names first; empty where it names none."""
+    return next((mode for mode in run.settings.then if mode != "done"), "")
+
+
+def _listed_badly(run: Run) -> str:
+    """What is wrong with the list of tasks; ids are given now."""
+    from ralph import tasklist  # noqa: PLC0415 - 20 ms that only --strict pays
+
+    ticked = run.file.last.ticked
+    now = run.file.edit(lambda text: tasklist.planned(run.text_before, text))
+    if ticked > now.ticked:
+        run.complain(f"a {run.mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+    try:
+        tasklist.check(run.file.text, run.file.path.name, run.settings)
+    except RalphError as error:
+        return error.message
+    return ""
