@@ -74,6 +74,14 @@ class Run:
 
     prompt: "Prompt"
     changes: "Changes"
+    number = 0
+    """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
+    task = ""
+    """The id of the task that it works on, where ralph chose it."""
+    text_before = b""
+    """The progress file when it began."""
+    waited_s = 0.0
+    """What was waited since the last iteration was written down."""
     switched = False
     """The mode is not the one that this start began with."""
 
@@ -118,16 +126,8 @@ class Run:
         self.tally = Tally()
         self.earlier = state.iterations
         """Iterations of the plan before this start."""
-        self.number = 0
-        """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
-        self.task = ""
-        """The id of the task that it works on, where ralph chose it."""
         self.files: Files | None = None
         """Its transcript."""
-        self.text_before = b""
-        """The progress file when it began."""
-        self.waited_s = 0.0
-        """What was waited since the last iteration was written down."""
         self.windows = dict[str, int]()
         """The context windows of models, as results have told them."""
         self.summaries = deque[str](maxlen=5)
