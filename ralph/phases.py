@@ -64,7 +64,8 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
     before, after, stop = iteration.before, iteration.after, iteration.ended
     judges = "done" in run.settings.then
-    if (iteration.turn.outcome is Outcome.OK and after.blocked is None) or (after.done and not before.done):
+    planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
+    if planned or (after.done and not before.done):
         if run.file.last.done and not judges:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
         run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
