@@ -41,6 +41,7 @@ MODE is build, plan, or any PROMPT_<mode>.md.
   ralph mcp PLAN            its tasks as tools, for any agent
   ralph notify setup|test   tell Slack, Discord, Telegram, ... how it goes
   ralph config commit on|off|status
+  ralph init                write ./.ralph.env, with the verify command it finds
   ralph help settings       all options of a run;  ralph help VERB  of a verb
 
 Alone on a line of the progress file: RALPH_STOP stops before the next
@@ -292,6 +293,7 @@ _VERBS = [
         click.Argument(["what"], type=click.Choice(("commit",))),
         click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
     ),
+    _Verb("ralph.init.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
     _Verb(
         "ralph.mcp.mcp",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.

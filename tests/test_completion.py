@@ -46,7 +46,7 @@ def offered(project: Project, shell: str, line: str) -> list[str]:
 
 
 OFFERED = {
-    "ralph ": "config doctor export feature.md log mcp notify rehearse report status",
+    "ralph ": "config doctor export feature.md init log mcp notify rehearse report status",
     "ralph re": "rehearse report",
     "ralph feature.md p": "plan",
     "ralph feature.md rev": "review",

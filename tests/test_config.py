@@ -140,6 +140,40 @@ def test_commits_are_set_for_good_in_a_private_file(project: Project) -> None:
         assert (run.code, run.stderr.count("\n"), "(see ralph config --help)" in run.stderr) == (2, 1, True)
 
 
+@pytest.mark.parametrize(
+    ("there", "verify", "others"),
+    [
+        pytest.param(
+            {"Makefile": "all:\ntest:\n\tx\n", "go.mod": ""}, "make test", ["go test ./..."], id="make and go"
+        ),
+        pytest.param({"pyproject.toml": "[project]"}, "python -m pytest", [], id="python"),
+        pytest.param({"pyproject.toml": "[project]", "uv.lock": ""}, "uv run pytest", [], id="python with uv"),
+        pytest.param({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn test", [], id="yarn"),
+        pytest.param(
+            {"package.json": '{"test": "echo \\"Error: no test specified\\" && exit 1"}'}, "", [], id="no test"
+        ),
+        pytest.param({"Cargo.toml": "", "pom.xml": ""}, "cargo test", ["mvn -q test"], id="cargo and maven"),
+    ],
+)
+def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(
+    project: Project, there: dict[str, str], verify: str, others: list[str]
+) -> None:
+    for name, text in there.items():
+        (project.root / name).write_text(text)
+    run = project.ralph("init")
+    assert (run.code, run.stderr) == (0, ""), run.text
+    assert all(f": {command}\n" in run.stdout for command in [verify, *others] if command)
+    file = project.root / ".ralph.env"
+    given, problems = sources.in_file(file, Source.PROJECT_FILE)
+    assert ([(one.variable, one.text) for one in given], problems) == ([("RALPH_VERIFY", verify)] if verify else [], [])
+    assert [command for command in others if f"\n#RALPH_VERIFY='{command}'\n" not in file.read_text()] == []
+    assert "\n#RALPH_STRICT=false\n" in file.read_text()
+    written = file.read_bytes()
+    again = project.ralph("init")
+    assert (again.code, again.stderr.count("\n"), file.read_bytes()) == (1, 1, written)
+    assert verify in again.stderr
+
+
 # The conversation.
 
 
