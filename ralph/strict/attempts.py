@@ -17,12 +17,13 @@ from ralph.run import Run
 from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
-from ralph.strict.signal import message
+from ralph.strict.roles import roles_of
+from ralph.strict.signal import Finding, message, wished
 from ralph.tasks import Task
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
 from ralph.verify import run_program
-from ralph.words import counted
+from ralph.words import counted, named
 
 _TAIL = 200
 """Characters of an output in the journal."""
@@ -32,8 +33,11 @@ class Strict:
     """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
-        self._run, self._guard, self._file, self._settings = run, guard, run.file, run.settings
+        self._run, self._guard, self._file = run, guard, run.file
         guard.run_git = self._run_git
+        self._roles = roles_of(run)
+        self._role = ""
+        """The one that works on the task, where there are several."""
         self._token = tasklist.token()
         self._chain: Sequence[Task] = ()
         """The task that is being tried, and those above it that are done once it is."""
@@ -44,6 +48,9 @@ class Strict:
 
     def tidy(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
+        if self._role:
+            self._run.enter("build")
+            self._role = ""
         self._run.read()
         self._file.edit(tasklist.tidied)
 
@@ -51,11 +58,15 @@ class Strict:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         self._commit_left_over()
         name = self._file.path.name
-        listed = tasklist.check(self._file.text, name, self._settings)
+        listed = tasklist.check(self._file.text, name, self._run.settings)
         if (task := tasks.select(listed)) is None:
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
             return tasklist.stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
         self._chain = tasks.chain(listed, task.id)
+        if self._roles:
+            self._role = self._roles.of(task)
+            self._run.enter(self._role)
+            self._run.settings.once = False  # it is over once its task is, or when it is another role's turn
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         self._text = self._file.text
         self._run.task = task.id
@@ -91,6 +102,8 @@ class Strict:
             iteration = self._put_down(iteration)
         else:
             iteration = self._checked(iteration)
+        if mode := wished(iteration.turn.said, self._token):
+            self._ask_for(mode)
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
@@ -98,7 +111,7 @@ class Strict:
         if iteration.passed and not run.read().open:
             lines = [criteria.parse(line) for task in self._listed() for line in task.criteria]
             checks = any(one.kind is not Kind.UNCHECKED for one in lines)
-            accept(run, checked=checks or bool(self._settings.verify))
+            accept(run, checked=checks or bool(run.settings.verify))
         commits = commits if commits.count else iteration.commits
         return replace(iteration, after=run.read(), commits=commits)
 
@@ -110,30 +123,53 @@ class Strict:
 
     def close(self) -> None:
         """No task is in progress any more, also after an error."""
+        self._run.task = ""
+        self._run.state.note("task", "")
         with contextlib.suppress(RalphError):
             self._file.edit(tasks.put_down)
 
     def _checked(self, iteration: Iteration) -> Iteration:
-        """Checks the try, then ticks and commits the task, or writes down why not."""
-        run, task = self._run, self._chain[0]
-        found = finding(run, iteration, self._chain, self._token, is_checked=True)
+        """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
+        run, task, roles = self._run, self._chain[0], self._roles
+        is_checked = roles is None or self._role in (roles.checked, roles.fix)
+        found = finding(run, iteration, self._chain, self._token, is_checked=is_checked)
         self.put_right("while a task is checked")
         self._guard.settle_programs()
         if stop := self._stop(found is None, "checked"):
             return self._put_down(replace(iteration, ended=stop))
         assert found is not None
         self._unfinished = self._unfinished + 1 if found.unfinished else 0
-        restores, most = self._settings.on_failure == "restore", self._settings.max_stalls
+        restores, most = run.settings.on_failure == "restore", run.settings.max_stalls
         if found.unfinished and not restores and (most is None or self._unfinished < most):
             return self._put_down(iteration)  # the next iteration goes on with what it did
-        if found.blocked:
+        if why := found.blocked:
             self._let_go()
-            self._write(lambda text: tasks.with_block(text, task.id, found.blocked))
-            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
-        why = found.failed or found.unfinished or self._pass(iteration)
-        if stop := self._stop(bool(why) and run.interrupted() is not None, "committed"):
+            self._write(lambda text: tasks.with_block(text, task.id, why))
+            return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
+        found = replace(found, failed=found.failed or found.unfinished)
+        if not found.failed and roles and (role := roles.after(self._role)):
+            self._write(lambda text: tasks.with_role(text, task.id, role))
+            return replace(iteration, moved=True, passed=True)
+        if not found.failed:
+            found = replace(found, failed=self._pass(iteration), red=True)
+        if stop := self._stop(bool(found.failed) and run.interrupted() is not None, "committed"):
             return self._put_down(replace(iteration, ended=stop))
-        return self._fail(iteration, why) if why else replace(iteration, moved=True, passed=True)
+        return self._fail(iteration, found) if found.failed else replace(iteration, moved=True, passed=True)
+
+    def _ask_for(self, mode: str) -> None:
+        """The agent asks for another mode: it holds from the next iteration where its template names that one."""
+        run = self._run
+        odd = "" if mode in run.settings.then else f"{run.start.mode} may ask for {named(run.settings.then) or 'none'}"
+        try:
+            run.start.entered(mode)
+        except RalphError as error:
+            odd = error.message
+        if odd:
+            run.complain(f"the mode {mode} is not entered: {odd}")
+        else:
+            rounds = run.file.last.round
+            count = f"{rounds}/{run.settings.max_rounds}" if rounds else ""
+            self._write(lambda text: progress.with_mode(text, mode, count))
 
     def _stop(self, over: bool, doing: str) -> Stop | None:
         """Why nothing more may be done: by a program that ran, or since it is `over`."""
@@ -147,22 +183,24 @@ class Strict:
         before = self._file.text
         self._write(lambda text: tasks.with_done(text, done))
         ticked = self._text
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, ""))
+        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:
             self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
         return failed
 
-    def _fail(self, iteration: Iteration, why: str) -> Iteration:
-        task, most = self._chain[0], self._settings.max_tries
+    def _fail(self, iteration: Iteration, found: Finding) -> Iteration:
+        task, most, roles = self._chain[0], self._run.settings.max_tries, self._roles
         when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
-        reason, *output = why.split("\n")
+        reason, *output = found.failed.split("\n")
         given_up = most is not None and tries >= most
         self._let_go()
 
         def written(text: bytes) -> bytes:
-            text = tasks.with_failure(text, task.id, when, why)
+            text = tasks.with_failure(text, task.id, when, found.failed)
+            if roles:
+                text = tasks.with_role(text, task.id, roles.after_failure(self._role, found))
             return tasks.with_block(text, task.id, f"given up after try {tries}: {reason}") if given_up else text
 
         self._write(written)
@@ -177,7 +215,7 @@ class Strict:
 
     def _let_go(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
-        if self._settings.on_failure == "restore":
+        if self._run.settings.on_failure == "restore":
             self._guard.restore(self._chain[0].id)
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:

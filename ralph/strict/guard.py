@@ -97,6 +97,7 @@ class Guard:
     def watching(self, run: "Run") -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
         watched = Watched()
+        self._settings = run.settings
         self.begin()
         yield watched
         watched.strayed = self.strayed()

@@ -48,7 +48,8 @@ def _meaning(text: bytes) -> object:
     """What it says to ralph, and what ralph says in it, but for what stops a run."""
     now = progress.parse(text)
     refusal = [section.split() for title, _, section in _sections(text) if title.startswith("verification")]
-    return now.done, now.verified, now.plan, now.spent_usd, "IN_PROGRESS" in now.words, refusal, lines(read(text))
+    head = now.plan, now.spent_usd, now.mode, now.round
+    return now.done, now.verified, head, "IN_PROGRESS" in now.words, refusal, lines(read(text))
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:

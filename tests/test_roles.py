@@ -1,0 +1,101 @@
+"""RALPH_ROLES under --strict: each task passes test, build and review in turn, each an iteration of its own."""
+
+import re
+
+from ralph_driver import Project
+from stories import Agent, step, tries, writes
+from test_strict import ONE, built, listed, marks_of, wants
+
+ROLES = ("--roles", "test, build, review, fix")
+REJECT = '<task-reject session="@SESSION@" id="@TASK@">an empty one is accepted</task-reject>'
+TESTS = writes("tests/one.py", "assert True\n")
+
+
+def modes(project: Project) -> list[tuple[str, bool]]:
+    """Of each iteration its mode, and whether it went well."""
+    return [(line["mode"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
+
+
+def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_once(
+    project: Project, agent: Agent
+) -> None:
+    wants(project, ONE)
+    agent.story(
+        tries(TESTS, writes("app.py", "no test\n")),
+        tries(TESTS),
+        tries(writes("one.txt", "1\n")),
+        tries(writes("one.txt", "spoilt\n"), said="I may not."),
+        tries(said="Add one.txt\n\nIt holds a number."),
+    )
+    run = built(project, *ROLES)
+    assert modes(project) == [("test", False), ("test", True), ("build", True), ("review", False), ("review", True)]
+    test, _, build, review, _ = agent.calls
+    assert "You write the tests of one task" in test.prompt
+    assert "You do one task" in build.prompt
+    assert "You review; you do not build." in review.prompt
+    assert test.argv[(at := test.argv.index("--tools")) : at + 2] == ["--tools", "Read,Write,Edit,Glob,Grep"]
+    assert "--tools" not in build.argv
+    assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
+    assert (project.root / "one.txt").read_text() == "1\n", "whoever reviews changes nothing"
+    assert marks_of(project) == ["- [x] one"]
+    assert "role:" not in project.progress_text
+    said = "%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)|%(trailers:key=Ralph-Role,valueonly,separator=%x2C)"
+    assert project.git("log", "-1", f"--format={said}") == "one: Add one.txt|one|review\n"
+    assert project.git("show", "--format=", "--name-only").split() == ["one.txt", "tests/one.py"]
+    assert "review" in project.ralph("log", "feature.md").stdout, run.text
+
+
+def test_a_red_gate_is_followed_by_fix_and_a_rejection_by_whoever_builds(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    agent.story(
+        tries(),
+        tries(writes("other.txt", "1\n")),
+        tries(writes("one.txt", "1\n")),
+        tries(signals=REJECT),
+        tries(writes("one.txt", "2\n")),
+        tries(),
+    )
+    args = (*ROLES, "--max-tries", "off")
+    built(project, *args, "--max-iterations", "2", code=3)
+    assert listed(project)[-1] == "  - role: fix"
+    built(project, *args, "--max-iterations", "2", code=3)
+    assert listed(project)[-1] == "  - role: build", "a restart goes on where it says"
+    assert re.search(r"failed: .* try 2: rejected: an empty one is accepted", project.progress_text)
+    built(project, *args)
+    roles = [("test", True), ("build", False), ("fix", True), ("review", False), ("build", True), ("review", True)]
+    assert modes(project) == roles
+    assert "an empty one is accepted" in agent.prompts[4]
+    assert project.git("show", "HEAD:one.txt") == "2\n"
+
+
+def test_without_a_review_the_task_is_done_once_its_checks_pass(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    agent.story(tries(TESTS), tries(writes("one.txt", "1\n")))
+    built(project, "--roles", "test,build")
+    assert modes(project) == [("test", True), ("build", True)]
+
+
+def test_roles_that_cannot_work_cost_nothing(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    agent.story()
+    assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
+    assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
+    assert not agent.calls
+
+
+def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agent: Agent) -> None:
+    wants(project, ONE + "- [ ] two: The second\n")
+    ask = '<mode session="@SESSION@">{}</mode>\n<task-done session="@SESSION@">@TASK@</task-done>'
+    (project.root / ".ralph").mkdir()
+    look = "{#\nRALPH_ONCE: yes\nRALPH_THEN: build\n#}\nLook.\n"
+    (project.root / ".ralph" / "PROMPT_validate.md").write_text(look)
+    agent.story(
+        tries(writes("one.txt", "1\n"), signals=ask.format("validate")),
+        step(),
+        tries(writes("two.txt", "2\n"), signals=ask.format("deploy")),
+    )
+    run = built(project)
+    assert modes(project) == [("build", True), ("validate", True), ("build", True)]
+    assert agent.prompts[1].strip() == "Look."
+    assert "the mode deploy is not entered" in run.stderr
+    assert "Mode:" not in project.progress_text
