@@ -42,14 +42,6 @@ class Asked:
     """Another one is for who has less time."""
 
 
-class _Words(click.Choice[str]):
-    """Offered by the shell; whether it is one of them is said later, with all else that is wrong."""
-
-    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
-        """The text as it is."""
-        return value
-
-
 def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """What may be a plan in this folder; where nothing is, the shell looks for a file itself, in other folders too."""
     found = [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)]
@@ -77,7 +69,10 @@ def _option(setting: Setting) -> click.Option:
         multiple=setting.combine is not None,
         help=shown,
         hidden=bool(setting.gone),
-        type=_Words(setting.words) if setting.words else _KINDS.get(setting.metavar),
+        type=_KINDS.get(setting.metavar),
+        shell_complete=(lambda *said: [one for one in setting.words if one.startswith(said[-1])])
+        if setting.words
+        else None,
     )
 
 

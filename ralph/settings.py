@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from ralph import denied, values
 from ralph.errors import RalphError, did_you_mean
-from ralph.values import unless
+from ralph.values import limit
 
 
 class Source(IntEnum):
@@ -85,11 +85,6 @@ class Setting(NamedTuple):
         """Its name in the environment, in env files, plans and templates."""
         return f"RALPH_{self.field.upper()}"
 
-    def value(self, one: Given) -> Any:
-        """What that means. Raises ValueError with what is allowed."""
-        text = one.text.strip()
-        return self.parse(shlex.quote(text) if self.metavar == "GLOB" and one.source is Source.COMMAND_LINE else text)
-
 
 def _each(places: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     """A file must match a pattern of each."""
@@ -98,36 +93,33 @@ def _each(places: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
 
 def _common(places: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
     """What all of them name; None where nobody names any."""
-    return (
-        tuple(one for one in places[0] if one != "none" and all(one in place for place in places)) if places else None
-    )
+    return tuple(one for one in places[0] if one in places[-1] and one != "none") if places else None
 
 
 def _all(places: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for place in places for one in place))
 
 
-def _row(metavar: str, parse: Callable[[str], object], meaning: str, default: str = "", **more: Any) -> Any:
+def _row(
+    metavar: str, meaning: str, default: str = "", parse: Callable[[str], object] = values.some, **more: Any
+) -> Any:
     return Setting(metavar, parse, meaning, default, **more)
 
 
 def _word(metavar: str, meaning: str, *words: str) -> Any:
     """One of these words; the first is the default."""
-    return _row(metavar, values.one_of(*words), meaning, words[0], words=words)
-
-
-def _path(metavar: str, meaning: str) -> Any:
-    return _row(metavar, values.path, meaning, sources=_BEFORE_TEMPLATE)
+    return _row(metavar, meaning, words[0], values.one_of(*words), words=words)
 
 
 _EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
-_flag = partial(_row, "", values.truth)
-_command = partial(_row, "COMMAND")
-_count = partial(_row, "N", unless("off", values.count))
-_modes = partial(_row, "MODES", values.modes, combine=_all)
-_time = partial(_row, "TIME", unless("off", values.bound))
-_url = partial(_row, "URL", values.address)
-_usd = partial(_row, "USD", unless("unlimited", values.usd), default="unlimited")
+_flag = partial(_row, "", parse=values.truth)
+_command = partial(_row, "COMMAND", parse=values.words, sources=PRIVATE)
+_count = partial(_row, "N", parse=limit(values.count))
+_modes = partial(_row, "MODES", parse=values.modes, combine=_all)
+_path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
+_time = partial(_row, "TIME", parse=limit(values.bound))
+_url = partial(_row, "URL", parse=values.address)
+_usd = partial(_row, "USD", default="unlimited", parse=limit(values.usd))
 
 
 class Settings:
@@ -136,13 +128,9 @@ class Settings:
     In the class each stands as its row of the table.
     """
 
-    max_iterations: int | None = _row("N", unless("unlimited", values.count), "iterations of this start", "unlimited")
-    max_time: float | None = _row(
-        "TIME",
-        unless("unlimited", values.bound),
-        "time of this start; a running iteration is ended then",
-        "unlimited",
-        alias="duration",
+    max_iterations: int | None = _count("iterations of this start", "unlimited")
+    max_time: float | None = _time(
+        "time of this start; a running iteration is ended then", "unlimited", alias="duration"
     )
     max_cost: float | None = _usd("US dollars of this start")
     max_iteration_cost: float | None = _usd("US dollars of one iteration")
@@ -151,18 +139,18 @@ class Settings:
         "failed iterations, tasks given up or refused claims in a row before ralph gives up; off = never", "3"
     )
     max_stalls: int | None = _count("iterations in a row that change nothing before ralph gives up; off = never", "5")
-    delay: float = _row("TIME", values.duration, "pause between iterations", "2s")
+    delay: float = _row("TIME", "pause between iterations", "2s", values.duration)
     idle_timeout: float | None = _time("silence after which the agent is taken for hung and ended", "30m")
     iteration_timeout: float | None = _time("time that one iteration may take", "off")
     max_context: float | None = _row(
         "PERCENT",
-        unless("off", values.percent),
         "part of the model's context after which the next iteration starts fresh",
         "off",
+        limit(values.percent),
     )
     wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
-    verify: str | None = _command(
-        values.some, "shell command that must pass before RALPH_DONE counts; strict: before each task does"
+    verify: str | None = _row(
+        "COMMAND", "shell command that must pass before RALPH_DONE counts; strict: before each task does"
     )
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
@@ -179,53 +167,49 @@ class Settings:
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
-        values.patterns,
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
+        parse=values.patterns,
         combine=_each,
     )
     """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
     tools: tuple[str, ...] | None = _row(
-        "NAMES", values.names, "the only tools that the agent has, such as Read,Grep; none = no tool", combine=_common
+        "NAMES", "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.names, combine=_common
     )
     deny: tuple[str, ...] = _row(
         "NAMES",
-        denied.names,
-        "what the agent may not use: rules such as WebFetch,Bash(rm:*), and the lists git-write and not-uv",
+        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv",
+        parse=denied.names,
         combine=_all,
     )
     roles: tuple[str, ...] = _modes(
         "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
     )
-    max_rounds: int = _row("N", values.count, "how often `all` goes from validate back to build", "3")
+    max_rounds: int = _row("N", "how often `all` goes from validate back to build", "3", values.count)
     history: Path | None = _path("FILE", "a JSONL file to which each try is appended")
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
     auto_commit: bool = _flag("commit after each task; with --strict ralph does, else the agent", "true")
     agent: tuple[str, ...] = _command(
-        values.words, "claude, or any command that reads a prompt on standard input", "claude", sources=PRIVATE
+        "claude, codex, gemini, opencode, or a command that reads a prompt; a,b = b while a is at its limit", "claude"
     )
-    wrap: tuple[str, ...] | None = _command(
-        values.words,
-        "a command in front of the agent, and of all that runs what an agent may have written, such as bwrap …",
-        sources=PRIVATE,
-    )
+    wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
-    model: str | None = _row("NAME", values.some, "the model claude uses", sources=_MODES_OWN)
+    model: str | None = _row("NAME", "the model that the agent uses", sources=_MODES_OWN)
     effort: str | None = _row(
         "LEVEL",
-        values.one_of(*_EFFORTS, med="medium"),
-        "how hard claude thinks; none = not at all",
+        "how hard the agent thinks; none = not at all",
+        parse=values.one_of(*_EFFORTS, med="medium"),
         alias="reasoning",
         words=_EFFORTS,
         sources=_MODES_OWN,
     )
-    max_turns: int | None = _row("N", values.count, "turns of claude in one iteration")
+    max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
     prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first")
     progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
     then: tuple[str, ...] = _modes("the mode that follows, and others that may", sources=_OF_TEMPLATES)
     interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
-    keep_transcripts: None = _row("SIZE", str, "", gone="the newest 200 MB of transcripts are kept")
+    keep_transcripts: None = _row("SIZE", "", gone="the newest 200 MB of transcripts are kept")
 
     def __init__(self, *, said: Mapping[str, Given] | None = None, **found: Any) -> None:
         self.said = said or {}
@@ -258,15 +242,17 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             what = f"{one.where}: {one.variable} does nothing any more: {setting.gone}"
             remarks.append(RalphError(what, fix="leave it out"))
         elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
-            try:
-                meant[setting] = [*meant.get(setting, ()), (one, setting.value(one))]
+            text, of_option = one.text.strip(), one.source is Source.COMMAND_LINE
+            try:  # a pattern of the command line is one, whatever stands in it
+                value = setting.parse(shlex.quote(text) if of_option and setting.metavar == "GLOB" else text)
+                meant[setting] = [*meant.get(setting, ()), (one, value)]
             except ValueError as error:
-                name = "" if one.source is Source.COMMAND_LINE else f": {one.variable}"
-                problems.append(RalphError(f'{one.where}{name}: "{one.text.strip()}": {error}'))
-    decided = {setting.field: _decided(setting, each) for setting, each in meant.items()}
-    said = {field: one for field, (one, _) in decided.items()}
-    settings = Settings(said=said, **{field: value for field, (_, value) in decided.items()})
-    settings.remarks = remarks
+                problems.append(RalphError(f'{one.where}{"" if of_option else f": {one.variable}"}: "{text}": {error}'))
+    settings, said = Settings(), dict[str, Given]()
+    for setting, each in meant.items():
+        said[setting.field], value = _decided(setting, each)
+        setattr(settings, setting.field, value)
+    settings.said, settings.remarks = said, remarks
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, said["auto_commit"] = False, said["deny"]
     if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:

@@ -9,14 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def unless(word: str, read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """The same, where this word means None: no limit."""
+def limit(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same, where "off" and "unlimited" mean None."""
 
     def parse(text: str) -> T | None:
         try:
-            return None if text.lower() == word else read(text)
+            return None if text.lower() in ("off", "unlimited") else read(text)
         except ValueError as error:
-            raise ValueError(f"{error}, or {word}") from None
+            raise ValueError(f"{error}, off or unlimited") from None
 
     return parse
 

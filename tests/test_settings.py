@@ -195,11 +195,11 @@ NO_SENSE = [
     ("max-iterations", "1.5", "unlimited"),
     ("max-failures", "many", "off"),
     ("max-turns", "0", "from 1"),
-    ("max-tries", "0", "from 1, or off"),
+    ("max-tries", "0", "from 1, off or unlimited"),
     ("delay", "soon", "2s"),
     ("iteration-timeout", "1h30", "1h30m"),
-    ("max-time", "0", "90m, 4h or 1h30m, or unlimited"),
-    ("max-cost", "lots", "such as 5 or 2.50, or unlimited"),
+    ("max-time", "0", "90m, 4h or 1h30m, off or unlimited"),
+    ("max-cost", "lots", "such as 5 or 2.50, off or unlimited"),
     ("max-total-cost", "-1", "such as 5 or 2.50"),
     ("max-context", "200%", "60%"),
     ("effort", "ultra", "write none, low, medium, high, xhigh or max"),
@@ -240,7 +240,7 @@ class TestWhatIsRefused:
         run = project.ralph("feature.md", *args, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
         assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
         for told in (
-            '--notify-frequency: "often": write a whole number from 1, or off',
+            '--notify-frequency: "often": write a whole number from 1, off or unlimited',
             'environment: RALPH_REASONING: "deep": write none, low',
             'feature.md:3: RALPH_MAX_ITERATIONS: "lots"',
             "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
