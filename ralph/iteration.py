@@ -31,7 +31,7 @@ def iterate(run: Run) -> Iteration:
     files = run.state.transcripts(run.id, run.number, prompt)
     before = _begin(run, files)
     run.view.told(prompt)
-    with run.guard.watching(run) if run.guard else contextlib.nullcontext(Watched()) as watched:
+    with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
         turn = _turn(run, files)
     commits, changed = Commits(), watched.changed or ()
     after = run.read()

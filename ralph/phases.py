@@ -20,17 +20,18 @@ def begin(run: Run) -> None:
         run.said_mode = mode
     if run.strict:
         run.strict.close()
-    if run.guard:
-        run.guard.close()
-    run.guard = run.strict = None
+        run.strict = None
     if start.strict or run.settings.only:
         from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
 
-        run.guard = Guard(start, run.state, run.id, run.complain, run.tries if start.strict else None)
-        if start.strict:
-            from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
+        run.guard = run.guard or Guard(run)
+    elif run.guard:
+        run.guard.close()
+        run.guard = None
+    if start.strict and run.guard:
+        from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
 
-            run.strict = Strict(run, run.guard)
+        run.strict = Strict(run, run.guard)
 
 
 def follow(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph import files, progress, recovery
@@ -61,7 +60,11 @@ def _prepare(run: Run, held: Lock) -> None:
     state.make_room()
     recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
     if settings.strict and settings.auto_commit and (start.strict or start.asked.mode == "all"):
-        _check_can_commit()
+        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
+
+        guard = Guard(run)
+        guard.check_can_commit()
+        run.guard = guard
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
@@ -85,15 +88,6 @@ def _prepare(run: Run, held: Lock) -> None:
     state.note("breaker", "")
     run.changes = Changes(run.top, start.own)
     begin(run)
-
-
-def _check_can_commit() -> None:
-    """Raises RalphError where ralph shall commit and could not."""
-    from ralph.strict import jj  # noqa: PLC0415 - 10 ms that other runs need not pay
-    from ralph.strict.repository import Repository  # noqa: PLC0415 - same
-
-    if not jj.root_around(Path.cwd()) and (repository := Repository.around(Path.cwd())):
-        repository.check_can_commit()
 
 
 def _take_tasks_of_plan(run: Run) -> None:

@@ -49,9 +49,17 @@ NOT_COVERED = [
 
 @pytest.mark.parametrize(("pattern", "name"), COVERED)
 def test_a_pattern_covers(pattern: str, name: str) -> None:
-    assert allowed(name, ["no", pattern])
+    assert allowed(name, [["no", pattern]])
 
 
 @pytest.mark.parametrize(("pattern", "name"), NOT_COVERED)
 def test_a_pattern_does_not_cover(pattern: str, name: str) -> None:
-    assert not allowed(name, [pattern])
+    assert not allowed(name, [[pattern]])
+
+
+def test_each_group_has_to_cover_it() -> None:
+    tests, python = ["tests/**", "docs/**"], ["**/*.py"]
+    assert allowed("tests/a.py", [tests, python])
+    assert not allowed("tests/a.txt", [tests, python])
+    assert not allowed("app.py", [tests, python])
+    assert not allowed("tests/a.py", [tests, []])

@@ -221,15 +221,28 @@ def test_a_repository_that_was_there_is_nobodys_to_move(tree: Tree) -> None:
     assert (tree.root / "old" / "x").read_text() == "2\n"
 
 
-def test_a_look_that_fails_is_an_error_and_leaves_nothing_half_written(tree: Tree) -> None:
+def test_what_does_not_fit_the_disk_is_an_error_and_leaves_nothing_half_written(tree: Tree) -> None:
     tree.begin()
     (tree.root / "large").write_bytes(os.urandom(300_000))
-    with largest_file(100_000), pytest.raises(RalphError, match="git add fails"):
-        tree.shadow.changes()
+    with largest_file(100_000):
+        assert set(tree.shadow.changes()) == {"large"}, "a look writes nothing"
+        with pytest.raises(RalphError, match="git update-index fails"):
+            tree.shadow.begin()
     assert list(tree.shadow.folder.glob("objects/*/tmp_obj_*")) == []
-    (tree.shadow.folder / "index.lock").touch()
-    with pytest.raises(RalphError, match="git add fails"):
+
+
+def test_an_index_that_somebody_changed_is_an_error(tree: Tree) -> None:
+    tree.begin()
+    (tree.shadow.folder / "index").unlink()
+    with pytest.raises(RalphError, match="does not know any more how files were"):
         tree.shadow.changes()
+
+
+def test_what_cannot_be_read_is_left_alone(tree: Tree) -> None:
+    tree.does("mkfifo pipe; git init -q inner; echo > inner/x; rm secret.txt; mkfifo secret.txt")
+    tree.begin()
+    tree.does("rm -rf inner/.git")
+    assert tree.shadow.changes() == {}
 
 
 @pytest.mark.parametrize("place", ["", "HEAD", "objects", "objects/aa", "info"])

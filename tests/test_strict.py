@@ -359,6 +359,24 @@ class TestOnly:
             "tests/a.py\n",
         ]
 
+    @pytest.mark.parametrize(("only", "stays"), [("tests/**", ["tests/a.py"]), ("none", [])])
+    def test_of_a_template_narrows_what_the_plan_allows(
+        self, project: Project, agent: Agent, only: str, stays: list[str]
+    ) -> None:
+        template = project.root / ".ralph" / "PROMPT_test.md"
+        template.parent.mkdir()
+        template.write_text(f"{{# RALPH_ONLY: {only} #}}\nTest it. See {{{{ PROGRESS_FILE }}}}.\n")
+        (project.root / "feature.md").write_text("# Feature\n\nRALPH_ONLY: **/*.py\n")
+        project.git("add", "-A")
+        project.git("commit", "-qm", "settings")
+        project.has_tasks("one")
+        acts = [writes(name, "new\n") for name in ("app.py", "tests/a.py", "tests/a.txt")]
+        agent.story(step(*acts, ticks="all", writes_done=True))
+        run = project.ralph("feature.md", "test")
+        assert run.code == 0, run.text
+        assert project.git("ls-files", "-o").split() == ["feature_PROGRESS.md", *stays]
+        assert "- [x] one" in project.progress_text
+
     @pytest.mark.parametrize("options", [("--only", "one.txt"), ("--on-failure", "restore")])
     def test_holds_in_a_folder_without_git_too(
         self, plain_project: Project, agent: Agent, options: tuple[str, ...]

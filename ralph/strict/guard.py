@@ -2,6 +2,7 @@
 
 import binascii
 import contextlib
+import functools
 import json
 import os
 import stat
@@ -14,62 +15,69 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import touched_at
 from ralph.errors import RalphError
-from ralph.journal import Tries
 from ralph.judge import Watched
-from ralph.state import State
-from ralph.strict import compared, jj
+from ralph.settings import Settings
+from ralph.strict import compared
 from ralph.strict.only import allowed
-from ralph.strict.repository import Change, Place, Repository, Runner, seen
-from ralph.strict.shadow import Shadow
+from ralph.strict.repository import Place, Repository, Runner, jj_commit, jj_root, standing
+from ralph.strict.shadow import Change, Shadow
 from ralph.words import counted, named
 
 if TYPE_CHECKING:
     from ralph.run import Run
-    from ralph.start import Start
 
 _NOTE, _UNCOMMITTED = "guard", "uncommitted"
-_MOST = 1000
-"""New files that are moved away at once; more may be somebody's, and a person decides."""
+_MOST_NEW_FILES = 1000
+"""That are moved away at once; more may be somebody's, and a person decides."""
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """What the disk refuses ends the run in words; an agent may have removed ralph's copies."""
+def _disk_errors_end_the_run() -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except OSError as error:  # the disk is full, or an agent removed ralph's copies
         what = "what was done to the repository cannot be put right"
         raise RalphError(f"{what}: {error}", 1, fix="look at it before the next start") from error
 
 
 class Guard:
-    """Watches over the working tree around the current folder. `say` hears what was put back, and where it is kept."""
+    """Watches over the working tree around the current folder.
 
-    def __init__(
-        self, start: "Start", state: State, run_id: str, say: Callable[[str], None], tries: Tries | None = None
-    ) -> None:
+    Refs that keep something are called by `name`, by default the run's; `say` hears what was put back, and where it
+    is kept. What may change is asked of the run at each look, since another mode has other settings.
+    """
+
+    def __init__(self, run: "Run", name: str = "", say: Callable[[str], None] | None = None) -> None:
         top = Path.cwd()
-        self._start, self._state, self._say, self._tries = start, state, say, tries
-        self._settings, self._strict = start.settings, start.strict
-        self._repository, self._jj = Repository.around(top), jj.root_around(top)
+        self._run, self._state, self._plan = run, run.state, run.start.plan
+        self._name, self._say = name or run.id, say or run.complain
+        self._repository, self._jj = Repository.around(top), jj_root(top)
         self._root = self._repository.root if self._repository else self._jj or top
-        self._real = os.path.realpath(self._root)
-        self._here = os.path.relpath(top, self._real)
-        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real)):08x}"
-        own = [os.path.relpath(path.resolve(), self._real) for path in start.own]
-        self._own = self._repository.tracked(own) if self._repository else {*own}
-        """Ralph's own files, as far as they belong into a commit."""
-        own.append(os.path.relpath(files.state_home().resolve(), self._real))
-        self._shadow = Shadow(self._root, folder, own, self._governing_now, self._repository)
-        self._copy = folder / "index-of-project"
+        self._real_root = os.path.realpath(self._root)
+        here = os.path.relpath(top, self._real_root)
+        self._here = "" if here == "." else f"{here}/"
+        self._own = {os.path.relpath(path.resolve(), self._real_root) for path in run.start.own}
+        never = [*self._own, os.path.relpath(files.state_home().resolve(), self._real_root)]
+        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real_root)):08x}"
+        self._shadow = Shadow(self._root, folder, never, self._protected_files, self._repository)
+        self._index_copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
-        self._shall_stay(start.plan, Path(".ralph.env"), Path(".ralph"), start.settings.prompts)
-        self._name = run_id
+        """What decides how ralph works, under --strict: names in the tree are put back, what lies outside compared."""
+        for path in filter(None, (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts)):
+            for place in {path.parent.resolve() / path.name, path.resolve()}:
+                relative = os.path.relpath(place, self._real_root)
+                if relative.startswith(".."):
+                    self._outside.append(place)
+                elif relative != ".":
+                    self._protected.append(relative)
+        self._is_strict = False
+        """In the iteration that runs, or that died."""
         self.blocked = ""
-        """Why nothing more may be done here, as far as it is known."""
-        self._seen: Mapping[str, str] = {}
-        """What is compared, as it was."""
+        """Why the run has to end and nothing more may be done here, as far as that is known."""
+        self._compared: Mapping[str, str] = {}
+        """What is only compared, as it was."""
         self._place: Place | None = None
+        """Where HEAD and the index were when the iteration began."""
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
         self._earlier: Collection[str] = ()
@@ -81,106 +89,64 @@ class Guard:
         self._died_at: float | None = None
         """When the iteration was over that died; what was changed later is a person's."""
         with contextlib.suppress(ValueError, TypeError):
-            self._uncommitted = dict(json.loads(state.noted(_UNCOMMITTED) or "{}"))
+            self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
-    def _shall_stay(self, *governing: Path | None) -> None:
-        """Notes what governs ralph under --strict, by each way that leads there: put back or compared."""
-        for path in governing if self._strict else ():
-            for way in {path.parent.resolve() / path.name, path.resolve()} if path else ():
-                name = os.path.relpath(way, self._real)
-                if name.startswith(".."):
-                    self._outside.append(way)
-                elif name != ".":
-                    self._protected.append(name)
+    @property
+    def _settings(self) -> Settings:
+        return self._run.settings
+
+    def check_can_commit(self) -> None:
+        """RalphError where ralph could not commit here."""
+        if self._repository and not self._jj:
+            self._repository.check_can_commit()
 
     @contextlib.contextmanager
-    def watching(self, run: "Run") -> Iterator[Watched]:
+    def watching(self) -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
-        watched = Watched()
-        self._settings = run.settings
-        self.begin()
+        run, watched = self._run, Watched()
+        self._begin()
         yield watched
-        watched.strayed = self.strayed()
-        if not watched.strayed:
+        if not self.check():
             run.remove_orphaned_locks("the agent")
         undone = run.strict.put_right("while an agent works") if run.strict else []
-        found = self.settle(f"{run.id}-{run.number}", run.task)
+        self._name = f"{run.id}-{run.number}"
+        found = self._settle(run.task)
         watched.tampered, watched.outside = (*undone, *found.tampered), found.outside
         watched.changed, watched.strayed = found.changed, self.blocked
 
-    def begin(self) -> None:
-        """An iteration begins: how everything is now is how it can be put back."""
-        self.blocked, self.committed = "", Commits()
-        with _told():
-            self._shadow.begin()
-            if self._repository:
-                self._place = self._repository.place()
-                files.overwrite(self._copy, self._place.staged)
-            self._seen = compared.look(self._repository, self._outside, self._start.plan)
-        place = self._place and self._place[:-1]
-        noted = [self._state.noted("iteration"), self._seen, place, self._protected]
-        # what an agent makes of it may be believed, but is never run
-        self._state.note(_NOTE, json.dumps([*noted, self._shadow.tree, self._shadow.modes, [*self._shadow.known]]))
-
-    def strayed(self) -> str:
-        """Looks whether anything may still be done here; to be asked before any git is run. Why not, else empty."""
-        if not self.blocked and self._seen:
-            now = compared.look(self._repository, self._outside, self._start.plan)
-            self.blocked, said = compared.changed(self._root, self._seen, now, self._state.keep)
-            if said:
-                self._say(f"{said}; it stays")
-            self._seen = self._seen if self.blocked else now
-        if not self.blocked and self._tries:
-            self.blocked = self._tries.rewritten(self._state.keep)
+    def check(self) -> str:
+        """Why the run has to end before any git is run here; empty where it need not."""
+        if not self.blocked and self._compared:
+            now = self._compared_now()
+            self.blocked, remark = compared.changed(self._root, self._compared, now, self._state.keep)
+            if remark:
+                self._say(f"{remark}; it stays")
+            self._compared = self._compared if self.blocked else now
+        if not self.blocked and self._run.tries and self._is_strict:
+            self.blocked = self._run.tries.rewritten(self._state.keep)
         return self.blocked
 
-    def settle(self, name: str, task: str = "") -> Watched:
-        """The agent has ended; `name` is what this iteration's refs are called, by which is kept what does not stay.
-
-        HEAD comes first, and without --strict only where a file was put back.
-        """
-        self._name = name
-        with _told():
-            if self._strict and not self.blocked:
-                self._head_back()
-            found = self._files_back()
-            if (
-                found.outside
-                and not self._strict
-                and not self.blocked
-                and (moved := self._head_back())
-                and self._repository
-            ):
-                # where the agent commits: what of it may stay, as one
-                _, failed = self._repository.commit(found.changed or (), self._repository.told(moved)[1])
-                if failed:
-                    self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
-        if self._strict and found.changed is not None:
-            self._earlier = set(self._uncommitted.get(task, ()))
-            self._note_uncommitted(task, {*self._earlier, *found.changed})
-        return found if self._strict else replace(found, changed=None)
-
     def settle_programs(self) -> None:
-        """The same once programs have run that the agent may have written: its checks, git's hooks."""
-        if not self.strayed():
-            with _told():
+        """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
+        if not self.check():
+            with _disk_errors_end_the_run():
                 self._head_back()
-                if self._settings.only or self._governing_now() != self._shadow.forced:
+                if self._settings.only or self._protected_files() != self._shadow.protected:
                     self._files_back()
 
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
         if self.blocked:
             return
-        with _told():
+        with _disk_errors_end_the_run():
             changes = self._shadow.changes()
             if self._are_too_many(changes):
                 return
             if changes:
                 kept = f"in {self._state.folder / 'kept'}"
                 if self._repository:
-                    pack, scratch = self._shadow.packed(changes), self._shadow.scratch
-                    kept = self._repository.keep_changes(changes, pack, self._name, scratch)
+                    names = [name for name, change in changes.items() if change is not Change.REPOSITORY]
+                    kept = self._repository.keep_changes(names, self._name, self._shadow.folder / "scratch-index")
                 self._shadow.put_back(changes, lambda *_: True, self._state.aside)
                 self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
         self._note_uncommitted(task, self._earlier)
@@ -193,10 +159,10 @@ class Guard:
         if not self._settings.auto_commit:
             return ""
         # no task is about another plan's progress file
-        names = self._own | {one for one in self._uncommitted.get(task, ()) if not one.endswith("_PROGRESS.md")}
-        failed = ""
+        changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
+        names, failed = self._own_in_commits | changed, ""
         if self._jj:
-            head, failed = jj.commit(self._jj, sorted(names), message)
+            head, failed = jj_commit(self._jj, names, message)
             self.committed = Commits(count=int(bool(head)), head=head)
         elif self._repository and self._place:
             failed = self._commit(self._repository, self._place, names, message)
@@ -216,6 +182,11 @@ class Guard:
         more = f"put more into the commit than the task changed: {named(sorted(changed - names))}"
         return "a hook " + (more if parent == place.commit else "moved HEAD")
 
+    @functools.cached_property
+    def _own_in_commits(self) -> set[str]:
+        """Those of ralph's own files that git tracks."""
+        return self._repository.tracked(self._own) if self._repository else self._own
+
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
@@ -229,18 +200,68 @@ class Guard:
         """What an iteration left that died between these times is put right, and the rest of it is its task's.
 
         What was changed later is a person's and stays. Where ralph itself had `ticked` the task, all was right, and it
-        died while it committed. In words what was put back of that which governs ralph.
+        died while it committed. Returns in words what was put back of that which decides how ralph works.
         """
-        if not self._remembers(since) or self.strayed() or ticked:
+        if not self._remembers(since) or self.check() or ticked:
             return ""
         self._died_at = until
-        found = self.settle(self._name, task)
+        found = self._settle(task)
         self._died_at = None
         return "; ".join(found.tampered)
 
     def close(self) -> None:
         """The run is over: nothing has to be put back any more."""
         self._state.note(_NOTE, "")
+
+    def _begin(self) -> None:
+        """How everything is now is how it can be put back, also by the next run where this one is killed."""
+        self._is_strict = self._settings.strict and not self._settings.once
+        self.blocked, self.committed = "", Commits()
+        with _disk_errors_end_the_run():
+            self._shadow.begin()
+            if self._repository:
+                self._place = self._repository.place()
+                files.overwrite(self._index_copy, self._place.staged)
+            self._compared = self._compared_now()
+        shadow, place = self._shadow, self._place and self._place[:-1]
+        noted = [self._state.noted("iteration"), self._is_strict, self._compared, place, self._protected]
+        # what an agent makes of it may be believed, but is never run
+        self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
+
+    def _remembers(self, since: float) -> bool:
+        """Takes up what was noted when the iteration began that died; whether there was such a note."""
+        with contextlib.suppress(ValueError, TypeError, OSError):
+            iteration, is_strict, compared_then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
+            if iteration == self._state.noted("iteration") and self._shadow.resume(since, *shadow):
+                self._is_strict, self._compared, self._protected = is_strict, compared_then, protected
+                self._place = Place._make([*place, self._index_copy.read_bytes()]) if place else None
+                return True
+        return False
+
+    def _compared_now(self) -> dict[str, str]:
+        return compared.look(self._repository, self._outside if self._is_strict else (), self._plan)
+
+    def _settle(self, task: str) -> Watched:
+        """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
+
+        Without --strict commits are the agent's to make, and HEAD is put back only where a file was: what may stay of
+        its commits is then committed as one.
+        """
+        repository = self._repository
+        with _disk_errors_end_the_run():
+            if self._is_strict and not self.blocked:
+                self._head_back()
+            found = self._files_back()
+            is_free = bool(found.outside) and not self._is_strict and not self.blocked
+            if repository and is_free and (moved := self._head_back()):
+                _, failed = repository.commit(found.changed or (), repository.told(moved)[1])
+                if failed:
+                    self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
+        if not self._is_strict:
+            return replace(found, changed=None)
+        self._earlier = set(self._uncommitted.get(task, ()))
+        self._note_uncommitted(task, {*self._earlier, *(found.changed or ())})
+        return found
 
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
@@ -255,80 +276,63 @@ class Guard:
         return moved
 
     def _files_back(self) -> Watched:
-        """Puts back what governs ralph, and what --only does not allow."""
+        """Puts back what decides how ralph works, and what --only does not allow."""
         changes = self._shadow.changes()
-        wrong = {name: one for name, one in changes.items() if self._is_wrong(name, one)}
+        wrong = {name: change for name, change in changes.items() if self._is_unwanted(name, change)}
         if self._are_too_many(wrong):
             return Watched(changed=tuple(changes))
-        governing = tuple(name for name, one in wrong.items() if self._governs(name, one))
-        outside = tuple(name for name in wrong if name not in governing)
-        within = [name for name, one in changes.items() if one.is_repository and name not in wrong]
-        changes = self._shadow.put_back(changes, self._is_wrong, self._state.aside)
+        protected = tuple(name for name, change in wrong.items() if self._is_protected(name, change))
+        outside = tuple(name for name in wrong if name not in protected)
+        changes = self._shadow.put_back(changes, self._is_unwanted, self._state.aside)
         where = f"put back; what was there is in {self._state.folder / 'kept'}"
-        if governing:
-            self._say(f"{named(governing)} was changed: {where}")
+        if protected:
+            self._say(f"{named(protected)} was changed: {where}")
         if outside:
             self._say(f"{named(outside)} changed, which --only does not allow: {where}")
-        if within:
+        if within := [name for name, change in changes.items() if change is Change.REPOSITORY]:
             self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
-        changed = tuple(n for n, one in changes.items() if not one.is_repository and not self._is_later(self._root / n))
-        return Watched(tampered=tuple(f"{name} was changed" for name in governing), outside=outside, changed=changed)
+        changed = tuple(name for name in changes if name not in within and not self._is_later(self._root / name))
+        return Watched(tampered=tuple(f"{name} was changed" for name in protected), outside=outside, changed=changed)
 
     def _are_too_many(self, wrong: Mapping[str, Change]) -> bool:
-        new = sorted(name for name, one in wrong.items() if one.is_new)
-        if len(new) > _MOST:
+        """Whether a person has to decide: so many new files may be somebody's."""
+        new = sorted(name for name, change in wrong.items() if change is Change.NEW)
+        if len(new) > _MOST_NEW_FILES:
             what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
             self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
-        return len(new) > _MOST
+        return len(new) > _MOST_NEW_FILES
 
-    def _is_wrong(self, name: str, change: Change) -> bool:
+    def _is_unwanted(self, name: str, change: Change) -> bool:
         if self._is_later(self._root / name):
             return False
-        if self._governs(name, change):
+        if self._is_protected(name, change):
             return True
-        return bool(self._settings.only) and not self._allows(f"{name}/.git" if change.is_repository else name)
+        within = f"{name}/.git" if change is Change.REPOSITORY else name  # a pattern for all in it covers it
+        is_here = within.startswith(self._here)  # patterns are relative to the working directory
+        may_change = is_here and allowed(within.removeprefix(self._here), self._settings.only)
+        return bool(self._settings.only) and not may_change
 
-    def _governs(self, name: str, change: Change) -> bool:
-        """Whether what changed governs ralph: of a plan in words only its settings do."""
-        if not any(name == one or name.startswith(f"{one}/") for one in self._protected):
+    def _is_protected(self, name: str, change: Change) -> bool:
+        """Whether that decides how ralph works, under --strict: of a plan in words only its settings do."""
+        if not self._is_strict or not any(name == one or name.startswith(f"{one}/") for one in self._protected):
             return False
         path = self._root / name
-        if os.path.realpath(path) != str(self._start.plan) or not (change.was[:3] == change.mode[:3] == "100"):
+        if os.path.realpath(path) != str(self._plan) or change is not Change.DIFFERENT or not path.is_file():
             return True
-        return compared.governs_by(self._shadow.held(name), path) != compared.governs_by(path.read_bytes(), path)
+        return compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path)
 
-    def _allows(self, name: str) -> bool:
-        """Patterns are relative to the working directory, names to the top of the repository."""
-        here = "" if self._here == "." else f"{self._here}/"
-        return name.startswith(here) and all(
-            allowed(name.removeprefix(here), patterns) for patterns in self._settings.only
-        )
-
-    def _governing_now(self) -> dict[str, int]:
-        """The files of the tree that govern ralph, with when each was changed."""
-        found = {}
-        for name in self._protected:
-            below = [name]
-            if (at := seen(self._root, name)) and stat.S_ISDIR(at.st_mode):
-                below = [str(path.relative_to(self._root)) for path in (self._root / name).rglob("*")]
-            for one in below:
-                if (at := seen(self._root, one)) and not stat.S_ISDIR(at.st_mode):
-                    found[one] = at.st_ctime_ns
-        return found
+    def _protected_files(self) -> dict[str, int]:
+        """The protected files that are there, with when each was changed."""
+        names = list[str]()
+        for name, at in standing(self._root, self._protected if self._is_strict else ()).items():
+            below = (self._root / name).rglob("*") if stat.S_ISDIR(at.st_mode) else [self._root / name]
+            names += [str(path.relative_to(self._root)) for path in below]
+        there = standing(self._root, names).items()
+        return {name: at.st_ctime_ns for name, at in there if not stat.S_ISDIR(at.st_mode)}
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
         return self._died_at is not None and (touched_at(path) or 0.0) > self._died_at
-
-    def _remembers(self, since: float) -> bool:
-        """Takes up what was noted of the iteration that died, and not of an earlier one."""
-        with contextlib.suppress(ValueError, TypeError, OSError):
-            iteration, seen_then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
-            if iteration == self._state.noted("iteration") and self._shadow.resume(since, *shadow):
-                self._seen, self._protected = seen_then, protected
-                self._place = Place._make([*place, self._copy.read_bytes()]) if place and self._repository else None
-                return True
-        return False
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its tries changed and no commit has; noted for the next run, too."""

@@ -1,13 +1,16 @@
-"""The project's git repository: where HEAD, its branch and the index are, putting them back, and committing.
+"""The project's repository: where HEAD, its branch and the index are, putting them back, and committing.
 
-Files are the shadow's business. No git is run here while what steers it is not as it was: see compared.py.
+Files are the shadow's business. No git is run here while its settings are not as they were: see compared.py.
 """
 
 import contextlib
+import functools
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +18,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, complaint, git, names_in, pathspecs
 from ralph.errors import RalphError
-from ralph.process import Finished
+from ralph.process import Finished, call
 from ralph.progress import harmless_output
 from ralph.words import duration
 
@@ -36,32 +39,14 @@ _BEGUN = {
 _ALONGSIDE = ("MERGE_MODE", "MERGE_MSG", "MERGE_RR", "AUTO_MERGE", "REBASE_HEAD", "SQUASH_MSG", "MERGE_AUTOSTASH")
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _WHO = {f"GIT_{who}_{what}": "ralph" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-_WITHIN = "160000"
-"""The mode of a repository within."""
-_NONE = "000000"
+_EMPTY_TREE = {"sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"} | {
+    "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+}
+_SETTINGS = r"^(core\.(hookspath|excludesfile)|commit\.gpgsign)$"
+_FALSE = ("false", "no", "off", "0")
 
 Runner = Callable[[Sequence[str], bytes], Finished]
 """Runs git with its hooks, with this standard input."""
-Aside = Callable[[str], Path]
-"""A free path where something of that name can be kept."""
-
-
-class Change(NamedTuple):
-    """What became of a file between two looks: its modes in git's words, and the name of what it holds now."""
-
-    was: str = _NONE
-    mode: str = _WITHIN
-    holds: str = ""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it was not there."""
-        return self.was == _NONE
-
-    @property
-    def is_repository(self) -> bool:
-        """Whether it is a folder with a repository of its own."""
-        return self.mode == _WITHIN
 
 
 class Git:
@@ -70,32 +55,40 @@ class Git:
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root, self._env = root, env
 
-    def _ask(self, *arguments: str) -> str:
+    def ask(self, *arguments: str) -> str:
+        """What git prints, without the line's end; empty where it fails."""
         done = self._call(*arguments)
         return "" if done.code else os.fsdecode(done.stdout).rstrip("\n")
 
-    def _run(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-        done = self._call(*arguments, stdin=stdin, env=env)
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """What git prints; RalphError where it fails."""
+        done = self._call(*arguments, stdin=stdin)
         if done.code:
-            raise self._failure(arguments[0], done)
+            raise RalphError(f"git {arguments[0]} fails for {self.root}: {complaint(done)}", 1)
         return done.stdout
 
-    def _names(self, *arguments: str) -> list[str]:
-        return names_in(self._run(*arguments))
+    def names(self, *arguments: str) -> list[str]:
+        """The same where git prints names, with `-z`."""
+        return names_in(self.run(*arguments))
 
-    def _failure(self, command: str, done: Finished) -> RalphError:
-        return RalphError(f"git {command} fails for {self.root}: {complaint(done)}", 1)
+    def take_in(self, names: Iterable[str]) -> dict[str, os.stat_result]:
+        """Puts these names into the index as they are now, or out of it; what stands under those that are in."""
+        wanted = sorted(names)
+        there = {name: at for name, at in standing(self.root, wanted).items() if _can_be_read(self.root / name, at)}
+        if there:
+            argv = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+            self.run(*argv, stdin=terminated(there))
+        self.drop([name for name in wanted if name not in there])
+        return there
 
-    def _call(
-        self,
-        *arguments: str,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = _TIMEOUT_S,
-    ) -> Finished:
+    def drop(self, names: Collection[str]) -> None:
+        """Takes these names out of the index."""
+        if names:
+            self.run("update-index", "--force-remove", "-z", "--stdin", stdin=terminated(names))
+
+    def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
         pinned = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-        given = {**self._env, **(env or {})}
-        return git(*pinned, *arguments, cwd=self.root, env=given, stdin=stdin, timeout_s=timeout_s)
+        return git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
 
 
 class Place(NamedTuple):
@@ -120,11 +113,13 @@ class Repository(Git):
         places = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
         super().__init__(root, {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
         self.git_dir, self.common, self._index, self.object_format = git_dir, common, index, object_format
-        # as it is, not as it is pinned
-        hooks = git("config", "core.hooksPath", cwd=root, env=self._env).stdout
-        self._hooks = os.fsdecode(hooks).strip() or str(common / "hooks")
-        settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
-        self._excludes = Path(self._ask("config", "--type=path", "core.excludesFile") or settings / "git" / "ignore")
+        # not by _call, for which the folder of hooks is pinned
+        asked = git("config", "-z", "--get-regexp", _SETTINGS, cwd=root, env=self._env)
+        settings = {key: value for key, _, value in (one.partition("\n") for one in names_in(asked.stdout))}
+        self._hooks = settings.get("core.hookspath") or str(common / "hooks")
+        self._signs = settings.get("commit.gpgsign", "no").lower() not in _FALSE
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config")
+        self._excludes = Path(settings.get("core.excludesfile") or config / "git" / "ignore").expanduser()
 
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
@@ -143,13 +138,9 @@ class Repository(Git):
         """The rules for ignoring that are not in the tree."""
         return b"\n".join(files.held(path) for path in (self._excludes, self.common / "info" / "exclude")) + b"\n"
 
-    def tracked_though_ignored(self) -> list[str]:
-        """What somebody added by force."""
-        return self._names("ls-files", "-c", "-i", "-z", "--exclude-standard")
-
     def tracked(self, names: Collection[str]) -> set[str]:
         """Those of the names that are in the index."""
-        return set(names).intersection(self._names("ls-files", "-z"))
+        return set(names).intersection(self.names("ls-files", "-z"))
 
     def place(self) -> Place:
         """How everything is now."""
@@ -165,9 +156,9 @@ class Repository(Git):
         found = text_of(self.common / branch).strip() if branch else said
         if _ID.fullmatch(found):
             return branch, found
-        return self._ask("symbolic-ref", "--quiet", "HEAD"), self._ask("rev-parse", "--verify", "--quiet", "HEAD")
+        return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def head_back(self, was: Place, name: str, aside: Aside) -> str | None:
+    def head_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:
         """HEAD and its branch are where they were, and the files as they are; None when nothing had moved.
 
         Else the ref that keeps the commits which were there, as far as they are others.
@@ -176,7 +167,7 @@ class Repository(Git):
             files.replace(self.git_dir / "HEAD", was.raw_head.encode(errors="surrogateescape"))
         branch, commit = self.head()
         begun = [one for one in self._begun() if one not in was.begun]
-        tip = commit if branch == was.branch else self._ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
+        tip = commit if branch == was.branch else self.ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
         refs = [
@@ -187,17 +178,17 @@ class Repository(Git):
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
-            self._run("update-ref", "--no-deref", was.branch or "HEAD", was.commit)
+            self.run("update-ref", "--no-deref", was.branch or "HEAD", was.commit)
         elif tip:
-            self._run("update-ref", "--no-deref", "-d", was.branch)
+            self.run("update-ref", "--no-deref", "-d", was.branch)
         if was.branch:
-            self._run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
+            self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
         return refs[0] if refs else ""
 
     def _keep(self, name: str, commit: str) -> str:
         """The ref that this commit has now, so that it stays."""
         ref = f"refs/ralph/kept/{name}-{commit[:10]}"
-        self._run("update-ref", "--no-deref", ref, commit)
+        self.run("update-ref", "--no-deref", ref, commit)
         return ref
 
     def index_back(self, was: Place) -> None:
@@ -209,17 +200,16 @@ class Repository(Git):
             # git trusts what is older than its index: with a newer time it would overlook what changed meanwhile
             os.utime(self._index, ns=(was.index_ns, was.index_ns))
 
-    def keep_changes(self, changes: Mapping[str, Change], pack: bytes, name: str, scratch: Path) -> str:
-        """The ref of a new commit on top of HEAD with these changes; what they hold is in the pack."""
-        head, env = self.head()[1], {**_WHO, "GIT_INDEX_FILE": str(scratch)}
-        entries = [f"{one.mode} {one.holds}\t{file}" for file, one in changes.items() if not one.is_repository]
-        self._run("unpack-objects", "-q", stdin=pack)
-        self._run("read-tree", head or "--empty", env=env)
-        self._run("update-index", "-z", "--index-info", stdin=ended(entries), env=env)
-        tree = self._run("write-tree", env=env).decode().strip()
+    def keep_changes(self, names: Collection[str], name: str, scratch_index: Path) -> str:
+        """The ref of a new commit on top of HEAD that has these files as they are now."""
+        head = self.head()[1]
+        scratch = Git(self.root, {**self._env, **_WHO, "GIT_INDEX_FILE": str(scratch_index)})
+        scratch.run("read-tree", head or "--empty")
+        scratch.take_in(names)
+        tree = scratch.run("write-tree").decode().strip()
         parents = ("-p", head) if head else ()
-        argv = ("commit-tree", "--no-gpg-sign", *parents, "-m", f"ralph: thrown away, {name}", tree)
-        return self._keep(name, self._run(*argv, env=env).decode().strip())
+        commit = scratch.run("commit-tree", *parents, "-m", f"ralph: thrown away, {name}", tree)
+        return self._keep(name, commit.decode().strip())
 
     def _begun(self) -> list[str]:
         return [name for name in (*_BEGUN, *_ALONGSIDE) if os.path.lexists(self.git_dir / name)]
@@ -231,7 +221,8 @@ class Repository(Git):
         runs git with the project's hooks; without it they do not run.
         """
         before = self.place()
-        chosen, there = sorted(names), [name for name in sorted(names) if seen(self.root, name)]
+        chosen = sorted(names)
+        there = standing(self.root, chosen)
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):  # 1 says that some are ignored
             return "", _failed("add", added)
@@ -239,25 +230,22 @@ class Repository(Git):
             chosen = sorted(self.tracked(chosen))
         if not chosen:
             return "", ""
-        done = self._commit(message, pathspecs(chosen), run)
+        # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
+        text = message.replace("\0", "")
+        argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
+        pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+        stdin = pathspecs(chosen)
+        done = run(["git", "-C", str(self.root), *pinned, *argv], stdin) if run else self._call(*argv, stdin=stdin)
         if (now := self.head()[1]) != before.commit:
             return now, ""
         self.index_back(before)
-        changed = {entry[3:] for entry in self._names("status", "--porcelain", "-z", "-uall", "--no-renames")}
+        changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
         return "", _failed("commit", done) if changed.intersection(chosen) else ""
-
-    def _commit(self, message: str, stdin: bytes, run: Runner | None) -> Finished:
-        """As a person's own `git commit` would, but that nobody is asked, and that the folder of hooks is as it was."""
-        asked = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""), *NAMED)
-        if run is None:
-            return self._call(*asked, stdin=stdin)
-        pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
-        return run(["git", "-C", str(self.root), *pinned, *asked], stdin)
 
     def told(self, commit: str) -> tuple[str, str, Commits, set[str]]:
         """Of a commit its parent, what it says of itself, how large it is, and the files that it changed."""
         asked = ("-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P%x00%B%x00")
-        parent, said, _, *rest = os.fsdecode(self._run("diff-tree", *asked, commit)).split("\0")
+        parent, said, _, *rest = os.fsdecode(self.run("diff-tree", *asked, commit)).split("\0")
         lines = [line.strip("\n").split("\t", 2) for line in rest if line.count("\t") >= 2]
         added, removed = (sum(int(one[number]) for one in lines if one[number].isdigit()) for number in (0, 1))
         commits = Commits(count=1, added=added, removed=removed, head=commit, base=parent)
@@ -265,34 +253,63 @@ class Repository(Git):
 
     def unstage(self, names: Collection[str]) -> None:
         """Of these files is staged what HEAD has."""
-        self._run("reset", "--quiet", *NAMED, stdin=pathspecs(sorted(names)))
+        self.run("reset", "--quiet", *NAMED, stdin=pathspecs(sorted(names)))
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
         for what in (_BEGUN[name] for name in self._begun() if name in _BEGUN):
             fix = "git bisect reset" if what == "bisect" else f"git {what} --continue, or --abort"
             raise RalphError(f"a {what} is not finished in {self.root}, and commits would become part of it", fix=fix)
-        if self._run("ls-files", "--unmerged"):
+        if self.run("ls-files", "--unmerged"):
             raise RalphError(f"{self.root} has unresolved conflicts", fix="resolve and git add them")
-        signs = self._ask("config", "--type=bool", "--get", "commit.gpgSign") == "true"  # it may wait for a passphrase
-        tree = self._run("hash-object", "-w", "-t", "tree", "--stdin").decode().strip()
-        argv = ("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree)
-        done = self._call(*argv, timeout_s=_SIGNING_S)
+        argv = ("commit-tree", *["-S"] * self._signs, "-m", "ralph tries to commit", _EMPTY_TREE[self.object_format])
+        done = self._call(*argv, timeout_s=_SIGNING_S)  # it may wait for a passphrase
         if done.code or done.timed_out:
-            fix = "unlock the key, or commit.gpgSign false" if signs else 'git config user.name "…", and user.email'
+            fix = 'git config user.name "…", and user.email'
+            fix = "unlock the key, or commit.gpgSign false" if self._signs else fix
             raise RalphError(f"git cannot commit in {self.root}: {complaint(done).splitlines()[0]}", fix=fix)
 
 
-def seen(root: Path, name: str) -> os.stat_result | None:
-    """What stands in a tree under this name; None where nothing does, or it lies beyond a link."""
-    path = os.path.join(os.path.realpath(root), name)  # noqa: PTH118 - strings, of which there are many
-    folder = os.path.dirname(path)  # noqa: PTH120 - same
-    with contextlib.suppress(OSError):
-        return os.lstat(path) if os.path.realpath(folder) == folder else None
+def jj_root(top: Path) -> Path | None:
+    """The top of the jj workspace around `top`; None where there is none, or no jj, or git is nearer."""
+    for place in (top, *top.parents):
+        if (place / ".jj").exists():
+            return place if shutil.which("jj") else None
+        if (place / ".git").exists():
+            return None
     return None
 
 
-def ended(names: Collection[str]) -> bytes:
+def jj_commit(root: Path, names: Collection[str], message: str) -> tuple[str, str]:
+    """As `Repository.commit`, by jj (https://jj-vcs.github.io/jj/), which records the working copy by itself."""
+    if not names:  # jj would take all files
+        return "", ""
+    files_named = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in sorted(names)]
+    for said in (("commit", "--message", message, *files_named), ("log", "--no-graph", "-r", "@-", "-T", "commit_id")):
+        env = {**os.environ, "JJ_EDITOR": "true", "LC_ALL": "C.UTF-8"}
+        done = call(["jj", "--no-pager", "--color=never", *said], timeout_s=_TIMEOUT_S, env=env, cwd=str(root))
+        if done.code:
+            return "", complaint(done)
+    return os.fsdecode(done.stdout).strip(), ""
+
+
+def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
+    """What stands in a tree under these names; what is missing, or lies beyond a link, is left out."""
+    top, found = os.path.realpath(root), {}
+    is_real = functools.cache(lambda folder: os.path.realpath(folder) == folder)
+    for name in names:
+        path = f"{top}/{name}"
+        with contextlib.suppress(OSError):
+            if is_real(path.rpartition("/")[0]):
+                found[name] = os.lstat(path)
+    return found
+
+
+def _can_be_read(path: Path, at: os.stat_result) -> bool:
+    return stat.S_ISLNK(at.st_mode) or (stat.S_ISREG(at.st_mode) and os.access(path, os.R_OK))
+
+
+def terminated(names: Iterable[str]) -> bytes:
     """Names as git reads them with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
