@@ -285,7 +285,7 @@ _VERBS = [
     _Verb(
         "ralph.config.notify",
         "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
-        click.Argument(["what"], required=False, type=click.Choice(("setup", "test"))),
+        click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
     _Verb(
         "ralph.config.config",

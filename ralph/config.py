@@ -16,11 +16,6 @@ from ralph.settings import Source, resolve
 
 HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
 _PRIVATE = 0o600
-_USAGE = """\
-Usage: ralph notify setup    choose a channel and enter its settings
-       ralph notify test     send a test notice through every channel that is set up
-
-A channel is on when all the settings it needs are given, in the environment or in ~/.ralph.env:"""
 
 
 def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `commit`
@@ -36,26 +31,14 @@ def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `com
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 
 
-def notify(what: str | None) -> int:
+def notify(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them."""
     channels = load()
     if what == "test":
         return test(channels, sources.channel_values())
-    if what is None:
-        click.echo(usage(channels), err=True)
-        return 2
     if not sys.stdin.isatty():
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     return setup(channels)
-
-
-def usage(channels: Sequence[Channel]) -> str:
-    """What `ralph notify` can do, and every channel with its settings."""
-    lines = [_USAGE]
-    for channel in channels:
-        lines += ["", f"  {channel.name}: {channel.title}"]
-        lines += [f"    {name:<28} {_explained(channel, name)}" for name in channel.names]
-    return "\n".join([*lines, "", "A file in ~/.ralph/notify/ adds a channel of your own."])
 
 
 def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
@@ -70,7 +53,8 @@ def test(channels: Sequence[Channel], values: Mapping[str, str]) -> int:
         elif len(missing) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
     if not came:
-        click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first.")
+        names = ", ".join(channel.name for channel in channels)
+        click.echo(f"No channel is set up, so nothing was sent. Run `ralph notify setup` first; there are {names}.")
     return int(any(came) or not came)
 
 
@@ -103,7 +87,9 @@ def _asked(channel: Channel, before: Mapping[str, str]) -> dict[str, str]:
     for name in channel.names:
         if name in channel.optional and channel.missing(after):
             break
-        click.echo(f"\n  {name}: {_explained(channel, name)}")
+        needed = "" if name in channel.needs else "optional; "
+        default = f" (default {channel.defaults[name]})" if name in channel.defaults else ""
+        click.echo(f"\n  {name}: {needed}{channel.help.get(name, f'see {channel.path}')}{default}")
         if name in os.environ:
             click.echo("  (It is set in the environment too, which comes before the file.)")
         secret, there = name in channel.secret, before.get(name, "")
@@ -112,12 +98,6 @@ def _asked(channel: Channel, before: Mapping[str, str]) -> dict[str, str]:
         answer = click.prompt(label, default="", show_default=False, hide_input=hidden).strip()
         after[name] = "" if answer == "-" else answer or there
     return after
-
-
-def _explained(channel: Channel, name: str) -> str:
-    needed = "" if name in channel.needs else "optional; "
-    default = f" (default {channel.defaults[name]})" if name in channel.defaults else ""
-    return f"{needed}{channel.help.get(name, f'see {channel.path}')}{default}"
 
 
 def kept(path: Path) -> dict[str, str]:

@@ -254,7 +254,6 @@ def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: 
     half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
     assert capsys.readouterr().out == f"ntfy: FAILED: HTTP 404 from 127.0.0.1\n{half}webhook: sent\n"
     assert config.test(BUILT_IN, {}) == 1
-    assert "Run `ralph notify setup` first." in capsys.readouterr().out
-    usage = config.usage(BUILT_IN)
-    for word in ("ralph notify setup", "ralph notify test", "telegram", *(n for c in BUILT_IN for n in c.names)):
-        assert word in usage
+    assert capsys.readouterr().out.endswith(
+        "Run `ralph notify setup` first; there are apprise, custom, discord, ntfy, slack, telegram, webhook.\n"
+    )
