@@ -66,6 +66,10 @@ def _check_place(run: Run) -> None:
 
 def _begin(run: Run, files: Files) -> progress.Progress:
     """The note for after a death, the heading, the first notice; what the progress file says."""
+    if run.settings.mcp and not run.strict:
+        from ralph import tasks  # noqa: PLC0415 - few use it
+
+        run.file.edit(tasks.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before, run.text_before = run.file.last, run.file.text
     run.state.begin(run.id, run.mode, run.number, files.output, run.text_before)
     run.changes.disturbed |= run.settings.once
@@ -119,7 +123,7 @@ def _turn(run: Run, files: Files) -> Turn:
             stream.over()
         return cut is not None
 
-    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings))
+    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings), mcp=run.start.tools_server)
     env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:

@@ -33,7 +33,7 @@ def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
         from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra, and it takes more than a second
     except ModuleNotFoundError as error:
         what = "ralph mcp needs the mcp package"
-        raise RalphError(what, 1, fix="install it with pip install 'ralph-sh[mcp]'") from error
+        raise RalphError(what, 1, fix="pip install 'ralph-sh[mcp]'") from error
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find(word, progress_file)
     served = Tools(plan, propose=propose)

@@ -1,10 +1,13 @@
 """A start: everything found and checked before money is spent."""
 
+import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +83,15 @@ class Start:
         """Ralph's own files in the working tree, which are nobody's change."""
         return [self.progress_path, *([self.settings.history] if self.settings.history else [])]
 
+    @property
+    def tools_server(self) -> str:
+        """The server of the task tools, as claude takes it; empty without --mcp. Under strict they only propose."""
+        if not self.settings.mcp:
+            return ""
+        words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
+        words += ["--propose"] if self.strict else []
+        return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
+
     def begun(self, text: bytes) -> bytes:
         """The text of a progress file with the tasks of a plan in JSON, where it has none yet."""
         if not self.imported or progress.parse(text).tasks:
@@ -145,6 +157,8 @@ def find(asked: Asked) -> Start:
         mode = "build"
         settings, template, template_text = sources.of_mode(said, mode, problems)
         settings.remarks.append(ignored)
+    if settings.mcp and not find_spec("mcp"):
+        raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
     if settings.history:
         from ralph import journal  # noqa: PLC0415 - few keep one
 
@@ -204,7 +218,7 @@ def _show(start: Start, state: State) -> int:
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
-    print(env + shlex.join(first.argv(start.settings)))
+    print(env + shlex.join(first.argv(start.settings, mcp=start.tools_server)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

@@ -1,6 +1,7 @@
 """`ralph mcp PLAN`: the task list as tools, called by the official client of the protocol."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 from forks import PYTHON
 from ralph_driver import Project, progress_text
+from real_claude import Play, uses
+from scripted_model import Reply, Tool, bash, write
 
 Call = Callable[..., Awaitable[Any]]
 TOOLS = (
@@ -150,10 +153,79 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     run = project.ralph("mcp", "feature.md", env={"PYTHONPATH": str(project.root / "nothing")}, prefix=("env",))
     assert (run.code, run.text) == (
         1,
-        "ralph: ralph mcp needs the mcp package; install it with pip install 'ralph-sh[mcp]'\n",
+        "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n",
     )
 
 
 @pytest.mark.parametrize("args", [("mcp",), ("mcp", "other.md")])
 def test_the_plan_has_to_be_there(project: Project, args: tuple[str, ...]) -> None:
     assert project.ralph(*args).code == 2
+
+
+def tool(name: str, **arguments: object) -> Tool:
+    """A call of it, as the real claude names it."""
+    return Tool(name=f"mcp__ralph__ralph_{name}", input=arguments)
+
+
+def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(project: Project, play: Play) -> None:
+    own = {"command": PYTHON[0], "args": [*PYTHON[1:], "-m", "ralph", "mcp", "feature.md"]}
+    (project.root / "own.json").write_text(json.dumps({"mcpServers": {"mine": own}}))
+    project.has_tasks("The first", "the second")
+    one = {"task_id": "first"}
+    model = play(
+        uses(tool("get_next_task"), tool("get_plan_summary"), tool("get_state_summary")),
+        uses(tool("mark_task_in_progress", **one), tool("increment_retry", **one, reason="no luck")),
+        uses(tool("mark_task_complete", **one, verification_notes="seen"), tool("add_task", description="A third")),
+        uses(tool("mark_task_blocked", task_id="second", reason="nobody knows"), tool("mark_task_complete", **one)),
+        uses(tool("append_learning", learning="it is so", category="build"), tool("update_memory", content="so it is")),
+        Reply(text="Done."),
+    )
+    run = project.build("--mcp", "--max-iterations", "1", "--", "--mcp-config", "own.json")
+    assert (run.code, "3/3" in run.text, "left running" in run.text) == (3, False, False), run.text
+    offered = {one["name"] for one in model.requests[0].body["tools"]}
+    assert {f"mcp__{server}__ralph_{name}" for server in ("ralph", "mine") for name in TOOLS.split()} <= offered
+    assert {name for name, _ in calls(project)} == set(TOOLS.split())
+    assert all(success for _, success in calls(project))
+    assert {line["iteration"] for line in project.journal() if line["event"] == "tool"} == {1}
+    listed = "- [x] first: The first\n- [!] second: the second\n  - blocked: nobody knows\n- [ ] third: A third\n"
+    assert listed in project.progress_text
+
+
+def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, play: Play) -> None:
+    project.has_tasks("one: the first\n  - verify: File `one.txt` exists", "two: the second", "three: the third")
+    done = [tool("mark_task_complete", task_id=name) for name in ("one", "two")]
+    play(
+        uses(done[0], done[1], tool("add_task", description="A fourth"), tool("get_next_task")),
+        Reply(text="I believe that it is done."),
+        uses(tool("mark_task_blocked", task_id="two", reason="no <key>\nfor it")),
+        Reply(text="I cannot."),
+        uses(bash("echo 3 > three.txt")),
+        Reply(text="Nothing to say."),
+        uses(write(project.root / "one.txt", "1\n"), tool("append_learning", learning="it is so", category="pattern")),
+        uses(done[0]),
+        Reply(text="Now it is."),
+    )
+    run = project.build("--mcp", "--strict", "--max-iterations", "4", "--max-tries", "3")
+    assert run.code == 3, run.text
+    text = without_times(project.progress_text)
+    for said in (
+        "- [x] one: the first\n",
+        "- [!] two: the second\n  - blocked: no key for it\n",
+        "- [ ] three: the third\n  - failed: WHEN try 1: it ended without a <task-done> signal",
+        "- [WHEN] PATTERN: it is so\n",
+        "## Proposed\n\n- [ ] fourth: A fourth\n",
+    ):
+        assert said in text, text
+    assert ("undone" in run.text, "try 1: File `one.txt`" in run.text) == (False, True), run.text
+    assert project.git("log", "--format=%s", "-1").startswith("one: ")
+    assert calls(project)[:4] == [
+        ("mark_task_complete", True),
+        ("mark_task_complete", False),
+        ("add_task", True),
+        ("get_next_task", True),
+    ]
+
+
+def test_a_run_that_cannot_hand_the_tools_over_says_so_before_it_costs(project: Project) -> None:
+    run = project.build("--mcp", "--agent", "sh")
+    assert (run.code, run.text) == (2, "ralph: --mcp: the agent sh cannot do this; leave it out\n")

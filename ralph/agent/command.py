@@ -42,6 +42,8 @@ class Agent(NamedTuple):
     flags: Mapping[str, Sequence[str]] = _NONE
     """How it is told a setting; one that is missing here it cannot be told."""
     env: Mapping[str, str] = _NONE
+    mcp_env: Mapping[str, str] = _NONE
+    """Its environment where it gets a server of tools."""
     no_effort: Mapping[str, str] = _NONE
     """Its environment for `--effort none`, where no flag does that."""
     silence: Sequence[str] = ()
@@ -77,7 +79,11 @@ class Agent(NamedTuple):
 
     def variables(self, settings: Settings) -> Mapping[str, str]:
         """What its environment has that of others has not."""
-        return {**self.env, **(self.no_effort if settings.effort == "none" else {})}
+        return {
+            **self.env,
+            **(self.mcp_env if settings.mcp else {}),
+            **(self.no_effort if settings.effort == "none" else {}),
+        }
 
     def silence_s(self, settings: Settings, env: Mapping[str, str]) -> float | None:
         """How long it may print nothing before it is taken for hung.

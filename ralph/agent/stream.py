@@ -28,6 +28,8 @@ _WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
 """Tokens that a model's context takes, as long as no result has said it."""
 _RESET_AT_MOST_S = 8 * 86_400
 """The longest limit is one of seven days; what lies beyond is no reset time."""
+_PROPOSAL = "ralph_mark_task_"
+"""In the names of tools that say what came of a task; claude puts the name of their server in front."""
 _ENDED_BY_RALPH = {
     Outcome.INTERRUPTED: "it was interrupted",
     Outcome.HUNG: "it was silent for longer than idle-timeout",
@@ -149,6 +151,8 @@ class Stream:
                 self.running[call] = block
             elif block.get("type") == "tool_result" and call in self.running:
                 self.ended[call] = self.running.pop(call)
+                if _PROPOSAL in str(self.ended[call].get("name")) and not block.get("is_error"):
+                    self.so_far.proposal = self.ended[call]
 
     def _note_own(self, event: Event) -> None:
         match event:

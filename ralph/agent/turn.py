@@ -6,10 +6,10 @@ never pays.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Outcome(Enum):
@@ -65,6 +65,8 @@ class Turn:
     """The part of the model's context window that was used in the end."""
     resets_at: int | None = None
     """When the usage limit ends, in seconds since 1970; None when that is unknown."""
+    proposal: Mapping[str, Any] = field(default_factory=dict)
+    """Its last call of a tool of `ralph mcp` that says what came of a task, as the stream tells it."""
     left_over: tuple[str, ...] = ()
     took_s: float = 0.0
 

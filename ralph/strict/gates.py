@@ -8,7 +8,7 @@ from ralph.claims import verify
 from ralph.criteria import Kind
 from ralph.judge import Iteration
 from ralph.run import Run
-from ralph.strict.signal import Finding, heard
+from ralph.strict.signal import Finding, heard, proposed
 from ralph.tasks import Task
 from ralph.verify import run_shell
 from ralph.words import named
@@ -31,7 +31,7 @@ def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str, *
         return Finding(unfinished=turn.why)
     if turn.outcome is not Outcome.OK:
         return Finding(failed=turn.why)
-    claim = heard(turn.said, token=token, task_id=chain[0].id)
+    claim = heard(proposed(turn.proposal, token) + turn.said, token=token, task_id=chain[0].id)
     return _checked(run, iteration, chain) if is_checked and claim == Finding() else claim
 
 

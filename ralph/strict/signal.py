@@ -2,7 +2,9 @@
 
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ralph.agent.turn import said_of_work
 from ralph.progress.reading import blocks
@@ -84,6 +86,17 @@ def _lines(said: str) -> list[str]:
     """Its lines outside of code fences, but for those that are blank at its end."""
     text = _COLOUR.sub("", said).strip().encode(errors="replace")
     return [line.body.decode().strip() for line in blocks(text).lines]
+
+
+def proposed(call: Mapping[str, Any], token: str) -> str:
+    """What this call of a tool of ralph's says of the task, as the signal that says it; empty for any other."""
+    said = {name: " ".join(re.sub('[<>"]', " ", str(value)).split()) for name, value in call.get("input", {}).items()}
+    task_id = said.get("task_id", "")
+    if str(call.get("name")).endswith("_complete"):
+        return f'<task-done session="{token}">{task_id}</task-done>\n'
+    if str(call.get("name")).endswith("_blocked"):
+        return f'<task-blocked session="{token}" id="{task_id}">{said.get("reason") or "no reason"}</task-blocked>\n'
+    return ""
 
 
 def _claim(text: str, token: str, task_id: str) -> Finding:
