@@ -54,7 +54,7 @@ def clear_up(run: Run) -> None:
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
     guard = Guard(run, death.run, lambda line: run.complain(f"after a death: {line}"))
-    ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(state.before_death())))
+    ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(death.before)))
     put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
     if why := guard.check():
         if file.exists():
@@ -76,10 +76,9 @@ def check_strict(run: Run) -> None:
     from ralph.tasks.mending import mend  # noqa: PLC0415 - same
 
     file, name = run.file, run.file.path.name
-    before, left = run.state.before_death(), file.text
-    if before:
-        death = run.state.died()
-        planned = death is not None and _is_once(run, death.mode)
+    death, left = run.state.died(), file.text
+    if death and (before := death.before):
+        planned = _is_once(run, death.mode)
         file.edit(lambda text: tasklist.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             run.complain(

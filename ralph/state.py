@@ -30,6 +30,8 @@ class Death(NamedTuple):
     """What the agent said."""
     home: str
     """Where the progress file really was; empty where that is not known."""
+    before: bytes
+    """What it said by ralph's own word, when the iteration began or since then."""
 
 
 class State:
@@ -42,6 +44,8 @@ class State:
         self.folder = files.state_home() / f"{plain}-{binascii.crc32(os.fsencode(here)):08x}"
         self.journal = self.folder / "journal.jsonl"
         """The record of what happened."""
+        self._begun = ""
+        """How the note of the iteration that runs begins; empty without one."""
         self._spare_bytes = 0
         """So much can be added to the transcripts before they are looked through again: that takes long for many."""
         self._added: list[Path] = []
@@ -52,9 +56,9 @@ class State:
         folder = self.folder / name
         try:
             for place in (self.folder, folder):
-                if place.is_symlink():
+                if os.path.islink(place):  # noqa: PTH114 - asked a dozen times an iteration, and Path takes thrice as long
                     place.unlink()
-            if not folder.is_dir():
+            if not os.path.isdir(folder):  # noqa: PTH112 - same
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.chmod(0o700)
         except OSError as error:
@@ -137,41 +141,46 @@ class State:
 
         With it, what the progress file says now: a death in the middle of a save in place leaves an empty one.
         """
+        self._begun = f"{run} {iteration} {record.name} {mode}\n{os.path.realpath(self._progress_path)}\n"
         self.now_says(before)
-        self.note("iteration", f"{run} {iteration} {record.name} {mode}\n{os.path.realpath(self._progress_path)}")
 
     def now_says(self, text: bytes) -> None:
         """Keeps what the progress file says by ralph's own word, in case that ralph dies."""
-        self.note("progress", text.decode(errors="surrogateescape"))
-
-    def before_death(self) -> bytes:
-        """What the progress file said before the iteration in which ralph died; empty after a good end."""
-        return files.held(self.folder / "running" / "progress") if self.died() else b""
+        if self._begun:
+            self.note("iteration", self._begun + text.decode(errors="surrogateescape"))
 
     def end(self) -> None:
         """Notes that what the iteration wrote was judged."""
+        self._begun = ""
         self.note("iteration", "")
 
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        noted, _, home = self.noted("iteration").partition("\n")
-        run, number, record, mode = [*noted.split(maxsplit=3), "", "", "", ""][:4]
+        begun, home, before = [*files.held(self._note("iteration")).split(b"\n", 2), b"", b""][:3]
+        run, number, record, mode = [*os.fsdecode(begun).split(maxsplit=3), "", "", "", ""][:4]
         if not run:
             return None
         iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
-        return Death(run=run, mode=mode, iteration=iteration, record=self.folder / "transcripts" / record, home=home)
+        path = self.folder / "transcripts" / record
+        return Death(run=run, mode=mode, iteration=iteration, record=path, home=os.fsdecode(home), before=before)
 
     def note(self, name: str, text: str) -> None:
-        """Keeps a text under this name for the next run, in one step; an empty one frees it on a full disk too."""
-        path = self._sub("running") / name
-        new = path.with_name(f"{name}.new") if text else path
+        """Keeps a text under this name for the next run, in one step; an empty one takes it away."""
+        self._sub("running")
+        path, new = self._note(name), self._note(f"{name}.new")
         with contextlib.suppress(OSError):
-            files.overwrite(new, text.encode(errors="surrogateescape"))
-            new.replace(path)
+            if text:
+                files.overwrite(new, text.encode(errors="surrogateescape"))
+                new.replace(path)
+            else:
+                path.unlink()
 
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
-        return files.held(self.folder / "running" / name).decode(errors="surrogateescape").strip()
+        return files.held(self._note(name)).decode(errors="surrogateescape").strip()
+
+    def _note(self, name: str) -> Path:
+        return self.folder / "running" / name
 
     @property
     def iterations(self) -> int:

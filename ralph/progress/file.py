@@ -26,12 +26,12 @@ class ProgressFile:
     def __init__(self, path: Path, state: "State") -> None:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
-        self.text = state.before_death()
+        death = state.died()
+        self.text = death.before if death else b""
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
         """What they say."""
         self._created = b""
-        death = state.died()
         self._home = death.home if death else ""
         """Where it really is, once that is known."""
 

@@ -224,7 +224,7 @@ class Guard:
                 files.overwrite(self._index_copy, self._place.staged)
             self._compared = self._compared_now()
         shadow, place = self._shadow, self._place and self._place[:-1]
-        noted = [self._state.noted("iteration"), self._is_strict, self._compared, place, self._protected]
+        noted = [self._state.noted("iteration").partition("\n")[0], self._is_strict, self._compared, place, self._protected]
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
 
@@ -232,7 +232,7 @@ class Guard:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
             iteration, is_strict, compared_then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
-            if iteration == self._state.noted("iteration") and self._shadow.resume(since, *shadow):
+            if self._state.noted("iteration").startswith(f"{iteration}\n") and self._shadow.resume(since, *shadow):
                 self._is_strict, self._compared, self._protected = is_strict, compared_then, protected
                 self._place = Place._make([*place, self._index_copy.read_bytes()]) if place else None
                 return True
