@@ -160,11 +160,9 @@ def git_folder(tree: Path) -> Path:
 def locks(tree: Path) -> list[Path]:
     """Every lock there that a commit or `git config` takes; none without a repository."""
     folder = git_folder(tree)
-    branch = _text(folder / "HEAD").removeprefix("ref: ")
-    own = [f"{folder}/index.lock", f"{folder}/HEAD.lock"]
-    shared = [f"{folder / _text(folder / 'commondir')}/{name}.lock" for name in (branch, "packed-refs", "config")]
-    falsely = folder.glob("next-index-*.lock")  # of `git commit --only`, which a kill leaves there for good
-    return [*map(Path, filter(os.path.lexists, [*own, *shared])), *falsely]
+    common, branch = folder / _text(folder / "commondir"), _text(folder / "HEAD").removeprefix("ref: ")
+    shared = {common / f"{name}.lock" for name in (branch, "packed-refs", "config")}
+    return [*{*folder.glob("*.lock"), *filter(os.path.lexists, shared)}]
 
 
 def _text(path: Path) -> str:

@@ -98,9 +98,9 @@ def _turn(run: Run, files: Files) -> Turn:
     def hear(output: bytes, complaints: bytes) -> None:
         if output:
             stream.sees(output)
-        elif complaints:
+        if complaints:
             stream.complains(complaints)
-        else:
+        if not output and not complaints:
             view.quiet()
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:

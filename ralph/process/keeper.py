@@ -101,12 +101,14 @@ class Keeper:
                     self._follow(output, errors, hear, over, clock)
                 finally:  # whatever went wrong here, nothing outlives it
                     ended = self._end()
-            except EOFError:
-                self._lost()
-            while not signals.impatient() and (data := output.read(_CHUNK)):
-                hear(data, b"")
-            while not signals.impatient() and (data := errors.read(_CHUNK)):
-                hear(b"", data)
+            except EOFError:  # nobody knows any more who descends from whom; what carries the mark can still be found
+                self.dismiss()
+                end_strays(self._mark, self._patience)
+                how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
+                what = f"the keeper {how}: the process of ralph's below which all runs"
+                raise RalphError(what, 1, fix="start ralph again") from None
+            while not signals.impatient() and any(news := (output.read(_CHUNK), errors.read(_CHUNK))):
+                hear(*news)
             return ended
 
     def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
@@ -116,11 +118,9 @@ class Keeper:
         while not has_left:
             has_left = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
             now = clock()  # before it looks: what is late by then would have been heard
-            data = output.read(_CHUNK)
-            complaints = b"" if data else errors.read(_CHUNK)
-            if data or complaints:
-                heard_at = now
-            hear(data, complaints)
+            news = output.read(_CHUNK), errors.read(_CHUNK)
+            heard_at = now if any(news) else heard_at
+            hear(*news)
             if over(now - heard_at, now - began, output.tell() + errors.tell()):
                 return
 
@@ -131,21 +131,13 @@ class Keeper:
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
             signals.wait(1.0, self._link.reads)
-        ended: Ended = self._link.receive()
-        return ended
+        return Ended._make(self._link.receive())
 
     def dismiss(self) -> None:
         """Lets it go, and waits until it has."""
         self._link.close()
         with contextlib.suppress(ChildProcessError):  # it was killed, and that is known
             os.waitpid(self._pid, 0)
-
-    def _lost(self) -> NoReturn:
-        """Nobody knows any more who descends from whom; what carries the mark can still be found."""
-        self.dismiss()
-        end_strays(self._mark, self._patience)
-        how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-        raise RalphError(f"the keeper {how}: the process of ralph's below which all runs", 1, fix="start ralph again")
 
 
 def _made(path: str, flags: int) -> int:
@@ -183,14 +175,12 @@ def _become_keeper(
     """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only `kept` stay."""
     try:
         os.setsid()
-        signal.set_wakeup_fd(-1)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(nowhere, fd)
-        for fd in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - numbers are what is wanted
-            if fd > 2 and fd not in kept:
-                with contextlib.suppress(OSError):  # the one that listed them
-                    os.close(fd)
+        for fd in {*map(int, os.listdir("/dev/fd"))}.difference((0, 1, 2), kept):  # noqa: PTH208 - numbers are wanted
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(fd)
         signals.install()
         if LINUX:
             import ctypes  # noqa: PLC0415 - 10 ms that only a run pays

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from typing import BinaryIO, NamedTuple
 from ralph.process import signals
 from ralph.process.tree import send_to
 
-_GLANCE_S = 0.1
 _running: set[int] = set()
 _starting = threading.RLock()
 
@@ -53,21 +51,18 @@ def call(
                 argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True
             )
             _running.add(child.pid)
-        deadline, watched = time.monotonic() + timeout_s, list[int]()
-        with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, filters of containers
-            watched.append(os.pidfd_open(child.pid))
-        try:  # `Popen.wait` with a timeout polls, which would cost git more time than git itself takes
+        deadline, timed_out = time.monotonic() + timeout_s, False
+        is_main = threading.current_thread() is threading.main_thread()
+        rest = signals.wait if is_main else time.sleep  # the main thread hears of a child's end at once
+        try:
             while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
-                select.select(watched, [], [], _GLANCE_S if watched else 0.002)
+                rest(0.01)
         finally:
-            timed_out = child.returncode is None
-            if timed_out:
+            if timed_out := child.returncode is None:
                 send_to(os.killpg, child.pid, signal.SIGKILL)
                 with contextlib.suppress(subprocess.TimeoutExpired):  # a dead network disk holds it
                     child.wait(5)
             _running.discard(child.pid)
-            for fd in watched:
-                os.close(fd)
         out.seek(0)
         err.seek(0)
         code = -signal.SIGKILL if child.returncode is None else child.returncode
@@ -88,29 +83,22 @@ def end_own() -> None:
         send_to(os.killpg, pid, signal.SIGKILL)
 
 
-def foreground(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: str,
-    errors: Path | None = None,
-) -> int:
-    """Runs a program in this terminal, or with its standard error in a file, and passes each signal on; its exit code.
+def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, errors: Path | None = None) -> int:
+    """Runs a program in this terminal, its complaints perhaps in a file; its exit code, negative for a signal.
 
-    The code is negative for a signal. Ctrl+C goes to both, so that it gets there twice at once, which is one wish.
-    Raises KeyboardInterrupt afterwards where ralph was asked to stop.
+    The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
+    KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
-    with contextlib.ExitStack() as opened:
-        err = opened.enter_context(errors.open("wb")) if errors else None
+    with errors.open("wb") if errors else contextlib.nullcontext() as err:
         child = subprocess.Popen(argv, env=env, cwd=cwd, stderr=err)
-    passed = 0
+    passed = False
     while child.poll() is None:
-        for number in signals.received()[passed:]:
+        if not passed and (number := signals.interrupted()):
             child.send_signal(number)
-            passed += 1
+            passed = True
         with contextlib.suppress(KeyboardInterrupt):
-            signals.wait(_GLANCE_S)
+            signals.wait(0.1)
     if signals.interrupted() is not None:
         raise KeyboardInterrupt
     return child.returncode

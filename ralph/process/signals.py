@@ -41,11 +41,6 @@ def interrupted() -> int | None:
     return _received[0][0] if _received else None
 
 
-def received() -> list[int]:
-    """Every signal that asked ralph to stop."""
-    return [number for number, _ in _received]
-
-
 def impatient() -> bool:
     """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)
@@ -58,13 +53,6 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
         with contextlib.suppress(BlockingIOError):
             os.read(_bell[0], 4096)
     return any(one in ready for one in others)
-
-
-def pause(seconds: float) -> None:
-    """Sleeps that long unless somebody asks ralph to stop."""
-    deadline = time.monotonic() + seconds
-    while not _received and (left := deadline - time.monotonic()) > 0:
-        wait(left)
 
 
 def name(number: int) -> str:

@@ -107,7 +107,8 @@ def _uses(tool: str, **arguments: str) -> None:
 
 def _prints(**event: object) -> None:
     print(json.dumps(event), flush=True)
-    signals.pause(float(sys.argv[4]))
+    signals.wait(0)  # what git's end has left to hear
+    signals.wait(float(sys.argv[4]))
     if (number := signals.interrupted()) is not None:
         signals.die_by(number)
 

@@ -224,7 +224,13 @@ class Guard:
                 files.overwrite(self._index_copy, self._place.staged)
             self._compared = self._compared_now()
         shadow, place = self._shadow, self._place and self._place[:-1]
-        noted = [self._state.noted("iteration").partition("\n")[0], self._is_strict, self._compared, place, self._protected]
+        noted = [
+            self._state.noted("iteration").partition("\n")[0],
+            self._is_strict,
+            self._compared,
+            place,
+            self._protected,
+        ]
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
 
