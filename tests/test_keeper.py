@@ -102,6 +102,7 @@ def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) ->
 
     class OnADeadDisk:
         changes, pace, said = SimpleNamespace(), Pace(), list[str]()
+        settings = SimpleNamespace(wrap=None)
 
         def run(self, job: Job, *_how: object) -> Ended:
             job.files.output.write_text("checked\n")
