@@ -26,12 +26,13 @@ Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]
 
 Works through PLAN with a coding agent: one task an iteration, a fresh agent
 each time, until the progress file says RALPH_DONE and ralph has checked it.
-MODE is build, plan, or any PROMPT_<mode>.md.
+MODE is any PROMPT_<mode>.md, or all; without it the one in the progress file.
 
   ralph feature.md plan     once: analyse, write the task list
   ralph feature.md build    until done; much used:  --max-iterations N
                             --max-time 8h  --max-cost USD  --verify COMMAND
                             --strict  --dry-run  -q  --verbose  -C DIR
+  ralph feature.md all      plan, build, validate, until nothing is missing
   ralph rehearse [PLAN]     see it work, with a stand-in agent
   ralph doctor [PLAN]       is all there that a run needs?
   ralph status [PLAN]       how it stands
