@@ -233,6 +233,7 @@ _VERBS = [
         click.Argument(["number"], required=False, metavar="[N]"),
         _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
         _flag("what it was told", "--prompt", "what", flag_value="prompt"),
+        _flag("what the next iteration is told of the last ones", "--memory", "what", flag_value="memory"),
         _flag("what it committed", "--diff", "what", flag_value="diff"),
         _flag("show the running iteration, and those after it, as they happen", "-f", "--follow"),
         _flag("show all that the agent said, did and was told", "--verbose"),

@@ -6,17 +6,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
-from ralph import progress
+from ralph import journal, progress
 from ralph.agent.command import why_not_started
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied
+from ralph.memory import memory
 from ralph.process import Files, Job, signals
 from ralph.run import Run
 from ralph.verdict import budget_usd, claims_done
-from ralph.words import counted, shortened, usd
+from ralph.words import counted, named, shortened, usd
 
 
 def iterate(run: Run) -> Iteration:
@@ -24,7 +25,7 @@ def iterate(run: Run) -> Iteration:
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     values = run.strict.values() if run.strict else {}
-    values["ITERATION"] = run.number
+    values |= {"ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
     if run.earlier:  # who is told "17 of at most 5" would think that it is over
         values["MAX_ITERATIONS"] = ""
     prompt = run.prompt.render(values)
@@ -61,6 +62,7 @@ def _check_place(run: Run) -> None:
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
     run.state.make_room()
+    journal.rotate(run.state.journal)
     run.file.check_writable()
 
 
@@ -142,8 +144,8 @@ def record(run: Run, iteration: Iteration) -> None:
     said = summary(iteration)
     if not iteration.again:
         run.state.note("iterations", str(iteration.number))
-    _write_down(run, iteration, said)
     run.tally = tallied(run.tally, iteration)
+    _write_down(run, iteration, said)
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
@@ -161,12 +163,13 @@ def record(run: Run, iteration: Iteration) -> None:
 def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     """A line of the journal, and one of the history: `message` is why it went wrong, or what the agent did."""
     turn, commits, after = iteration.turn, iteration.commits, iteration.after
+    words = shortened(said_of_work(turn.said), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_down(
         "iteration",
         success=not bad and (iteration.passed or not iteration.task),
-        message=failed or turn.why or said_of_work(turn.said),
+        message=failed or turn.why or words,
         requirement_id=iteration.task or None,
         summary=shortened(said, 500),
         ended=turn.outcome.name.lower(),
@@ -191,6 +194,9 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         base=commits.base,
         head=commits.head,
         changed=len(iteration.changed),
+        files=named(iteration.changed, 10),
+        said=words if failed or turn.why else "",
+        so_far=notices.came_to(run, after),
         transcript=run.files.output.name if run.files else "",
     )
     run.waited_s = 0.0

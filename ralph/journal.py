@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args, get_origin
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.state import Death
 from ralph.words import shortened
@@ -54,16 +55,22 @@ class Record:
     """A line of the journal, by its names; what it does not tell is empty. Times in seconds, costs in US dollars."""
 
     event: str
-    """`iteration`, `wait`, `verify`, `tamper`, `run`; `sums` is what lines came to that are no longer there."""
+    """`iteration`, `wait`, `verify`, `tamper`, `mode`, `run`; `sums` is what lines came to that are no longer there."""
     run: str
     timestamp: str
     """When, in UTC; of an iteration, when it ended."""
     mode: str = ""
+    round: int = 0
+    """Of `all`, how often it was validated; 0 where nobody counts."""
+    role: str = ""
+    """Under strict, as whom the agent worked on the task."""
     iteration: int = 0
     """The iteration of the plan that it is or belongs to, 1 for the first; 0 before that."""
     success: bool = False
     message: str = ""
-    """Why it went wrong, or the agent's last words."""
+    """Why it went wrong, or the agent's last words; of a change of mode, from which to which."""
+    said: str = ""
+    """The agent's last words, where the message is another."""
     ended: str = ""
     """Of an iteration `ok`, `failed`, `hung`, `limit`, ..., `died` when ralph did; of a run its reason."""
     counted: bool = False
@@ -102,10 +109,20 @@ class Record:
     """Its last one."""
     changed: int = 0
     """Files."""
+    files: str = ""
+    """The names of some of them."""
+    so_far: str = ""
+    """What the run has come to with it."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
     """Of a run, or of `sums`."""
+
+    @property
+    def kind(self) -> str:
+        """Its mode, with round and role where there are such."""
+        parts = (self.mode, f"round {self.round}" if self.round else "", self.role)
+        return " ".join(filter(None, parts))
 
     @property
     def at(self) -> float:
@@ -129,11 +146,17 @@ def read(path: Path) -> list[Record]:
 
 def since(path: Path, start: int) -> tuple[list[Record], int]:
     """The whole records from that byte on, and where the next line begins."""
-    lines: list[bytes] = []
+    data = b""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        start = min(start, os.fstat(file.fileno()).st_size)  # it may have been rotated
         file.seek(start)
-        lines = file.read().split(b"\n")[:-1]
-    return records(map(_object, lines)), start + sum(len(line) + 1 for line in lines)
+        data = file.read()
+    return parsed(data), start + data.rfind(b"\n") + 1
+
+
+def parsed(data: bytes) -> list[Record]:
+    """The whole records in a piece of a journal."""
+    return records(map(_object, data.split(b"\n")[:-1]))
 
 
 def _object(line: bytes) -> object:
@@ -202,6 +225,22 @@ def sums(found: Iterable[Record]) -> Record:
         total.cost_at_least |= one.cost_at_least
         total.tokens = dict(Counter(total.tokens) + Counter(one.tokens))
     return total
+
+
+_LARGE_BYTES = 4_000_000
+"""Some 3,000 iterations."""
+
+
+def rotate(path: Path) -> None:
+    """Leaves of a large journal the newer half, behind a line with what the older one came to."""
+    if not path.is_file() or path.stat().st_size <= _LARGE_BYTES:
+        return
+    data = path.read_bytes()
+    at = data.index(b"\n", len(data) // 2) + 1
+    older = sums(parsed(data[:at]))
+    names = (*_SUMMED, "iterations", "cost_usd", "cost_at_least", "tokens")
+    said = line("sums", time.time(), message="", run="", **{name: getattr(older, name) for name in names})
+    files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
 
 
 def line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:

@@ -25,6 +25,7 @@ OF_A_TASK: Mapping[str, Value] = {
     "DENIED": (),
     "SESSION": "",
     "HISTORY_FILE": "",
+    "MEMORY": "",
 }
 """What they are where nobody says them: `--strict` does."""
 VARIABLES = (*_ALWAYS, *OF_A_TASK)

@@ -212,9 +212,10 @@ def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
 
 def _show(start: Start, state: State) -> int:
     from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
+    from ralph.memory import memory  # noqa: PLC0415 - same
 
-    earlier = state.iterations
-    values = {**_of_task(start), "ITERATION": earlier + 1}
+    earlier, told = state.iterations, memory(state.journal, files.held(start.progress_path))
+    values = {**_of_task(start), "ITERATION": earlier + 1, "MEMORY": told}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())

@@ -192,3 +192,24 @@ def test_who_reads_on_gets_whole_lines_only(begun: Path) -> None:
     found, end = journal.since(begun, end)
     assert [record.iteration for record in found] == [3]
     assert journal.since(begun, end) == ([], begun.stat().st_size)
+
+
+def test_a_large_journal_keeps_its_newer_half_and_the_sums_of_all(path: Path) -> None:
+    append(path, line(iteration=1, message="small"))
+    journal.rotate(path)
+    assert numbers(path) == [1]
+    costs = {"cost_usd": 0.5, "tokens": {"input": 7}, "commits": 2, "duration_s": 1.5}
+    lines = [json.dumps(line(iteration=number, message="x" * 400, **costs)) for number in range(1, 9_001)]
+    path.write_text("\n".join(lines) + "\n")
+    for _ in range(2):
+        before = journal.sums(journal.read(path))
+        read_to = path.stat().st_size
+        journal.rotate(path)
+        found = journal.read(path)
+        sums = journal.sums(found)
+        names = ("iterations", "cost_usd", "tokens", "commits", "duration_s")
+        assert [getattr(sums, name) for name in names] == [getattr(before, name) for name in names]
+        assert (found[0].event, found[-1].iteration, len(found) < 6_000) == ("sums", 9_000, True)
+        assert journal.since(path, read_to)[0] == [], "who follows it sees nothing twice"
+        with path.open("a") as file:
+            file.writelines(f"{one}\n" for one in lines[-1:] * 6_000)

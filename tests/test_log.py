@@ -150,6 +150,27 @@ def test_what_is_gone_is_missed_by_name(night: Project) -> None:
     assert (run.code, said in run.stderr) == (1, True), run.text
 
 
+def test_what_the_next_iteration_is_told_of_the_last_ones(night: Project, agent: Agent) -> None:
+    """Of three, by ralph and not by the agent; and what was decided before the mode was another."""
+    assert "recorded" not in agent.prompts[0], "the first has nothing to remember"
+    told = log(night, "--memory")
+    assert told in night.ralph("feature.md", "--dry-run").stdout
+    night.build("--max-iterations", "1")
+    assert told in agent.prompts[-1]
+    lines = re.sub(r"\b\d+(s|h\d\dm|m\d\ds)\b", "0s", told.replace("\N{MINUS SIGN}", "-")).splitlines()
+    limit = "You've hit your session limit · resets 10:24am (UTC)"
+    assert lines == [
+        "The last iterations, the newest last:",
+        f"- build · #2 · 0/1 tasks · 0s · $0.00 · usage limit: {limit} · it did not succeed",
+        f"  {limit}",
+        "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
+        "  Done.",
+        "- build · #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire. · it did not succeed",
+        "  The disk is on fire.",
+        "This run so far: 1/1 tasks · 2 iterations · 2 commits · 0s · 0s of it waiting · $0.42",
+    ]
+
+
 def test_what_was_verified_is_told_and_why_a_claim_was_refused(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
     assert project.build("--verify", "true").code == 0

@@ -134,6 +134,7 @@ OF_A_TASK: dict[str, Value] = {
     "ONLY": ["app/**", "tests/**"],
     "SESSION": "ralph-20261121-031200-0123456789ab",
     "HISTORY_FILE": "/project/tries.jsonl",
+    "MEMORY": "- #1 it went well",
 }
 
 
@@ -169,6 +170,7 @@ class TestThePromptOfATask:
             "at most 60 characters",
             '<task-done session="ralph-20261121-031200-0123456789ab">auth-02</task-done>',
             '<task-blocked session="ralph-20261121-031200-0123456789ab" id="auth-02">',
+            "- #1 it went well",
             *("/project/feature.md", "feature_PROGRESS.md", "/project/tries.jsonl", "auth-02: Add the endpoint"),
         )
         assert [prompt.count(one) for one in told] == [1] * len(told)
@@ -179,8 +181,16 @@ class TestThePromptOfATask:
 
     def test_says_nothing_of_what_there_is_not(self) -> None:
         nothing: dict[str, Value] = {name: [] for name in ("CRITERIA", "UNCHECKED", "FAILURES", "ONLY")}
-        prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="", AUTO_COMMIT=False)
-        told = ("This is try", "No machine", "whether all of this", "command passes", "istory file", "match")
+        prompt = rendered(self.TEMPLATE, **nothing, VERIFY="", HISTORY_FILE="", MEMORY="", AUTO_COMMIT=False)
+        told = (
+            "This is try",
+            "No machine",
+            "whether all of this",
+            "command passes",
+            "istory file",
+            "match",
+            "recorded",
+        )
         for words in (*told, "ralph commits your"):
             assert words in rendered(self.TEMPLATE), words
             assert words not in prompt, words

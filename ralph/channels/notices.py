@@ -68,7 +68,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
         f"Task list: {file}" if event == "planned" else "",
-        _came_to(run, now) + (f", paid by the API key in {pays}" if pays else ""),
+        came_to(run, now) + (f", paid by the API key in {pays}" if pays else ""),
         *(["Last:", *run.summaries] if run.summaries else []),
     )
 
@@ -88,10 +88,11 @@ def closing(run: "Run", stop: Stop, now: Progress) -> str:
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
     what = "planned" if _planned(run, stop) else stop.reason.label + why
-    return f"{what} · {_came_to(run, now)}" + (f" · to go on, {move}" if move else "")
+    return f"{what} · {came_to(run, now)}" + (f" · to go on, {move}" if move else "")
 
 
-def _came_to(run: "Run", now: Progress) -> str:
+def came_to(run: "Run", now: Progress) -> str:
+    """Tasks, iterations, commits, time and cost of a run so far."""
     tally, parts = run.tally, [tasks(now)]
     if not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]

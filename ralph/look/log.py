@@ -7,14 +7,16 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from ralph import journal
+from ralph import files, journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
 from ralph.look.plans import Plan, ending
+from ralph.memory import memory
 from ralph.process import foreground
 from ralph.screen import Detail
 from ralph.screen.text import width
@@ -36,9 +38,12 @@ def log(  # noqa: PLR0913 - what can be asked for
         word, number = None, word  # the only plan of the folder need not be named
     plan = plans.find(word, progress_file)
     if follow and (number or what):
-        raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt and --diff")
+        raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt, --diff and --memory")
     if follow:
         return _follow(plan, verbose=verbose)
+    if what == "memory":
+        _say(memory(plan.state.journal, files.held(plan.progress_path)) or f"{plan.name}: no iteration yet")
+        return 0
     records = _records(plan)
     if is_list := number is None and what is None:
         for record in records:
@@ -46,11 +51,13 @@ def log(  # noqa: PLR0913 - what can be asked for
     rows = journal.rows(records)
     if not rows:
         raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
-    if is_list:
-        return 0
+    return 0 if is_list else _show(plan, _row(plan, rows, number or "last"), what, verbose=verbose)
+
+
+def _row(plan: Plan, rows: Sequence[Record], number: str) -> Record:
     for row in reversed(rows):
-        if number in (None, "last", str(row.iteration)):
-            return _show(plan, row, what, verbose=verbose)
+        if number in ("last", str(row.iteration)):
+            return row
     said = f'{plan.name}: "{number}" is none of the {rows[-1].iteration} iterations'
     raise RalphError(said, fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
 
@@ -72,11 +79,13 @@ def _say(line: str) -> None:
 
 def _line(record: Record) -> str:
     """A record in a line; empty for what the line of an iteration tells."""
-    when, mode = f"{_when(record.at)}  ", record.mode
+    when, mode = f"{_when(record.at)}  ", record.kind
     if record.event == "run":
         return f"  {when}{mode} ended: {ending(record)}"
     if record.event == "wait":
         return f"  {when}{mode} waits until {moment(record.until, record.at)}: {record.message}"
+    if record.event == "mode":
+        return f"  {when}{record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
         return f"  {when}verify: {record.message or 'passed'}"
     if record.event != "iteration":

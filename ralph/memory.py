@@ -1,0 +1,58 @@
+"""What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ralph import files, journal
+from ralph.journal import Record
+from ralph.words import plain, shortened
+
+_ITERATIONS = 3
+_MOST = 8_000
+"""Characters: each iteration pays for reading them."""
+_WORDS = 600
+_DECISIONS = 8
+_TAIL_BYTES = 32_000
+"""Where in a journal these iterations are looked for."""
+_CHANGE_OF_MODE = b'"event": "mode"'
+_NOTES = re.compile(r"^#+ Notes\s*\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+_DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
+
+
+def memory(path: Path, progress: bytes) -> str:
+    """The last iterations, the last change of mode with what it left, and the sums; empty before the first iteration.
+
+    `path` is the journal, `progress` what the progress file says.
+    """
+    written = files.held(path)
+    rows = journal.rows(journal.parsed(written[-_TAIL_BYTES:]))[-_ITERATIONS:]
+    if not rows:
+        return ""
+    lines = ["The last iterations, the newest last:", *(line for row in rows for line in _told(row))]
+    if (at := written.rfind(_CHANGE_OF_MODE)) >= 0:
+        end = written.index(b"\n", at) + 1
+        lines += _left(journal.parsed(written[max(0, end - _TAIL_BYTES) : end]), progress)
+    lines.append(f"This run so far: {rows[-1].so_far}")
+    return shortened(plain("\n".join(lines)), _MOST)
+
+
+def _told(row: Record) -> Iterator[str]:
+    tokens = sum((row.tokens or {}).values())
+    parts = [row.kind, row.summary, f"{tokens:,} tokens" if tokens else "", "" if row.success else "it did not succeed"]
+    yield f"- {' · '.join(filter(None, parts))}"
+    for said in dict.fromkeys(filter(None, (row.message, row.said))):
+        yield f"  {shortened(' '.join(said.split()), _WORDS)}"
+
+
+def _left(found: list[Record], progress: bytes) -> Iterator[str]:
+    """The change of mode with which these records end, the files that were changed before it, and what was decided."""
+    change = found[-1]
+    before = change.message.partition(" -> ")[0]
+    changed = dict.fromkeys(row.files for row in journal.rows(found) if row.files and row.mode == before)
+    yield f"The last change of mode, before #{change.iteration + 1}: {change.message}"
+    if changed:
+        yield f"  changed by then: {'; '.join(changed)}"
+    notes = _NOTES.search(progress.decode(errors="replace"))
+    decided = [line.strip(" -*") for line in (notes[1] if notes else "").splitlines() if _DECIDED.search(line)]
+    yield from (f"  {shortened(line, 300)}" for line in decided[-_DECISIONS:])
