@@ -198,7 +198,7 @@ def test_a_large_journal_keeps_its_newer_half_and_the_sums_of_all(path: Path) ->
     append(path, line(iteration=1, message="small"))
     journal.rotate(path)
     assert numbers(path) == [1]
-    costs = {"cost_usd": 0.5, "tokens": {"input": 7}, "commits": 2, "duration_s": 1.5}
+    costs: dict[str, Any] = {"cost_usd": 0.5, "tokens": {"input": 7}, "commits": 2, "duration_s": 1.5}
     lines = [json.dumps(line(iteration=number, message="x" * 400, **costs)) for number in range(1, 9_001)]
     path.write_text("\n".join(lines) + "\n")
     for _ in range(2):

@@ -18,7 +18,7 @@ USED = {
     "claude-sonnet-5": {"inputTokens": 10, "outputTokens": 20, "cacheReadInputTokens": 30, "costUSD": 0.1},
     "claude-haiku-4-5": {"inputTokens": 1, "outputTokens": 2, "cacheCreationInputTokens": 3, "costUSD": 0.02},
 }
-HEAD = {"timestamp", "event", "run", "mode", "iteration", "success", "message"}
+HEAD = {"timestamp", "event", "run", "mode", "round", "iteration", "success", "message"}
 LINES = {
     "iteration": HEAD
     | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays", "agent"}
