@@ -161,12 +161,9 @@ class _PlanOrVerb(click.Group):
         return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The first word: a verb or a plan, or an option of a run."""
-        run = _RUN.make_context("", [], parent=ctx, resilient_parsing=True)
-        if incomplete.startswith("-"):
-            return _RUN.shell_complete(run, incomplete)
+        """The first word: a verb or a plan."""
         verbs = super().shell_complete(ctx, incomplete)
-        found = options.plans(run, _RUN.params[0], incomplete)
+        found = options.plans(ctx, _RUN.params[0], incomplete)
         return [*verbs, *(one for one in found if one.type == "plain" or not verbs)]
 
     def format_help(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

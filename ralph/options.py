@@ -102,8 +102,9 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
     given = []
     for setting in ON_COMMAND_LINE:
         value = said.pop(setting.field)
-        texts = value if isinstance(value, tuple) else () if value is None else (str(value),)
-        given += [Given(setting.variable, text, Source.COMMAND_LINE, f"--{setting.name}") for text in texts]
+        texts = value if setting.combine else [value]
+        where = Source.COMMAND_LINE, f"--{setting.name}"
+        given += [Given(setting.variable, str(text), *where) for text in texts if text is not None]
     return Asked(
         plan=plan,
         mode=mode,
