@@ -215,7 +215,8 @@ def _show(start: Start, state: State) -> int:
     from ralph.memory import memory  # noqa: PLC0415 - same
 
     earlier, told = state.iterations, memory(state.journal, files.held(start.progress_path))
-    values = {**_of_task(start), "ITERATION": earlier + 1, "MEMORY": told}
+    start, of_task = _on_task(start)
+    values = {**of_task, "ITERATION": earlier + 1, "MEMORY": told}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
@@ -225,18 +226,21 @@ def _show(start: Start, state: State) -> int:
     return 0
 
 
-def _of_task(start: Start) -> dict[str, Value]:
-    """What the prompt would say of the first task, under --strict."""
+def _on_task(start: Start) -> tuple[Start, dict[str, Value]]:
+    """What a start does first under --strict, in which mode; and what the prompt would say of that task."""
     if not start.strict:
-        return {}
+        return start, {}
     from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
+    from ralph.strict.roles import roles_of  # noqa: PLC0415 - same
 
     text = start.begun(start.progress_path.read_bytes() if start.progress_path.is_file() else b"")
     listed = tasklist.check(text, start.progress_path.name, start.settings)
     if (task := tasks.select(listed)) is None:
         stop = tasklist.stuck(listed, start.progress_path.name)
         raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
-    return tasklist.values(task, listed, tasklist.token())
+    if roles := roles_of(start):
+        start = start.entered(roles.of(task))
+    return start, tasklist.values(task, listed, tasklist.token())
 
 
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:

@@ -2,7 +2,7 @@
 
 import re
 
-from ralph_driver import Project
+from ralph_driver import CHECKOUT, Project
 from stories import Agent, step, tries, writes
 from test_strict import ONE, built, listed, marks_of, wants
 
@@ -20,6 +20,9 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     project: Project, agent: Agent
 ) -> None:
     wants(project, ONE)
+    own = (CHECKOUT / "prompts" / "PROMPT_review.md").read_text().replace("RALPH_ONLY", "RALPH_MODEL: opus\nRALPH_ONLY")
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_review.md").write_text(own)
     agent.story(
         tries(TESTS, writes("app.py", "no test\n")),
         tries(TESTS),
@@ -34,7 +37,8 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt
     assert test.argv[(at := test.argv.index("--tools")) : at + 2] == ["--tools", "Read,Write,Edit,Glob,Grep"]
-    assert "--tools" not in build.argv
+    assert {"--tools", "--model"}.isdisjoint(build.argv)
+    assert review.argv[review.argv.index("--model") + 1] == "opus"
     assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
     assert (project.root / "one.txt").read_text() == "1\n", "whoever reviews changes nothing"
     assert marks_of(project) == ["- [x] one"]
@@ -81,6 +85,7 @@ def test_roles_that_cannot_work_cost_nothing(project: Project, agent: Agent) -> 
     assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
     assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
     assert not agent.calls
+    assert "You write the tests of one task" in built(project, *ROLES, "--dry-run").stdout
 
 
 def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agent: Agent) -> None:
@@ -97,5 +102,5 @@ def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agen
     run = built(project)
     assert modes(project) == [("build", True), ("validate", True), ("build", True)]
     assert agent.prompts[1].strip() == "Look."
-    assert "the mode deploy is not entered" in run.stderr
+    assert "the wish for the mode deploy is ignored" in run.stderr
     assert "Mode:" not in project.progress_text

@@ -3,11 +3,12 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
-from ralph.claims import accept
+from ralph.claims import accept, may_enter
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
@@ -23,7 +24,7 @@ from ralph.tasks import Task
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
 from ralph.verify import run_program
-from ralph.words import counted, named
+from ralph.words import counted
 
 _TAIL = 200
 """Characters of an output in the journal."""
@@ -35,7 +36,7 @@ class Strict:
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run, self._guard, self._file = run, guard, run.file
         guard.run_git = self._run_git
-        self._roles = roles_of(run)
+        self._roles = roles_of(run.start)
         self._role = ""
         """The one that works on the task, where there are several."""
         self._token = tasklist.token()
@@ -66,6 +67,7 @@ class Strict:
         if self._roles:
             self._role = self._roles.of(task)
             self._run.enter(self._role)
+            self._run.settings = copy(self._run.settings)
             self._run.settings.once = False  # it is over once its task is, or when it is another role's turn
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         self._text = self._file.text
@@ -102,8 +104,8 @@ class Strict:
             iteration = self._put_down(iteration)
         else:
             iteration = self._checked(iteration)
-        if mode := wished(iteration.turn.said, self._token):
-            self._ask_for(mode)
+        if (mode := wished(iteration.turn.said, self._token)) and may_enter(run, mode):
+            self._write(lambda text: progress.with_mode(text, mode))
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
@@ -155,21 +157,6 @@ class Strict:
         if stop := self._stop(bool(found.failed) and run.interrupted() is not None, "committed"):
             return self._put_down(replace(iteration, ended=stop))
         return self._fail(iteration, found) if found.failed else replace(iteration, moved=True, passed=True)
-
-    def _ask_for(self, mode: str) -> None:
-        """The agent asks for another mode: it holds from the next iteration where its template names that one."""
-        run = self._run
-        odd = "" if mode in run.settings.then else f"{run.start.mode} may ask for {named(run.settings.then) or 'none'}"
-        try:
-            run.start.entered(mode)
-        except RalphError as error:
-            odd = error.message
-        if odd:
-            run.complain(f"the mode {mode} is not entered: {odd}")
-        else:
-            rounds = run.file.last.round
-            count = f"{rounds}/{run.settings.max_rounds}" if rounds else ""
-            self._write(lambda text: progress.with_mode(text, mode, count))
 
     def _stop(self, over: bool, doing: str) -> Stop | None:
         """Why nothing more may be done: by a program that ran, or since it is `over`."""

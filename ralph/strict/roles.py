@@ -1,11 +1,14 @@
 """Roles: the modes that each task passes in turn under --strict, each an iteration with its own prompt and tools."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.errors import RalphError
-from ralph.run import Run
 from ralph.strict.signal import Finding
 from ralph.tasks import Task
+from ralph.words import named
+
+if TYPE_CHECKING:
+    from ralph.start import Start
 
 _FIX = "fix"
 """Is no part of the order: it follows what a check has found."""
@@ -36,14 +39,15 @@ class Roles(NamedTuple):
         return self.fix if found.red else role
 
 
-def roles_of(run: Run) -> Roles | None:
-    """The roles of a run that builds; None without any. Raises RalphError where one is no mode, or none may write."""
-    order = tuple(name for name in run.settings.roles if name != _FIX)
-    if not order or run.start.mode != "build":
+def roles_of(start: "Start") -> Roles | None:
+    """The roles of a start that builds; None without any. Raises RalphError where one is no mode, or none may write."""
+    names = start.settings.roles
+    order = tuple(name for name in names if name != _FIX)
+    if not order or start.mode != "build" or start.rehearsal:  # a stand-in knows no roles
         return None
-    writers = [name for name in order if () not in run.start.entered(name).settings.only]
+    writers = [name for name in order if () not in start.entered(name).settings.only]
     if not writers:
-        said = run.settings.said["roles"]
-        raise RalphError(f"{said.where}: none of the roles {said.text} may change files", fix="have build among them")
-    mends = _FIX in run.settings.roles and run.settings.on_failure == "keep"
+        where = start.settings.said["roles"].where
+        raise RalphError(f"{where}: none of the roles {named(names)} may change files", fix="have build among them")
+    mends = _FIX in names and start.settings.on_failure == "keep"
     return Roles(order, checked=writers[-1], fix=_FIX if mends else "")
