@@ -44,7 +44,10 @@ class Tree:
         folder = self.kept.parent / "state" / "shadow"
         self.shadow = Shadow(self.root, folder, ["own.md"], dict, self.repository)
         self.shadow.begin()
-        self.place = self.repository.place() if self.repository else None
+        self.place = None
+        if self.repository:
+            self.repository.index_copy = self.shadow.folder / "index-of-project"
+            self.place = self.repository.place()
 
     def aside(self, name: str) -> Path:
         return self.kept / f"{len(list(self.kept.iterdir()))}-{name.replace('/', '_')[-50:]}"
@@ -268,6 +271,7 @@ def test_settings_that_somebody_gave_the_shadow_run_nothing(tree: Tree) -> None:
 def repository_of(tree: Tree) -> Repository:
     found = Repository.around(tree.root)
     assert found is not None
+    found.index_copy = tree.kept / "index"
     return found
 
 

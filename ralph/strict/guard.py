@@ -7,7 +7,6 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,8 @@ class Guard:
         never = [*self._own, os.path.relpath(files.state_home().resolve(), self._real_root)]
         folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real_root)):08x}"
         self._shadow = Shadow(self._root, folder, never, self._protected_files, self._repository)
-        self._index_copy = folder / "index-of-project"
+        if self._repository:
+            self._repository.index_copy = folder / "index-of-project"
         self._protected, self._outside = list[str](), list[Path]()
         """What decides how ralph works, under --strict: names in the tree are put back, what lies outside compared."""
         for path in filter(None, (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts)):
@@ -110,9 +110,8 @@ class Guard:
             run.remove_orphaned_locks("the agent")
         undone = run.strict.put_right("while an agent works") if run.strict else []
         self._name = f"{run.id}-{run.number}"
-        found = self._settle(run.task)
-        watched.tampered, watched.outside = (*undone, *found.tampered), found.outside
-        watched.changed, watched.strayed = found.changed, self.blocked
+        self._settle(run.task, watched)
+        watched.tampered, watched.strayed = (*undone, *watched.tampered), self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
@@ -132,7 +131,7 @@ class Guard:
             with _disk_errors_end_the_run():
                 self._head_back()
                 if self._settings.only or self._protected_files() != self._shadow.protected:
-                    self._files_back()
+                    self._files_back(Watched())
 
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
@@ -204,10 +203,10 @@ class Guard:
         """
         if not self._remembers(since) or self.check() or ticked:
             return ""
-        self._died_at = until
-        found = self._settle(task)
+        self._died_at, watched = until, Watched()
+        self._settle(task, watched)
         self._died_at = None
-        return "; ".join(found.tampered)
+        return "; ".join(watched.tampered)
 
     def close(self) -> None:
         """The run is over: nothing has to be put back any more."""
@@ -221,16 +220,9 @@ class Guard:
             self._shadow.begin()
             if self._repository:
                 self._place = self._repository.place()
-                files.overwrite(self._index_copy, self._place.staged)
             self._compared = self._compared_now()
-        shadow, place = self._shadow, self._place and self._place[:-1]
-        noted = [
-            self._state.noted("iteration").partition("\n")[0],
-            self._is_strict,
-            self._compared,
-            place,
-            self._protected,
-        ]
+        shadow, iteration = self._shadow, self._state.noted("iteration").partition("\n")[0]
+        noted = [iteration, self._is_strict, self._compared, self._place, self._protected]
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
 
@@ -240,14 +232,14 @@ class Guard:
             iteration, is_strict, compared_then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
             if self._state.noted("iteration").startswith(f"{iteration}\n") and self._shadow.resume(since, *shadow):
                 self._is_strict, self._compared, self._protected = is_strict, compared_then, protected
-                self._place = Place._make([*place, self._index_copy.read_bytes()]) if place else None
+                self._place = place and Place(*place)
                 return True
         return False
 
     def _compared_now(self) -> dict[str, str]:
         return compared.look(self._repository, self._outside if self._is_strict else (), self._plan)
 
-    def _settle(self, task: str) -> Watched:
+    def _settle(self, task: str, watched: Watched) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
 
         Without --strict commits are the agent's to make, and HEAD is put back only where a file was: what may stay of
@@ -257,17 +249,14 @@ class Guard:
         with _disk_errors_end_the_run():
             if self._is_strict and not self.blocked:
                 self._head_back()
-            found = self._files_back()
-            is_free = bool(found.outside) and not self._is_strict and not self.blocked
-            if repository and is_free and (moved := self._head_back()):
-                _, failed = repository.commit(found.changed or (), repository.told(moved)[1])
+            changed = self._files_back(watched)
+            if self._is_strict:
+                watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
+                self._note_uncommitted(task, {*self._earlier, *changed})
+            elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
+                _, failed = repository.commit(changed, repository.told(moved)[1])
                 if failed:
                     self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
-        if not self._is_strict:
-            return replace(found, changed=None)
-        self._earlier = set(self._uncommitted.get(task, ()))
-        self._note_uncommitted(task, {*self._earlier, *(found.changed or ())})
-        return found
 
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
@@ -281,24 +270,24 @@ class Guard:
             self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
         return moved
 
-    def _files_back(self) -> Watched:
-        """Puts back what decides how ralph works, and what --only does not allow."""
+    def _files_back(self, watched: Watched) -> tuple[str, ...]:
+        """Puts back what decides how ralph works, and what --only does not allow; the files that are changed then."""
         changes = self._shadow.changes()
         wrong = {name: change for name, change in changes.items() if self._is_unwanted(name, change)}
         if self._are_too_many(wrong):
-            return Watched(changed=tuple(changes))
-        protected = tuple(name for name, change in wrong.items() if self._is_protected(name, change))
-        outside = tuple(name for name in wrong if name not in protected)
+            return tuple(changes)
+        protected = [name for name, change in wrong.items() if self._is_protected(name, change)]
+        watched.tampered = tuple(f"{name} was changed" for name in protected)
+        watched.outside = tuple(name for name in wrong if name not in protected)
         changes = self._shadow.put_back(changes, self._is_unwanted, self._state.aside)
         where = f"put back; what was there is in {self._state.folder / 'kept'}"
         if protected:
             self._say(f"{named(protected)} was changed: {where}")
-        if outside:
-            self._say(f"{named(outside)} changed, which --only does not allow: {where}")
+        if watched.outside:
+            self._say(f"{named(watched.outside)} changed, which --only does not allow: {where}")
         if within := [name for name, change in changes.items() if change is Change.REPOSITORY]:
             self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
-        changed = tuple(name for name in changes if name not in within and not self._is_later(self._root / name))
-        return Watched(tampered=tuple(f"{name} was changed" for name in protected), outside=outside, changed=changed)
+        return tuple(name for name in changes if name not in within and not self._is_later(self._root / name))
 
     def _are_too_many(self, wrong: Mapping[str, Change]) -> bool:
         """Whether a person has to decide: so many new files may be somebody's."""

@@ -98,16 +98,16 @@ class Place(NamedTuple):
     """`refs/heads/main`; empty where HEAD is on none."""
     commit: str
     """Empty before the first."""
-    raw_head: str
     begun: Collection[str]
-    index_ns: int
-    """When the index was written."""
-    staged: bytes
-    """What the index holds; empty where there is none."""
+    """Files that tell of something unfinished."""
+    has_index: bool
 
 
 class Repository(Git):
     """The repository around a working tree, where it lay before an agent could move it."""
+
+    index_copy: Path
+    """Where `place` puts a copy of the index."""
 
     def __init__(self, root: Path, git_dir: Path, common: Path, index: Path, object_format: str) -> None:
         places = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
@@ -143,11 +143,11 @@ class Repository(Git):
         return set(names).intersection(self.names("ls-files", "-z"))
 
     def place(self) -> Place:
-        """How everything is now."""
-        index, index_ns = b"", 0
-        if self._index.exists():  # one that cannot be read is an error: else it would be taken for none, and go
-            index, index_ns = self._index.read_bytes(), self._index.stat().st_mtime_ns
-        return Place(*self.head(), text_of(self.git_dir / "HEAD"), self._begun(), index_ns, index)
+        """How everything is now; of the index a copy is made."""
+        if has_index := self._index.exists():
+            self.index_copy.unlink(missing_ok=True)  # it may have become a link
+            shutil.copy2(self._index, self.index_copy)
+        return Place(*self.head(), self._begun(), has_index)
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
@@ -161,20 +161,17 @@ class Repository(Git):
     def head_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:
         """HEAD and its branch are where they were, and the files as they are; None when nothing had moved.
 
-        Else the ref that keeps the commits which were there, as far as they are others.
+        Else a ref that keeps the commit which was there; empty where that was the same.
         """
         if not any(self.head()):  # a HEAD that git cannot read makes it no repository
-            files.replace(self.git_dir / "HEAD", was.raw_head.encode(errors="surrogateescape"))
+            head = f"ref: {was.branch}" if was.branch else was.commit
+            files.replace(self.git_dir / "HEAD", os.fsencode(f"{head}\n"))
         branch, commit = self.head()
         begun = [one for one in self._begun() if one not in was.begun]
         tip = commit if branch == was.branch else self.ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD")
         if (branch, commit, tip) == (was.branch, was.commit, was.commit) and not begun:
             return None
-        refs = [
-            self._keep(name, one)
-            for one in dict.fromkeys((commit, tip))
-            if one and (not was.commit or self._call("merge-base", "--is-ancestor", one, was.commit).code)
-        ]
+        refs = [self._keep(name, one) for one in dict.fromkeys((commit, tip)) if one not in ("", was.commit)]
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
@@ -193,12 +190,12 @@ class Repository(Git):
 
     def index_back(self, was: Place) -> None:
         """What is staged is what was staged, to the byte."""
-        if not was.staged:
+        if not was.has_index:
             self._index.unlink(missing_ok=True)
-        elif files.held(self._index) != was.staged:
-            files.replace(self._index, was.staged)
+        elif files.held(self._index) != (staged := self.index_copy.read_bytes()):
+            files.replace(self._index, staged)
             # git trusts what is older than its index: with a newer time it would overlook what changed meanwhile
-            os.utime(self._index, ns=(was.index_ns, was.index_ns))
+            shutil.copystat(self.index_copy, self._index)
 
     def keep_changes(self, names: Collection[str], name: str, scratch_index: Path) -> str:
         """The ref of a new commit on top of HEAD that has these files as they are now."""
