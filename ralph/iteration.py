@@ -95,7 +95,7 @@ def _turn(run: Run, files: Files) -> Turn:
     view.begin(stream)
     silence_s = agent.silence_s(settings, run.env) or math.inf
     whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
-    result_at, cut = math.inf, None
+    result_at, retries_at, cut = math.inf, math.inf, None
 
     def hear(output: bytes, complaints: bytes) -> None:
         if output:
@@ -106,14 +106,16 @@ def _turn(run: Run, files: Files) -> Turn:
             view.quiet()
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
-        nonlocal cut, result_at
+        nonlocal cut, result_at, retries_at
         works = not stream.has_result
         result_at = math.inf if works else min(result_at, took_s)
+        retries_at = min(retries_at, took_s) if stream.retries else math.inf
         reached = {
             Outcome.INTERRUPTED: signals.interrupted() is not None,
             Outcome.OK: took_s - result_at > pace.patience.after_result_s,
             Outcome.OUT_OF_TIME: works and run.elapsed_s() >= most_s,
             Outcome.TIMED_OUT: works and took_s > whole_s,
+            Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that is no sign of life
             Outcome.HUNG: works and silent_s > silence_s,
             Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
             Outcome.CONTEXT_FULL: works and stream.has_enough(),

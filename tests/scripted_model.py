@@ -50,6 +50,8 @@ class Reply:
     status: int = 200
     """Anything but 200 sends the error `message` in the API's shape."""
     message: str = "scripted error"
+    error: Json | None = None
+    """All of the error, in place of the API's shape."""
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs: bool = False
     """Silence after the first piece of what it says or calls, until the client goes."""
@@ -88,25 +90,29 @@ class Request:
 
     def texts(self) -> Iterator[str]:
         """Every text of the conversation: prompts, answers, and what tools returned."""
-        for message in self.body["messages"]:
-            content = message["content"]
-            for block in [{"text": content}] if isinstance(content, str) else content:
-                yield str(block.get("text", block.get("content", "")))
+        yield from _strings([self.body.get(name) for name in ("messages", "input", "contents")])
 
     def says(self, words: str) -> bool:
         """Whether `words` stand anywhere in the conversation."""
         return any(words in text for text in self.texts())
 
 
-class ScriptedModel:
-    """The server; `with` starts it on a free port and ends it."""
+def _strings(said: object) -> Iterator[str]:
+    if isinstance(said, str):
+        yield said
+    for one in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
+        yield from _strings(one)
 
-    def __init__(self, script: Sequence[Reply]) -> None:
+
+class ScriptedModel:
+    """The server; `with` starts it on a free port and ends it. `speaks` is the API that it has."""
+
+    def __init__(self, script: Sequence[Reply], speaks: "type[Handler] | None" = None) -> None:
         self.requests: list[Request] = []
         self.closing = threading.Event()
         self._script = iter(script)
         self._lock = threading.Lock()
-        self._server = _Server(self)
+        self._server = _Server(self, speaks or Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:
@@ -150,42 +156,53 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, model: ScriptedModel) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, model: ScriptedModel, speaks: "type[Handler]") -> None:
+        super().__init__(("127.0.0.1", 0), speaks)
         self.model = model
         self.ids = itertools.count(1)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """The Messages API of Anthropic; those of others are in real_agents.py."""
+
     protocol_version = "HTTP/1.1"
     server: _Server
+    ends = "/v1/messages"
+    """How the path of a question ends."""
 
     def log_message(self, *_: object) -> None:
         """Nothing: the requests are recorded, stderr is for the tests."""
 
     def do_HEAD(self) -> None:
-        self._json(200, {})
+        self.plain(200, {})
+
+    def do_GET(self) -> None:
+        self.plain(200, {"data": [], "models": []})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if urlsplit(self.path).path != "/v1/messages":
-            self._json(404, {})
+        if not urlsplit(self.path).path.endswith(self.ends):
+            self.plain(404, {})
             return
         reply = self.server.model.answer(Request(body))
         with suppress(ConnectionError):  # a client that was interrupted goes without a word
-            self._reply(reply, body)
+            self.reply(reply, body)
 
-    def _reply(self, reply: Reply, body: Json) -> None:
+    def reply(self, reply: Reply, body: Json) -> None:
         if reply.status != 200:
             kind = ERROR_TYPES.get(reply.status, "api_error")
-            error = {"type": "error", "error": {"type": kind, "message": reply.message}}
-            self._json(reply.status, error, reply.headers)
-        elif body.get("stream"):
-            self._stream(reply, self._message(reply, body))
+            error = reply.error or {"type": kind, "message": reply.message, "code": reply.status}
+            self.plain(reply.status, {"type": "error", "error": error}, reply.headers)
         else:
-            self._json(200, self._message(reply, body), reply.headers)
+            self.answer(reply, body)
 
-    def _message(self, reply: Reply, body: Json) -> Json:
+    def answer(self, reply: Reply, body: Json) -> None:
+        if body.get("stream"):
+            self.stream(reply, self.message(reply, body))
+        else:
+            self.plain(200, self.message(reply, body), reply.headers)
+
+    def message(self, reply: Reply, body: Json) -> Json:
         number = next(self.server.ids)
         blocks: list[Json] = [] if reply.text is None else [{"type": "text", "text": reply.text}]
         blocks += [
@@ -208,41 +225,41 @@ class _Handler(BaseHTTPRequestHandler):
             "usage": {"input_tokens": 100, "output_tokens": 20, **reply.usage},
         }
 
-    def _stream(self, reply: Reply, message: Json) -> None:
+    def stream(self, reply: Reply, message: Json) -> None:
         self.send_response(200)
-        self._headers({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
-        self._event("message_start", message={**message, "content": [], "stop_reason": None})
+        self.head({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
+        self.event("message_start", message={**message, "content": [], "stop_reason": None})
         for index, block in enumerate(message["content"]):
             begun, piece = _begun(block)
-            self._event("content_block_start", index=index, content_block=begun)
-            self._event("content_block_delta", index=index, delta=piece)
+            self.event("content_block_start", index=index, content_block=begun)
+            self.event("content_block_delta", index=index, delta=piece)
             if reply.hangs:
-                self._wait_for_the_client_to_go()
+                self.wait_for_the_client_to_go()
                 return
-            self._event("content_block_stop", index=index)
+            self.event("content_block_stop", index=index)
         stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-        self._event("message_delta", delta=stop, usage={"output_tokens": message["usage"]["output_tokens"]})
-        self._event("message_stop")
+        self.event("message_delta", delta=stop, usage={"output_tokens": message["usage"]["output_tokens"]})
+        self.event("message_stop")
         self.wfile.write(b"0\r\n\r\n")
 
-    def _event(self, kind: str, **data: object) -> None:
+    def event(self, kind: str, **data: object) -> None:
         event = f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
 
-    def _json(self, status: int, body: Json, headers: Mapping[str, str] | None = None) -> None:
+    def plain(self, status: int, body: Json, headers: Mapping[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         about = {"content-type": "application/json", "content-length": str(len(data))}
-        self._headers(about | dict(headers or {}))
+        self.head(about | dict(headers or {}))
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _headers(self, headers: Mapping[str, str]) -> None:
+    def head(self, headers: Mapping[str, str]) -> None:
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
 
-    def _wait_for_the_client_to_go(self) -> None:
+    def wait_for_the_client_to_go(self) -> None:
         self.close_connection = True
         while not self.server.model.closing.is_set():
             if select.select([self.connection], [], [], 0.05)[0]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ralph.agent.dialects import Dialect, Event, dialect
 from ralph.agent.turn import Meaning, Outcome, Rule, Tokens, Turn, meaning
 from ralph.process import Ended
 from ralph.words import shortened
 
-Event = dict[str, Any]
 _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
 _RESULT_LENGTH = 20_000
@@ -33,6 +33,7 @@ _PROPOSAL = "ralph_mark_task_"
 _ENDED_BY_RALPH = {
     Outcome.INTERRUPTED: "it was interrupted",
     Outcome.HUNG: "it was silent for longer than idle-timeout",
+    Outcome.TROUBLE: "it got no answer for longer than idle-timeout, however often it asked",
     Outcome.TIMED_OUT: "it took longer than iteration-timeout",
     Outcome.OUT_OF_TIME: "max-time was over",
     Outcome.CONTEXT_FULL: "it used more of its context than max-context",
@@ -70,6 +71,10 @@ class Stream:
         """Its result is there, and nothing has woken it since."""
         self.so_far = Turn()
         """What is known of it so far."""
+        self.retries = False
+        """It waits for an answer that it has asked for before; nothing has come of that since."""
+        self._dialect: Dialect | None = None
+        self._seen = dict[str, Any]()
         self._result: Event | None = None
         self._error = ""
         self._resets_at: Any = None
@@ -83,8 +88,10 @@ class Stream:
         for line in _whole_lines(self._output, data):
             if event := _event(line):
                 with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError, AttributeError):
-                    self._note(event)
-                    self._show(event)
+                    self._dialect = self._dialect or dialect(event)
+                    for one in self._dialect(event, self._seen):
+                        self._note(one)
+                        self._show(one)
                     continue
             self._text(line, self._printed)
 
@@ -138,6 +145,7 @@ class Stream:
     def _note(self, event: Event) -> None:
         self._is_stream = True
         self.ended = {}
+        self.retries = event.get("subtype") == "api_retry"
         if event["type"] in ("assistant", "user"):
             self.has_result = False
             self._note_tools(event)

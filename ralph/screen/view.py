@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ralph.agent.stream import Event, Stream, blocks
+from ralph.agent.dialects import Event
+from ralph.agent.stream import Stream, blocks
 from ralph.screen import Detail
 from ralph.screen.text import clipped, columns, wrapped
 from ralph.words import counted, duration, usd
@@ -162,6 +163,10 @@ class View:
                 yield account
         elif kind == "api_retry":
             error = f"{event.get('error_status') or 'no answer'} {event.get('error') or ''}".strip()
+            if "attempt" not in event:
+                self.doing = "retrying"
+                yield f"… {event.get('error')}"
+                return
             delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
             self.doing = f"retrying ({error})"
             yield f"… {error}: try {event.get('attempt')} of {event.get('max_retries')} in {delay}"

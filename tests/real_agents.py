@@ -1,0 +1,173 @@
+"""The real codex, gemini and opencode: a home of their own, no key that is one, no address but a scripted model's.
+
+They are those on PATH. What each prints and how it fails was measured with the versions that .ci/run names.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from ralph_driver import Project, Run
+from scripted_model import Handler, Json, Reply, ScriptedModel, Tool
+
+
+class _Others(Handler):
+    """An API that streams its answer as plain `data:` lines."""
+
+    def send(self, reply: Reply, pieces: Sequence[Json]) -> None:
+        """Sends them; of one that hangs, the first alone."""
+        self.send_response(200)
+        self.head({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
+        for piece in pieces:
+            data = f"data: {json.dumps(piece)}\n\n".encode()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            if reply.hangs:
+                self.wait_for_the_client_to_go()
+                return
+        self.wfile.write(b"0\r\n\r\n")
+
+
+class Responses(_Others):
+    """OpenAI's Responses API."""
+
+    ends = "/responses"
+
+    def answer(self, reply: Reply, body: Json) -> None:
+        number = next(self.server.ids)
+        about = {"id": f"resp_{number}", "object": "response", "model": body["model"], "output": []}
+        words: list[Json] = [{"type": "output_text", "text": reply.text, "annotations": []}]
+        items: list[Json] = [{"type": "message", "role": "assistant", "content": words}] if reply.text else []
+        for place, tool in enumerate(reply.tools):
+            call = {"call_id": f"call_{number}_{place}", "name": tool.name, "arguments": json.dumps(dict(tool.input))}
+            items.append({"type": "function_call", **call})
+        usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120, **reply.usage}
+        done = [{"type": "response.output_item.done", "output_index": at, "item": one} for at, one in enumerate(items)]
+        last = {"type": "response.completed", "response": {**about, "status": "completed", "usage": usage}}
+        self.send(reply, [{"type": "response.created", "response": about}, *done, last])
+
+
+class Gemini(_Others):
+    """Google's generative language API."""
+
+    ends = ":streamGenerateContent"
+
+    def answer(self, reply: Reply, _body: Json) -> None:
+        parts: list[Json] = [{"text": reply.text}] if reply.text else []
+        parts += [{"functionCall": {"name": tool.name, "args": dict(tool.input)}} for tool in reply.tools]
+        usage = {"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120, **reply.usage}
+        said = {"content": {"role": "model", "parts": parts}, "index": 0, "finishReason": "STOP"}
+        first = {"candidates": [{"content": {"role": "model", "parts": [{"text": ""}]}, "index": 0}]}
+        self.send(reply, [first, {"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"}])
+
+
+class Completions(_Others):
+    """OpenAI's chat completions."""
+
+    ends = "/chat/completions"
+
+    def answer(self, reply: Reply, body: Json) -> None:
+        number = next(self.server.ids)
+        about = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+        calls = [
+            {"index": at, "id": f"call_{number}_{at}", "type": "function"}
+            | {"function": {"name": tool.name, "arguments": json.dumps(dict(tool.input))}}
+            for at, tool in enumerate(reply.tools)
+        ]
+        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, **reply.usage}
+        words = {"role": "assistant", "content": reply.text or "", **({"tool_calls": calls} if calls else {})}
+        first = {"index": 0, "delta": words, "finish_reason": None}
+        last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
+        self.send(reply, [{**about, "choices": [first]}, {**about, "choices": [last], "usage": usage}])
+
+
+_CODEX = """
+model = "m1"
+model_provider = "t"
+analytics.enabled = false
+features.plugins = false
+[model_providers.t]
+name = "t"
+base_url = "@URL@/v1"
+wire_api = "responses"
+env_key = "T_KEY"
+request_max_retries = 0
+stream_max_retries = 1
+"""
+_GEMINI = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"enableAutoUpdate": False, "maxAttempts": 1},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+_OPTIONS = {"baseURL": "@URL@/v1", "apiKey": "dummy"}
+_OPENCODE = {
+    "model": "t/m1",
+    "provider": {"t": {"npm": "@ai-sdk/openai-compatible", "models": {"m1": {}}, "options": _OPTIONS}},
+}
+
+
+class Kind(NamedTuple):
+    """What has to be known of a real agent to drive it against a model on loopback, whose address is @URL@."""
+
+    speaks: type[Handler]
+    model: str
+    shell: str
+    """Its tool for shell commands."""
+    command: str
+    """What that tool calls the command."""
+    file: str
+    """Its settings, in the home folder."""
+    settings: str
+    env: Mapping[str, str]
+
+
+KINDS = {
+    "codex": Kind(Responses, "m1", "exec_command", "cmd", ".codex/config.toml", _CODEX, {"T_KEY": "dummy"}),
+    "gemini": Kind(
+        *(Gemini, "gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", json.dumps(_GEMINI)),
+        {"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": "@URL@"},
+    ),
+    "opencode": Kind(
+        *(Completions, "t/m1", "bash", "command", ".config/opencode/opencode.json", json.dumps(_OPENCODE)),
+        {"OPENCODE_DISABLE_MODELS_FETCH": "1"},
+    ),
+}
+
+
+class Other:
+    """One of them in a project, and the model that it asks."""
+
+    def __init__(self, project: Project, name: str, models: ExitStack) -> None:
+        found = shutil.which(name)
+        if not found:
+            pytest.skip(f"no {name} on PATH")
+        self.name, self.kind, self._project, self._models = name, KINDS[name], project, models
+        node = shutil.which("node") or found
+        project.env["PATH"] += f":{Path(found).parent}:{Path(node).parent}"
+
+    def play(self, *script: Reply) -> ScriptedModel:
+        """The model that says this, known to the agent."""
+        model = self._models.enter_context(ScriptedModel(script, self.kind.speaks))
+        file = self._project.home / self.kind.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.kind.settings.replace("@URL@", model.url))
+        self._project.env |= {name: text.replace("@URL@", model.url) for name, text in self.kind.env.items()}
+        return model
+
+    def runs(self, command: str, text: str | None = None) -> Reply:
+        """It says something and runs a shell command."""
+        more = {"description": "scripted"} if self.name == "opencode" else {}
+        return Reply(text=text, tools=[Tool(name=self.kind.shell, input={self.kind.command: command, **more})])
+
+    def build(self, *words: str) -> Run:
+        return self._project.build("--agent", self.name, "--model", self.kind.model, *words)
+
+
+@pytest.fixture(params=KINDS)
+def other(request: pytest.FixtureRequest, project: Project) -> Iterator[Other]:
+    with ExitStack() as models:
+        yield Other(project, request.param, models)
