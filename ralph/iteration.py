@@ -24,6 +24,7 @@ def iterate(run: Run) -> Iteration:
     """One turn of the agent, with everything it started ended again, and what it changed."""
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
+    run.takes_agent()
     values = run.strict.values() if run.strict else {}
     values |= {"ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
     if run.earlier:  # who is told "17 of at most 5" would think that it is over

@@ -23,11 +23,23 @@ def notify(run: Run, iteration: Iteration) -> None:
 
 
 def wait(run: Run, turn: Turn) -> Stop | None:
-    """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over."""
+    """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over.
+
+    None for a limit where another agent can work meanwhile.
+    """
     if _over(run):
         return None
     now, most_s, cause = run.now(), run.settings.max_time, turn.outcome.value
     seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
+    if turn.outcome is Outcome.LIMIT:
+        limited = run.agent.name
+        run.limited[limited] = now + seconds
+        if run.takes_agent():
+            what = f"{run.agent.name} works while {limited} is at its limit, until {moment(now + seconds, now)}"
+            run.screen.say(f"ralph: {what}: {turn.why}")
+            run.outbox.send(notices.waiting(run, what, turn.why))
+            return None
+        seconds = min(run.limited.values()) - now
     until = now + seconds
     waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
     if most_s is not None and run.elapsed_s() + seconds >= most_s:

@@ -98,7 +98,7 @@ NONE: dict[str, str] = {}
         pytest.param("", "--strict --deny git-write", NONE, "commit true;", id="but ralph does"),
         pytest.param("", "--deny not-uv,Write", NONE, "`uv sync`, `uv run pytest`) `Write`", id="what to do instead"),
         pytest.param(
-            "", "--deny 'Write, Bash(x y:*)'", NONE, "--disallowedTools 'Write,Bash(x y:*)'\n", id="to claude"
+            "", "--deny 'Write, Bash(x y:*)'", NONE, "'--disallowedTools=Write,Bash(x y:*)'\n", id="to claude"
         ),
         pytest.param("", "", {"RALPH_REASONING": "MAX"}, "--effort max\n", id="as a variable, in any case"),
         pytest.param("", "--effort none", NONE, "MAX_THINKING_TOKENS=0 claude -p", id="a word that claude ignores"),

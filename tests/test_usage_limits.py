@@ -3,13 +3,28 @@
 import re
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from away import Mailbox
 from leaps import leaping
 from ralph_driver import Project, Running, eventually, paced, progress_text
-from stories import LIMIT, Act, Agent, api_error, at_limit, init, rate_limit, raw, result, says, step, tool_result
+from stories import (
+    LIMIT,
+    Act,
+    Agent,
+    api_error,
+    at_limit,
+    init,
+    rate_limit,
+    raw,
+    result,
+    says,
+    sleeps,
+    step,
+    tool_result,
+)
 
 HOUR_S = 3600.0
 SLACK_S = 90.0
@@ -169,3 +184,35 @@ def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None
     run = project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
     assert run.code == 3, run.text
     assert happened(project) == ["#1 limit", "limit"]
+
+
+def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
+    mailbox, other = Mailbox(project), Agent(tmp_path / "other")
+    other.install(tmp_path / "bin" / "codex")
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
+    limit = at_limit(resets_in_s=2 * HOUR_S, text="You\u2019ve hit your usage limit. Try again later.")
+    other.story(step(ticks="first"), limit, step(writes_done=True))
+    project.has_tasks("one")
+    run = project.build("--agent", "claude,codex", "--model", "opus", command=leaping(times=30))
+    assert run.code == 0, run.text
+    assert happened(project) == ["#1 limit (not counted)", "#1 ok", "#2 limit (not counted)", "wait", "#2 ok", "done"]
+    worked = [line["agent"] for line in project.journal() if line["event"] == "iteration"]
+    assert worked == ["claude", "codex", "codex", "codex"]
+    assert waits(project) == [pytest.approx(2 * HOUR_S, abs=SLACK_S)]
+    assert ("opus" in agent.calls[0].argv, "opus" in str(other.calls[0].argv)) == (True, False), "the first one's model"
+    assert re.search(r"ralph: codex works while claude is at its limit, until \d\d:\d\d", run.stdout)
+    assert any("Codex works while claude is at its limit" in notice for notice in mailbox.notices)
+
+
+def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, tmp_path: Path) -> None:
+    other = Agent(tmp_path / "other")
+    other.install(tmp_path / "bin" / "codex")
+    agent.story(at_limit(resets_in_s=3), FINISHES)
+    other.story(step(sleeps(6), ticks="first"))
+    project.has_tasks("one")
+    refused = project.build("--agent", "claude,codex", "--max-cost", "5")
+    assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
+    run = project.build("--agent", "claude,codex")
+    assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text
