@@ -254,6 +254,30 @@ def test_under_strict_cheats_gain_nothing_and_an_honest_try_does(project: Projec
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? notes.txt"]
 
 
+def test_roles_have_their_own_tools_and_a_review_that_rejects_sends_the_task_back(project: Project, play: Play) -> None:
+    listed = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
+    project.progress.write_text(progress_text().replace("## Task List\n\n", f"## Task List\n\n{listed}"))
+    beyond, signal_done = project.outputs / "beyond", Reply(text=f"Add one.txt\n\n{done_signal()}")
+    rejects = '<task-reject session="@SESSION@" id="@TASK@">it says 1</task-reject>'
+    model = play(
+        *(uses(bash(f"touch {beyond}"), write(project.root / "tests" / "one.py", "assert True\n")), signal_done),
+        *(uses(bash("echo 1 > one.txt")), signal_done),
+        *(uses(bash("git commit -m mine"), bash("git diff HEAD; cat one.txt")), Reply(text=rejects)),
+        *(uses(bash("echo 2 > one.txt")), signal_done),
+        *(uses(bash("cat one.txt")), signal_done),
+    )
+    run = project.build("--strict", "--roles", "test,build,review")
+    assert run.code == 0, run.text
+    tried = [(line["mode"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
+    assert tried == [("test", True), ("build", True), ("review", False), ("build", True), ("review", True)]
+    assert not beyond.exists(), "whoever writes tests runs no command"
+    assert "Bash" not in {tool["name"] for tool in model.requests[0].body["tools"]}
+    assert model.requests[5].says("has been denied")
+    assert any(request.says("rejected: it says 1") for request in model.requests[6:8])
+    assert project.git("show", "HEAD:one.txt") == "2\n"
+    assert project.git("log", "--format=%s").splitlines() == ["one: Add one.txt", "plan"]
+
+
 CAUGHT = ("git commit -m x", "cd . && git  commit", "env GIT_DIR=x timeout 5 git commit", "x=$(git commit)", "pytest")
 PASSING = ("git commit-tree", "git -C . commit", "sh -c 'git commit'", "/usr/bin/git commit", 'echo "$(git commit)"')
 
