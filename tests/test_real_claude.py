@@ -283,14 +283,17 @@ PASSING = ("git commit-tree", "git -C . commit", "sh -c 'git commit'", "/usr/bin
 
 
 def test_what_is_denied_is_refused_to_an_honest_agent(project: Project, play: Play) -> None:
-    """And the ways around that docs/limits.md names are there."""
+    """And the ways around that docs/limits.md names are there; a template says which tools there are at all."""
     project.has_tasks("one")
-    play(*[uses(bash(f"{command} 2>&1 | cat")) for command in (*CAUGHT, *PASSING)], uses(write(project.root / "x", "")))
-    project.build("1", "--deny", "git-write,not-uv,Write", *SONNET)
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_build.md").write_text("{#\nRALPH_TOOLS: Bash, Write\n#}\nDo it.\n")
+    commands = [uses(bash(f"{command} 2>&1 | cat")) for command in (*CAUGHT, *PASSING)]
+    play(*commands, uses(write(project.root / "x", "")), uses(read(project.root / "feature.md")))
+    project.build("1", "--deny", "git-write,not-uv,Write", "--tools", "Bash,Read,Write", *SONNET)
     (transcript,) = [text for name, text in project.transcripts().items() if name.endswith(".jsonl")]
     events = [json.loads(line) for line in transcript.splitlines()]
     contents = [event["message"]["content"] for event in events if event["type"] == "user"]
     told = [str(one["content"]) for content in contents for one in content if one["type"] == "tool_result"]
-    assert ["has been denied" in one for one in told] == [True] * len(CAUGHT) + [False] * len(PASSING) + [False]
-    assert "No such tool" in told[-1]
+    assert ["has been denied" in one for one in told] == [True] * len(CAUGHT) + [False] * (len(PASSING) + 2)
+    assert ["No such tool" in one for one in told[-2:]] == [True, True]
     assert not (project.root / "x").exists()
