@@ -37,20 +37,21 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerMaker]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Callable[[str], Channel]:
-    """Makes a channel of one's own from TOML."""
-
-    def make(text: str) -> Channel:
-        (tmp_path / "own.toml").write_text(text)
-        return load([tmp_path])[0]
-
-    return make
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
 def said() -> list[str]:
     """The complaints."""
     return []
+
+
+def own(folder: Path, text: str) -> Channel:
+    """A channel of one's own."""
+    (folder / "own.toml").write_text(text)
+    return load([folder])[0]
 
 
 def slack(server: Server) -> dict[str, str]:
@@ -61,105 +62,72 @@ def numbered(count: int) -> list[Notice]:
     return [Notice(event="progress", title=f"Notice {n}", body="") for n in range(1, count + 1)]
 
 
-class TestFiles:
-    def test_the_built_in_ones_explain_each_of_their_settings(self) -> None:
-        assert [name for name, one in BUILT_IN.items() if not one.needs or {*one.help} != {*one.names}] == []
-
-    def test_a_persons_file_adds_a_channel_or_replaces_one(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        folder = tmp_path / ".ralph" / "notify"
-        assert len(load()) == len(BUILT_IN), "it may be missing"
-        folder.mkdir(parents=True)
-        (folder / "notes.txt").write_text("no channel")
-        for name in ("slack", "pager"):
-            (folder / f"{name}.toml").write_text('needs = ["RALPH_PAGER"]\ncommand = ["{{ RALPH_PAGER }}"]\n')
-        channels = {channel.name: channel for channel in load()}
-        assert set(channels) == {*BUILT_IN, "pager"}
-        assert channels["slack"].needs == ["RALPH_PAGER"]
-        assert channels["pager"].title == "Pager"
-
-    def test_a_channel_is_on_when_it_has_all_it_needs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_SLACK_WEBHOOK_URL": " ", "RALPH_WEBHOOK_URL": "https://x/"}
-        assert [channel.name for channel in configured(values)] == ["webhook"]
-
-    @pytest.mark.parametrize(
-        ("text", "complaint"),
-        [
-            pytest.param("needs = RALPH_X", "line 1", id="no TOML"),
-            pytest.param('need = ["RALPH_X"]\ncommand = ["x"]', "unexpected keyword argument 'need'", id="a typo"),
-            pytest.param("secret = ['RALPH_X']\ncommand = ['x']", "RALPH_X is neither in needs nor", id="of nothing"),
-            pytest.param("\ud800", "utf-8", id="no text"),
-        ],
-    )
-    def test_a_malformed_one_is_named_with_what_is_wrong(self, tmp_path: Path, text: str, complaint: str) -> None:
-        (tmp_path / "mine.toml").write_bytes(text.encode(errors="surrogatepass"))
-        with pytest.raises(RalphError, match=f"^{tmp_path}/mine.toml: .*{complaint}"):
-            load([tmp_path])
+def test_a_persons_file_adds_a_channel_or_replaces_one(home: Path) -> None:
+    folder = home / ".ralph" / "notify"
+    assert len(load()) == len(BUILT_IN), "it may be missing"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("no channel")
+    for name in ("slack", "pager"):
+        (folder / f"{name}.toml").write_text('needs = ["RALPH_PAGER"]\ncommand = ["{{ RALPH_PAGER }}"]\n')
+    channels = {channel.name: channel for channel in load()}
+    assert set(channels) == {*BUILT_IN, "pager"}
+    assert (channels["slack"].needs, channels["pager"].title) == (["RALPH_PAGER"], "Pager")
+    values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": " ", "RALPH_WEBHOOK_URL": "https://x/"}
+    assert [channel.name for channel in configured(values)] == ["webhook"], "on is what has all it needs"
 
 
-PLATFORMS = [
-    (
-        "slack",
-        'RALPH_SLACK_WEBHOOK_URL=URL/hook RALPH_SLACK_CHANNEL=#b RALPH_SLACK_USERNAME=R"x',
-        (
-            '/hook {"text": ":rocket: *Ralph Started*\\n```BODY```", "username": "R\\"x", '
-            '"icon_emoji": ":robot_face:", "channel": "#b"}'
-        ),
-    ),
-    (
-        "discord",
-        "RALPH_DISCORD_WEBHOOK_URL=URL/hook",
-        (
-            '/hook {"content": "🚀 **Ralph Started**\\n```\\nBODY```", "username": "Ralph", '
-            '"allowed_mentions": {"parse": []}}'
-        ),
-    ),
-    (
-        "telegram",
-        "RALPH_TELEGRAM_API_URL=URL/ RALPH_TELEGRAM_BOT_TOKEN=1:a RALPH_TELEGRAM_CHAT_ID=-42",
-        (
-            '/bot1:a/sendMessage {"chat_id": "-42", "text": "🚀 <b>Ralph Started</b>\\n<pre>BODY</pre>", '
-            '"parse_mode": "HTML"}'
-        ),
-    ),
-    (
-        "webhook",
-        "RALPH_WEBHOOK_URL=URL/hook",
-        (
-            '/hook {"event": "started", "title": "Ralph Started", "body": "BODY", "message": "Ralph Started\\nBODY", '
-            '"emoji": "🚀"}'
-        ),
-    ),
-]
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("needs = RALPH_X", "line 1", id="no TOML"),
+        pytest.param('need = ["RALPH_X"]\ncommand = ["x"]', "unexpected keyword argument 'need'", id="a typo"),
+        pytest.param("secret = ['RALPH_X']\ncommand = ['x']", "RALPH_X is neither in needs nor", id="of nothing"),
+        pytest.param("\ud800", "utf-8", id="no text"),
+    ],
+)
+def test_a_malformed_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "mine.toml").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(RalphError, match=f"^{tmp_path}/mine.toml: .*{complaint}"):
+        load([tmp_path])
 
 
-@pytest.mark.parametrize(("channel", "values", "sent"), PLATFORMS, ids=[row[0] for row in PLATFORMS])
-def test_a_channel_sends_what_its_platform_expects(serve: ServerMaker, channel: str, values: str, sent: str) -> None:
-    server = serve()
-    given = dict(word.split("=", 1) for word in values.replace("URL/", server.url("/")).split())
-    assert deliver(BUILT_IN[channel], STARTED, given) == ""
+PLATFORMS = r"""
+slack RALPH_SLACK_WEBHOOK_URL=URL/hook RALPH_SLACK_CHANNEL=#b RALPH_SLACK_USERNAME=R
+/hook {"text": ":rocket: *Ralph Started*\n```BODY```", "username": "R", "icon_emoji": ":robot_face:",
+"channel": "#b"}
+
+discord RALPH_DISCORD_WEBHOOK_URL=URL/hook
+/hook {"content": "🚀 **Ralph Started**\n```\nBODY```", "username": "Ralph", "allowed_mentions": {"parse": []}}
+
+telegram RALPH_TELEGRAM_API_URL=URL/ RALPH_TELEGRAM_BOT_TOKEN=1:a RALPH_TELEGRAM_CHAT_ID=-42
+/bot1:a/sendMessage {"chat_id": "-42", "text": "🚀 <b>Ralph Started</b>\n<pre>BODY</pre>", "parse_mode": "HTML"}
+
+webhook RALPH_WEBHOOK_URL=URL/hook
+/hook {"event": "started", "title": "Ralph Started", "body": "BODY", "message": "Ralph Started\nBODY",
+"emoji": "🚀"}
+"""
+
+
+@pytest.mark.parametrize("platform", PLATFORMS.strip().split("\n\n"), ids=lambda text: text.split()[0])
+def test_a_channel_sends_what_its_platform_expects(serve: ServerMaker, platform: str) -> None:
+    server, (values, _, sent) = serve(), platform.partition("\n")
+    channel, *words = values.replace("URL/", server.url("/")).split()
+    assert deliver(BUILT_IN[channel], STARTED, dict(word.split("=", 1) for word in words)) == ""
     (request,) = server.received
     path, _, body = sent.replace("BODY", json.dumps(BODY)[1:-1]).partition(" ")
     assert (request.method, request.path, json.loads(request.body)) == ("POST", path, json.loads(body))
     assert request.headers["Content-Type"] == "application/json"
 
 
-def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
-    serve: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
-    (tmp_path / ".netrc").chmod(0o600)
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(serve: ServerMaker, home: Path) -> None:
+    (home / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    (home / ".netrc").chmod(0o600)
     server = serve()
     values = {"RALPH_NTFY_URL": server.url("/topic"), "RALPH_NTFY_TOKEN": "tk_1"}
     assert deliver(BUILT_IN["ntfy"], STARTED, values) == ""
     assert deliver(BUILT_IN["ntfy"], STARTED, {"RALPH_NTFY_URL": server.url("/topic?priority=4")}) == ""
     with_token, without = server.received
-    assert with_token.path == "/topic?title=Ralph%20Started&tags=rocket"
-    assert with_token.body.decode() == BODY
+    assert (with_token.path, with_token.body.decode()) == ("/topic?title=Ralph%20Started&tags=rocket", BODY)
     assert with_token.headers["Authorization"] == "Bearer tk_1"
     assert without.path.startswith("/topic?priority=4&title=")
     assert "Authorization" not in without.headers
@@ -217,12 +185,6 @@ def script(path: Path, *lines: str) -> Path:
     return path
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
-
-
 def tell(program: Path | str, notice: Notice = STARTED, timeout_s: float = 15) -> str:
     values = {"RALPH_CUSTOM_NOTIFY_SCRIPT": str(program)}
     return deliver(BUILT_IN["custom"], notice, values, timeout_s=timeout_s)
@@ -251,14 +213,15 @@ def test_apprise_gets_title_and_body_and_says_whether_they_got_through(home: Pat
     assert told == "--title=-- Ralph Test|--body=-- Ralph Test|", "else it would read a body from its input"
 
 
-def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers(
-    serve: ServerMaker, own: Callable[[str], Channel]
+def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers_which_no_redirect_takes_along(
+    serve: ServerMaker, tmp_path: Path
 ) -> None:
-    server = serve()
+    server = serve(Answer(), Answer(status=302, location="/elsewhere"))
     channel = own(
+        tmp_path,
         'needs = ["RALPH_OWN_URL"]\n[request]\nmethod = "PUT"\nurl = "{{ RALPH_OWN_URL }}"\n'
         'headers = {X-Title = "{{ emoji }} {{ title }}", X-None = ""}\n'
-        'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n'
+        'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n',
     )
     assert deliver(channel, STARTED, {"RALPH_OWN_URL": server.url()}) == ""
     (request,) = server.received
@@ -266,15 +229,9 @@ def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers(
     assert json.loads(request.body) == {"parts": ["Ralph Started", 1, {"deep": "started"}], "loud": False}
     assert request.headers["X-Title"].encode("latin-1").decode() == "🚀 Ralph Started"
     assert "X-None" not in request.headers
-
-
-def test_a_header_of_ones_own_is_not_taken_along_by_a_redirect(
-    serve: ServerMaker, own: Callable[[str], Channel]
-) -> None:
-    server = serve(Answer(status=302, location="/elsewhere"))
-    channel = own(f'[request]\nmethod = "GET"\nurl = "{server.url()}"\nheaders = {{X-Token = "secret"}}\n')
+    channel = own(tmp_path, f'[request]\nmethod = "GET"\nurl = "{server.url()}"\nheaders = {{X-Token = "secret"}}\n')
     assert deliver(channel, STARTED, {}) == "HTTP 302 from 127.0.0.1"
-    assert len(server.received) == 1
+    assert len(server.received) == 2
 
 
 @pytest.mark.parametrize(
@@ -286,9 +243,8 @@ def test_a_header_of_ones_own_is_not_taken_along_by_a_redirect(
         pytest.param('method = "PUT"', "its address is no web address", id="no address"),
     ],
 )
-def test_a_mistake_in_a_channel_of_ones_own_is_told(own: Callable[[str], Channel], request_: str, failure: str) -> None:
-    channel = own(f"[request]\n{request_}\n")
-    assert failure in deliver(channel, STARTED, {})
+def test_a_mistake_in_a_channel_of_ones_own_is_told(tmp_path: Path, request_: str, failure: str) -> None:
+    assert failure in deliver(own(tmp_path, f"[request]\n{request_}\n"), STARTED, {})
 
 
 def test_notices_arrive_in_order_and_each_failure_is_told_once(serve: ServerMaker, said: list[str]) -> None:
@@ -324,44 +280,28 @@ def test_a_channel_that_hangs_delays_nobody_and_the_oldest_behind_it_are_dropped
     assert of_slack == [f"slack: not sent: Notice {n}: no time left" for n in (1, *range(21, 41))]
 
 
-def monitor(url: str, said: list[str]) -> Outbox:
-    """What tells only a monitor."""
-    return Outbox([], {}, said.append, monitor=url)
-
-
-def test_beats_during_a_beat_become_one_and_nobody_waits_for_them(serve: ServerMaker, said: list[str]) -> None:
-    server = serve(Answer(held=True))
-    heartbeat = monitor(server.url("/ping?from=ralph"), said)
-    heartbeat.beat()
+def test_signs_of_life_follow_redirects_become_one_on_the_way_and_their_failures_in_a_row_one_complaint(
+    serve: ServerMaker, said: list[str]
+) -> None:
+    gone, moved = Answer(status=404), [Answer(status=301, location="/a"), Answer(status=307, location="b")]
+    server = serve(Answer(held=True), Answer(status=500), *moved, Answer(), gone, gone, Answer(), gone, Bad.HANG)
+    monitored = Outbox([], {}, said.append, monitor=server.url(SECRET))
+    monitored.beat()
     server.wait_for(1)
     for _ in range(9):
-        heartbeat.beat()
-    assert heartbeat.pending()
+        monitored.beat()
     server.let_go.set()
-    eventually(lambda: not heartbeat.pending())
-    (request,) = server.received
-    assert (request.method, request.path, request.body, said) == ("GET", "/ping?from=ralph", b"", [])
-
-
-def test_a_monitor_that_recovers_or_has_moved_gets_it(serve: ServerMaker, said: list[str]) -> None:
-    moved = [Answer(status=301, location="/a"), Answer(status=307, location="b")]
-    server = serve(Answer(status=500), *moved, Answer())
-    heartbeat = monitor(server.url("/ping"), said)
-    heartbeat.beat()
-    eventually(lambda: not heartbeat.pending())
-    assert ([request.path for request in server.received], said) == (["/ping", "/ping", "/a", "/b"], [])
-
-
-def test_failures_of_it_in_a_row_are_one_complaint(serve: ServerMaker, said: list[str]) -> None:
-    gone = Answer(status=404)
-    heartbeat = monitor(serve(gone, gone, Answer(), gone, Bad.HANG).url(SECRET), said)
-    for complaints in (1, 1, 1, 2):
-        heartbeat.beat()
-        eventually(lambda: not heartbeat.pending())
+    for complaints in (0, 0, 1, 1, 1, 2):
+        eventually(lambda: not monitored.pending())
         assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"] * complaints
-    heartbeat.beat()
-    heartbeat.close()
+        monitored.beat()
+    monitored.close()
     assert said[2:] == ["heartbeat: not sent: no time left"]
+    first, *_ = server.received
+    assert (first.method, first.path, first.body) == ("GET", SECRET, b"")
+    assert [one.path for one in server.received[1:5]] == [SECRET, SECRET, "/a", "/b"], (
+        "after trouble, and where it moved"
+    )
 
 
 # Any text becomes a message that its platform accepts, and shows as it was meant.
