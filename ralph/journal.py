@@ -62,8 +62,6 @@ class Record:
     mode: str = ""
     round: int = 0
     """Of `all`, how often it was validated; 0 where nobody counts."""
-    role: str = ""
-    """Under strict, as whom the agent worked on the task."""
     iteration: int = 0
     """The iteration of the plan that it is or belongs to, 1 for the first; 0 before that."""
     success: bool = False
@@ -120,9 +118,8 @@ class Record:
 
     @property
     def kind(self) -> str:
-        """Its mode, with round and role where there are such."""
-        parts = (self.mode, f"round {self.round}" if self.round else "", self.role)
-        return " ".join(filter(None, parts))
+        """Its mode, or the role of the task; with the round where there is one."""
+        return self.mode + f" in round {self.round}" * bool(self.round)
 
     @property
     def at(self) -> float:

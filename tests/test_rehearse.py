@@ -202,6 +202,19 @@ def test_it_keeps_to_strict_and_only_and_writes_no_history_of_ones_own(project: 
     assert not history.exists()
 
 
+def test_all_modes_are_rehearsed_in_one_start_and_roles_as_build(project: Project) -> None:
+    (project.root / "feature.md").write_text("# A feature\n\n- one thing\n- another\n")
+    project.git("commit", "-qam", "more")
+    run = rehearse(project, "feature.md", "all", "--max-iterations", "9")
+    assert run.code == 0, run.text
+    said = "  `ralph feature.md all`: exit code 0 · done · 2 of 2 tasks · 4 iterations · 2 commits"
+    assert section(run, HAPPENED) == [said]
+    assert "#4 · 2/2 tasks" in run.stdout
+    run = rehearse(project, "feature.md", "--strict", "--roles", "test,build,review", "--max-iterations", "9")
+    assert run.code == 0, run.text
+    assert "done · 2 of 2 tasks · 2 iterations · 2 commits" in run.stdout
+
+
 def with_everything(project: Project) -> Path:
     """Changes of all kinds; a pipe, from which nobody should read; links that lead back and out; full paths.
 

@@ -196,6 +196,25 @@ def test_a_plan_is_shown_with_its_tasks_its_last_iterations_and_the_next_move(pr
     assert lines[0] == lines[-1] == "feature · blocked: which database?", "again, where the first has scrolled away"
 
 
+def test_the_mode_in_which_a_plan_stands_is_shown_with_its_round(project: Project, agent: Agent) -> None:
+    project.progress.write_text(progress_text("x one").replace("\n\n## Status", "\nMode: validate 2/3\n\n## Status"))
+    agent.story(step(adds="two"), step())
+    assert project.ralph("feature.md", "all", "--max-iterations", "2").code == 3
+    run = project.ralph("status", "feature")
+    assert run.stdout.splitlines()[1].startswith("2/3 · 1/2 tasks · 2 iterations"), "in build"
+    said = told(project)
+    assert (said["mode"], said["rounds"]) == ("build", "2/3")
+    listed = [re.sub(".*:[0-9]+  ", "", one) for one in project.ralph("log", "feature").stdout.splitlines()]
+    assert [one.partition(" · ")[0] for one in listed] == [
+        "validate in round 2 #1",
+        "validate -> build",
+        "build in round 2 #2",
+        "build in round 2 ended: limit reached: max-iterations is 2",
+    ]
+    assert "<td>1 validate in round 2<td>" in project.ralph("report", "feature", "-o", "-").stdout
+    assert "validate -> build" in agent.prompts[1]
+
+
 def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step())

@@ -55,6 +55,7 @@ def _table(found: Sequence[Seen]) -> Iterator[str]:
 def _figures(seen: Seen) -> str:
     sums = seen.sums
     parts = [
+        f"{seen.progress.mode} {seen.progress.rounds}".strip() if seen.progress else "",
         tasks(seen.progress) if seen.progress else "",
         counted(sums.iterations, "iteration") if sums.iterations else "",
         usd(sums.cost_usd, at_least=sums.cost_at_least) if sums.cost_usd is not None else "",
@@ -89,6 +90,8 @@ def facts(seen: Seen) -> dict[str, Any]:
         "plan": seen.plan.name,
         "progress_file": str(seen.plan.progress_path),
         **seen.standing._asdict(),
+        "mode": (now.mode or "build") if now else None,
+        "rounds": now.rounds if now else "",
         "tasks": {"done": now.ticked, "total": len(listed)} if now else None,
         "iterations": sums.iterations,
         "cost_usd": sums.cost_usd,

@@ -100,7 +100,7 @@ class Rehearsal:
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
         self.last, self.is_sample = _found(asked), is_sample
-        self.asked = replace(asked, mode="build" if asked.mode == "all" else self.last.mode)
+        self.asked = replace(asked, mode="all" if asked.mode == "all" else self.last.mode)
         self.copy = Copy(lock.working_tree(Path.cwd().resolve()), folder)
         there = self.copy.counterpart(self.last.progress_path)
         self.file = there if there.is_relative_to(self.copy.top) else folder / there.name
@@ -136,7 +136,7 @@ class Rehearsal:
             self.found.append(warning("not all could be copied, see above", fix, "copy"))
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(self.file, os.fsencode(self.copy.moved(os.fsdecode(text))))
-        if not is_planned:
+        if not is_planned and asked.mode != "all":
             self._start(replace(asked, mode="plan"))
         if self.code == 0:
             self._start(asked)
@@ -191,7 +191,7 @@ class Rehearsal:
         journals = self.copy.folder.glob("state/ralph/*/journal.jsonl")
         runs = [one for path in journals for one in journal.read(path) if one.event == "run"]
         outcome = f"`{name}`: exit code {self.code}"
-        for one in [one for one in runs if one.mode == asked.mode][-1:]:
+        for one in runs[len(self.happened) :]:
             done = "" if asked.mode == "plan" else f"{one.done} of "
             parts = [done + counted(one.total or 0, "task"), counted(one.iterations, "iteration")]
             outcome = " · ".join([outcome, ending(one), *parts, counted(one.commits, "commit")])
@@ -211,8 +211,16 @@ class Rehearsal:
         stand_in = copy.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
         commits = settings.auto_commit and (copy.top / ".git").is_dir()
         python = [sys.executable, "-P", "-m"]
-        turn = [*python, "ralph.rehearsal.standin", "plan" if settings.once else "build", str(there), str(self.file)]
-        turn += [str(self.pace_s), "commit" if commits else "no-commit"]
+        mode = "build" if not settings.once else "validate" if "done" in settings.then else "plan"
+        turn = [
+            *python,
+            "ralph.rehearsal.standin",
+            "all" if asked.mode == "all" else mode,
+            str(there),
+            str(self.file),
+            str(self.pace_s),
+            "commit" if commits else "no-commit",
+        ]
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(turn)}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         said = {
@@ -222,8 +230,10 @@ class Rehearsal:
             "--max-failures": "1",  # it does not do better the second time
             "--verify": copy.moved(settings.verify) if settings.verify else "",
             "--wrap": "env" if settings.wrap else "",  # a sandbox does not know where the copy is
+            "--roles": "build" if settings.roles else "",  # nor does it know which of them it is
             "--only": "**" if settings.only else "",  # the stand-in does not know where it may write
         }
-        words = options.arguments(replace(asked, plan=str(there), agent_arguments=[]))
+        given = [one for one in asked.given if one.variable != "RALPH_ROLES"]  # those of one place add up
+        words = options.arguments(replace(asked, plan=str(there), given=given, agent_arguments=[]))
         words += [word for option, value in said.items() if value for word in (option, value)]
         return [*python, "ralph", *words, *([] if asked.detail is Detail.VERBOSE else ["--quiet"])]

@@ -32,12 +32,21 @@ def main() -> int:
     try:
         for path in (plan, file):
             _uses("Read", file_path=str(path))
-        said = _plans(plan, file) if sys.argv[1] == "plan" else _works(file)
+        said = _turn(sys.argv[1], plan, file)
     except (RalphError, OSError) as error:
         said, is_error = str(error), True
     _says(said)
     _prints(type="result", subtype="success", is_error=is_error, result=said, total_cost_usd=0.0)
     return int(is_error)
+
+
+def _turn(mode: str, plan: Path, file: Path) -> str:
+    """What a mode asks for, that of the progress file where it is to go through all; the closing words."""
+    if mode == "all":
+        mode = progress.parse(file.read_bytes()).mode or "build"
+    if mode == "plan":
+        return _plans(plan, file)
+    return _works(file) if mode == "build" else "Nothing is missing."
 
 
 def _plans(plan: Path, file: Path) -> str:
