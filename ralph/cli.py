@@ -115,9 +115,9 @@ def _mend_streams() -> None:
 class _Verb(click.Command):
     """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
 
-    def __init__(self, where: str, meaning: str, *params: click.Parameter, epilog: str = "") -> None:
+    def __init__(self, where: str, meaning: str, *params: click.Parameter, **more: Any) -> None:
         module, _, name = where.rpartition(".")
-        super().__init__(name, params=[*params, _FOLDER], help=meaning, epilog=epilog)
+        super().__init__(name, params=[*params, _FOLDER], help=meaning, **more)
         self.module, self.is_of_run = module, options.OF_A_RUN[1] in params
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -302,6 +302,11 @@ _VERBS = [
         _PLAN,
         _PROGRESS,
         _flag("propose only, and leave the task list as it is", "--propose"),
+    ),
+    _Verb(
+        "ralph.crew.attempt.attempt",
+        "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
+        hidden=True,
     ),
 ]
 

@@ -25,8 +25,7 @@ def iterate(run: Run) -> Iteration:
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.takes_agent()
-    values = run.strict.values() if run.strict else {}
-    values |= {"ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
+    values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
     if run.earlier:  # who is told "17 of at most 5" would think that it is over
         values["MAX_ITERATIONS"] = ""
     prompt = run.prompt.render(values)

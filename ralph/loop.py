@@ -17,7 +17,7 @@ def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     stop = reason_to_stop(run)
     while not stop:
-        iteration = settle(run, iterate(run))
+        iteration = settle(run, run.crew.iterate() if run.crew else iterate(run))
         record(run, iteration)
         stop = iteration.ended or rest(run, iteration) or reason_to_stop(run)
     return leave(run, run.interrupted() or stop)
@@ -56,7 +56,7 @@ def rest(run: Run, iteration: Iteration) -> Stop | None:
     if iteration.again:
         return wait(run, iteration.turn)
     notify(run, iteration)
-    pause(run, run.settings.delay)
+    pause(run, 0 if run.crew else run.settings.delay)
     return None
 
 

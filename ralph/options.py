@@ -18,7 +18,7 @@ from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Setting, Source
 if TYPE_CHECKING:
     from ralph.run import Pace
 
-VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config", "init", "mcp")
+VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config", "init", "mcp", "attempt")
 """First words that are no plan."""
 
 FILE, FOLDER = click.Path(readable=False), click.Path(file_okay=False, readable=False)

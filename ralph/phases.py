@@ -20,15 +20,20 @@ def begin(run: Run) -> None:
         run.said_mode = mode
     if run.strict:
         run.strict.close()
-        run.strict = None
-    if start.strict or run.settings.only:
+        run.strict = run.crew = None
+    is_crew = start.strict and bool(run.keepers)
+    if not is_crew and (start.strict or run.settings.only):
         from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
 
         run.guard = run.guard or Guard(run)
     elif run.guard:
         run.guard.close()
         run.guard = None
-    if start.strict and run.guard:
+    if is_crew:
+        from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
+
+        run.strict = run.crew = Crew(run)
+    elif start.strict and run.guard:
         from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
 
         run.strict = Strict(run, run.guard)

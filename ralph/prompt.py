@@ -14,6 +14,7 @@ Value = str | int | bool | Sequence[str]
 _ALWAYS = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT", "ITERATION", "MAX_ITERATIONS")
 OF_A_TASK: Mapping[str, Value] = {
     "STRICT": False,
+    "JOBS": 1,
     "TASK_ID": "",
     "TASK": "",
     "CRITERIA": (),

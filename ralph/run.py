@@ -23,9 +23,10 @@ from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.changes import Changes
+    from ralph.crew.crew import Crew
     from ralph.lock import Lock
     from ralph.progress.file import ProgressFile
-    from ralph.prompt import Prompt
+    from ralph.prompt import Prompt, Value
     from ralph.start import Start
     from ralph.state import State
     from ralph.strict.attempts import Strict
@@ -82,6 +83,14 @@ class Run:
     """The progress file when it began."""
     waited_s = 0.0
     """What was waited since the last iteration was written down."""
+    files: Files | None = None
+    """Its transcript."""
+    guard: "Guard | None" = None
+    """Who watches over the working tree, where somebody shall."""
+    strict: "Strict | Crew | None" = None
+    """Who picks, checks, ticks and commits, where that is ralph's."""
+    crew: "Crew | None" = None
+    """The same, where several tasks are tried at the same time."""
     switched = False
     """The mode is not the one that this start began with."""
 
@@ -110,7 +119,9 @@ class Run:
         file.say = self.complain
         values = sources.channel_values()
         monitor = None if start.rehearsal else settings.heartbeat_url
-        self.outbox = channels.Outbox(channels.configured(values), values, self.complain, monitor=monitor)
+        self.outbox = channels.Outbox(
+            [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values), values, self.complain, monitor=monitor
+        )
         self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None
         try:
             litter = tempfile.mkdtemp(prefix="ralph-")
@@ -121,19 +132,15 @@ class Run:
         self._modes = dict[str, tuple["Start", "Prompt"]]()
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""
-        self.guard: Guard | None = None
-        """Who watches over the working tree, where somebody shall."""
-        self.strict: Strict | None = None
-        """What picks, checks, ticks and commits, where that is ralph's."""
         self.tally = Tally()
         self.earlier = state.iterations
         """Iterations of the plan before this start."""
-        self.files: Files | None = None
-        """Its transcript."""
         self.windows = dict[str, int]()
         """The context windows of models, as results have told them."""
         self.summaries = deque[str](maxlen=5)
         """The lines of the last iterations."""
+        self.values = dict[str, "Value"]()
+        """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
         self.keeper = Keeper(
@@ -143,6 +150,11 @@ class Run:
             lock=held.fd,
             at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
         )
+        self.keepers = [
+            Keeper(self.id, pace.patience, state.keepers_error(f"{self.id}-{number}"), lock=held.fd)
+            for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0)
+        ]
+        """Those of the tries at the same time."""
         self.screen.open()
 
     @property
@@ -203,7 +215,9 @@ class Run:
 
     def verdict(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
-        return self.interrupted() or verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
+        if (stop := self.interrupted()) or (self.crew and self.crew.works):  # who works may finish
+            return stop
+        return verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
 
     def complain(self, line: str, *, once: str = "") -> None:
         """A line of ralph's for a person; of those of one name only the first."""

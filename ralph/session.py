@@ -40,7 +40,8 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
         stop, failure = Stop(Reason.HOPELESS, error.message), error
     finally:
         _close(run, stop)
-    run.keeper.dismiss()
+    for keeper in (run.keeper, *run.keepers):
+        keeper.dismiss()
     held.forget()
     if failure and not run.files:
         raise failure

@@ -154,6 +154,26 @@ class Settings:
     )
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
+    task: str | None = _row("ID", "work on this task alone (with --strict)", sources=PRIVATE)
+    jobs: int = _row(
+        "N",
+        "tasks tried at the same time, each in a clone (with --strict)",
+        "1",
+        values.count,
+        alias="max-agents",
+    )
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci' (with --jobs)")
+    setup_copy: tuple[str, ...] = _row(
+        "FILE",
+        "ignored files that a clone needs, such as .env; may be repeated (with --jobs)",
+        parse=values.words,
+        combine=_all,
+    )
+    keep_clones: bool = _flag("leave the clones there, for looking (with --jobs)", "false")
+    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1' (with --jobs)")
+    executor: str | None = _row(
+        "URL", "a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", parse=values.cluster, sources=PRIVATE
+    )
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
     on_failure: Literal["keep", "restore"] = _word(
         "WHAT", "a failed try's changes: kept for the next, or the last good commit (with --strict)", "keep", "restore"

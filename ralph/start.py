@@ -72,6 +72,7 @@ class Start:
             "AUTO_COMMIT": settings.auto_commit,
             "MAX_ITERATIONS": settings.max_iterations or "",
             "STRICT": settings.strict,
+            "JOBS": settings.jobs,
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
             "DENIED": [*denied.told(settings.deny)],

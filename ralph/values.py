@@ -60,6 +60,7 @@ bound = matching(_DURATION, lambda found: _seconds(found) or None, "a time such 
 usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50")
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
 truth = matching(r"\w+", lambda found: _TRUTH.get(found[0].lower()), "true or false")
+cluster = matching(r"(?:dask|tcp)://(\S+)", lambda found: f"tcp://{found[1]}", "dask://HOST:8786")
 address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "a web address, https://…")
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = matching(

@@ -177,6 +177,7 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
     A background `git gc` would outlive the iteration, so git does that in the foreground.
     """
     env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
+    env |= {name: value for name, value in base.items() if name == "RALPH_PORT"}  # of this clone: see --jobs
     outer = base.get(MARK)
     env[MARK] = f"{outer}:{run}" if outer else run
     env["TMUX_TMPDIR"] = str(tmux)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -28,15 +28,16 @@ class Finished(NamedTuple):
     timed_out: bool
 
 
-def call(
+def call(  # noqa: PLR0913 - each can be said of any program
     argv: Sequence[str],
     *,
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     stdin: bytes = b"",
+    over: Callable[[], bool] = lambda: False,
 ) -> Finished:
-    """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout.
+    """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
 
     Safe from any thread. What it leaves in the background is not waited for: its output goes to files, as the agent's
     does. Nothing is started any more for somebody who lost patience. Raises OSError when it cannot be started.
@@ -55,7 +56,7 @@ def call(
         is_main = threading.current_thread() is threading.main_thread()
         rest = signals.wait if is_main else time.sleep  # the main thread hears of a child's end at once
         try:
-            while child.poll() is None and time.monotonic() < deadline and not signals.impatient():
+            while child.poll() is None and time.monotonic() < deadline and not (signals.impatient() or over()):
                 rest(0.01)
         finally:
             if timed_out := child.returncode is None:

@@ -103,17 +103,21 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     return insert(text, at, lines)
 
 
-def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
-    """The same with these lines at the end of the section of that title, made where there is none."""
+def section(text: bytes, title: str) -> tuple[int, int]:
+    """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
     now = parse(text)
     for heading in _headings(now, title)[:1]:
-        end = min(
-            (line.start for line, level, _ in now.headings if level <= 2 and line.start > heading.start),
-            default=len(text),
-        )
-        if section := text[heading.end : end].rstrip():
-            return insert(text, text.find(b"\n", heading.end + len(section)) + 1 or len(text), lines)
-    return _under(text, title, lines)
+        below = (line.start for line, level, _ in now.headings if level <= 2 and line.start > heading.start)
+        return heading.end, next(below, len(text))
+    return len(text), len(text)
+
+
+def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the section of that title, made where there is none."""
+    start, end = section(text, title)
+    if said := text[start:end].rstrip():
+        return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
+    return _under(text, title, lines) if lines else text
 
 
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "") -> bytes:

@@ -13,7 +13,6 @@ from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.process import Finished, Job
-from ralph.prompt import Value
 from ralph.run import Run
 from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
@@ -35,7 +34,7 @@ class Strict:
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run, self._guard, self._file = run, guard, run.file
-        guard.run_git = self._run_git
+        guard.run_git, guard.put_right = self._run_git, self.put_right
         self._roles = roles_of(run.start)
         self._role = ""
         """The one that works on the task, where there are several."""
@@ -59,8 +58,11 @@ class Strict:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         self._commit_left_over()
         name = self._file.path.name
-        listed = tasklist.check(self._file.text, name, self._run.settings)
-        if (task := tasks.select(listed)) is None:
+        settings = self._run.settings
+        listed = tasklist.check(self._file.text, name, settings)
+        if (task := tasks.select(listed, settings.task)) is None:
+            if (alone := tasks.find(listed, settings.task or "")) and alone.done:
+                return Stop(Reason.ONCE)
             all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
             return tasklist.stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
         self._chain = tasks.chain(listed, task.id)
@@ -72,12 +74,9 @@ class Strict:
         self._file.edit(lambda text: tasks.taken_up(text, task.id))
         self._text = self._file.text
         self._run.task = task.id
+        self._run.values = tasklist.values(task, tasks.read(self._text), self._token)
         self._run.state.note("task", task.id)
         return None
-
-    def values(self) -> dict[str, Value]:
-        """What the prompt may say of the task."""
-        return tasklist.values(self._chain[0], tasks.read(self._file.text), self._token)
 
     def put_right(self, when: str) -> list[str]:
         """Puts back what is ralph's in the progress file; what was done to it, in words."""

@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,8 @@ class Guard:
         """What ralph committed last."""
         self.run_git: Runner | None = None
         """Runs git with the project's hooks; without it they do not run."""
+        self.put_right: Callable[[str], Sequence[str]] | None = None
+        """Puts back what is ralph's in the progress file; what was done to it, in words."""
         self._died_at: float | None = None
         """When the iteration was over that died; what was changed later is a person's."""
         with contextlib.suppress(ValueError, TypeError):
@@ -108,7 +110,7 @@ class Guard:
         yield watched
         if not self.check():
             run.remove_orphaned_locks("the agent")
-        undone = run.strict.put_right("while an agent works") if run.strict else []
+        undone = self.put_right("while an agent works") if self.put_right else []
         self._name = f"{run.id}-{run.number}"
         self._settle(run.task, watched)
         watched.tampered, watched.strayed = (*undone, *watched.tampered), self.blocked

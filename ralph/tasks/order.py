@@ -31,11 +31,14 @@ def unknown(tasks: Sequence[Task], known: Collection[str]) -> list[Task]:
     return found
 
 
-def select(tasks: Sequence[Task]) -> Task | None:
-    """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order."""
+def select(tasks: Sequence[Task], alone: str | None = None) -> Task | None:
+    """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order.
+
+    Of all, or of this one alone.
+    """
     ready: list[tuple[bool, list[int], int, int, Task]] = []
     for task, above, waits_for in _to_do(tasks):
-        if task.mark != " " or waits_for:
+        if task.mark != " " or waits_for or alone not in (None, task.id):
             continue
         said = [one.priority for one in (task, *above) if one.priority is not None]
         ready.append((not said, said[:1], task.tries, len(ready), task))

@@ -1,0 +1,195 @@
+"""An attempt: one try of one task by a ralph of its own, in a clone of its own. `ralph attempt`.
+
+What it shall do and what came of it are JSON, and git bundles carry the commits: so it can run on any machine that has
+ralph, git and the agent.
+"""
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ralph import changes, files, journal
+from ralph.errors import RalphError
+from ralph.process import foreground, signals
+
+NAME = "RALPH_ATTEMPT"
+"""In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
+_GIT_S = 600.0
+_FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What an attempt shall do. Texts hold any bytes, as surrogates; bundles are in base64."""
+
+    name: str
+    """Of the folder of its clone."""
+    task: str
+    tries: int
+    """How often the task failed before."""
+    commit: str
+    """Where it begins."""
+    source: str = ""
+    """The repository on this machine, or nothing where `bundle` brings it."""
+    bundle: str = ""
+    here: str
+    """The folder in which ralph is started, from the top of the working tree."""
+    plan: str
+    """As the command line names it, seen from there."""
+    files: Mapping[str, str]
+    """By their names from the top, files that it needs and no commit has: the plan, and what `--setup-copy` names."""
+    progress: str
+    """What the progress file says."""
+    env: Mapping[str, str]
+    arguments: Sequence[str] = ()
+    """Options of its ralph."""
+    setup: str = ""
+    """A shell command that makes the clone ready."""
+    applies: str = ""
+    """The bundle of an attempt that began elsewhere: its commit is applied here, in place of an agent's work."""
+    keep: bool = False
+    """The clone stays, for looking."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What came of a job."""
+
+    why: str = ""
+    """What kept it from beginning."""
+    records: Sequence[Mapping[str, Any]] = ()
+    """Its iterations, as the journal has them."""
+    commit: str = ""
+    """The commit that it made."""
+    bundle: str = ""
+    """The same as a git bundle."""
+    progress: str = ""
+    """What its progress file says in the end."""
+    transcript: str = ""
+    """What the agent printed in the last one."""
+
+
+def attempt() -> int:
+    """Does the job that stands on the standard input, and prints the Attempt; all that it says goes to stderr."""
+    signals.install()  # what runs in front hears them; this one has to clean up
+    out = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        done = tried(Job(**json.load(sys.stdin)))
+    except RalphError as error:
+        done = Attempt(why=error.message)
+    with os.fdopen(out, "w") as file:
+        json.dump(asdict(done), file)
+    return 0
+
+
+def tried(job: Job) -> Attempt:
+    """What came of the job. Raises RalphError where it could not begin."""
+    folder = files.state_home() / "crew" / job.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    with _ports() as port:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(port), "XDG_STATE_HOME": str(folder / "state")}
+        try:
+            return _tried(job, folder, env)
+        finally:
+            if not job.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
+    tree = folder / "tree"
+    applied = _clone(job, folder, tree)
+    for name, text in job.files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(as_bytes(text))
+    if job.setup and (code := foreground(["sh", "-c", job.setup], env=env, cwd=str(tree / job.here))):
+        raise RalphError(f"the setup command exited with {code}")
+    progress = folder / f"{files.plan_name(Path(job.plan))}_PROGRESS.md"
+    progress.write_bytes(as_bytes(job.progress))
+    words = [job.plan, "build", *job.arguments, "--strict", "--task", job.task, "--progress-file", str(progress)]
+    words += ["--jobs", "1", "--max-tries", str(job.tries + 1), "--max-failures", "1", "--delay", "0", "--no-wait"]
+    if applied:
+        words += ["--agent", f"{sys.executable} -P -m ralph.crew.apply {applied}"]
+    code = foreground([sys.executable, "-P", "-m", "ralph", *words], env=env, cwd=str(tree / job.here))
+    records = [one for path in folder.glob("state/ralph/*/journal.jsonl") for one in journal.read(path)]
+    iterations = [one for one in records if one.event == "iteration"]
+    made = git("rev-parse", "HEAD", cwd=tree).decode().strip()
+    said = b"".join(files.held(path) for path in folder.glob(f"state/ralph/*/transcripts/{iterations[-1].transcript}"))
+    return Attempt(
+        why="" if iterations else f"its ralph exited with {code}",
+        records=[asdict(one) for one in iterations],
+        commit="" if made == job.commit else made,
+        bundle="" if made == job.commit else bundle(f"{job.commit}..HEAD", tree),
+        progress=as_text(progress.read_bytes()),
+        transcript=as_text(said),
+    )
+
+
+def _clone(job: Job, folder: Path, tree: Path) -> str:
+    """Makes the clone, which cannot push anywhere; the commit that is to be applied in it."""
+    source = Path(job.source)
+    if job.bundle:
+        source = folder / "source.bundle"
+        source.write_bytes(base64.b64decode(job.bundle))
+    git("clone", "--quiet", "--no-checkout", "--no-tags", str(source), str(tree), cwd=folder)
+    git("remote", "remove", "origin", cwd=tree)
+    git("checkout", "--quiet", "-B", "ralph", job.commit, cwd=tree)
+    if not job.applies:
+        return ""
+    more = folder / "applies.bundle"
+    more.write_bytes(base64.b64decode(job.applies))
+    git("fetch", "--quiet", str(more), "HEAD", cwd=tree)
+    return git("rev-parse", "FETCH_HEAD", cwd=tree).decode().strip()
+
+
+@contextlib.contextmanager
+def _ports() -> Iterator[int]:
+    """The first of twenty ports that nobody uses, and no other attempt on this machine is given meanwhile."""
+    folder = files.state_home() / "crew" / "ports"
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as held:
+        yield next(first for first in range(_FIRST_PORT, _LAST_PORT, _PORTS) if _is_free(folder / str(first), held))
+
+
+def _is_free(lock: Path, held: contextlib.ExitStack) -> bool:
+    """Whether nobody uses the port that the file is named after; then it stays locked."""
+    file = held.enter_context(lock.open("w"))
+    with contextlib.suppress(OSError), socket.socket() as asked:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        asked.bind(("127.0.0.1", int(lock.name)))
+        return True
+    return False
+
+
+def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
+    """What git prints. Raises RalphError when it fails."""
+    done = changes.git(*arguments, cwd=cwd, stdin=stdin, timeout_s=_GIT_S)
+    if done.code:
+        raise RalphError(f"git {arguments[0]} fails in {cwd}: {changes.complaint(done)}", 1)
+    return done.stdout
+
+
+def bundle(commits: str, tree: Path) -> str:
+    """These commits as a git bundle, in base64."""
+    return base64.b64encode(git("bundle", "create", "--quiet", "-", commits, cwd=tree)).decode()
+
+
+def as_text(data: bytes) -> str:
+    """Any bytes as a text that JSON can hold."""
+    return data.decode(errors="surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    """The bytes again."""
+    return text.encode(errors="surrogateescape")

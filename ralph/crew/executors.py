@@ -1,0 +1,156 @@
+"""Where attempts run: on this machine, each below a keeper of its own; or on the workers of a Dask cluster."""
+
+import json
+import os
+import queue
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from importlib import import_module
+from threading import Event, Thread
+from typing import Any
+
+from ralph.crew.attempt import Attempt, Job
+from ralph.errors import RalphError
+from ralph.process import Job as Program
+from ralph.process import Keeper, call, signals
+from ralph.run import Run
+from ralph.screen import Detail
+
+_RALPH = (sys.executable, "-P", "-m", "ralph")
+_CONNECT_S = 10.0
+_BEAT_S = 5.0
+_SILENCE_S = 60.0
+"""After so long without a word of the coordinator a worker ends what it does for it."""
+_LONGEST_S = 7 * 86_400.0
+
+
+class Local:
+    """Runs attempts on this machine, or behind `--runner`; as many at once as there are keepers."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._keepers = queue.SimpleQueue[Keeper]()
+        for keeper in run.keepers:
+            self._keepers.put(keeper)
+        self._threads = ThreadPoolExecutor(len(run.keepers))
+        self._cancelled: set[str] = set()
+        self.doing: dict[str, str] = {}
+        """By task, what its attempt said last."""
+
+    def submit(self, job: Job) -> Future[Attempt]:
+        """What becomes of the job, some time."""
+        self._cancelled.discard(job.task)
+        self.doing[job.task] = ""
+        return self._threads.submit(self._below_a_keeper, job)
+
+    def now(self, job: Job) -> Attempt:
+        """What becomes of the job, on this machine, at once."""
+        return self._attempt(self._run.keeper, job)
+
+    def cancel(self, task: str) -> None:
+        """The attempt of this task ends, with all that it started."""
+        self._cancelled.add(task)
+
+    def close(self) -> None:
+        """Returns when all have ended."""
+        self._threads.shutdown()
+
+    def _below_a_keeper(self, job: Job) -> Attempt:
+        keeper = self._keepers.get()
+        try:
+            return self._attempt(keeper, job, self._run.settings.runner)
+        finally:
+            self._keepers.put(keeper)
+
+    def _attempt(self, keeper: Keeper, job: Job, runner: Sequence[str] | None = None) -> Attempt:
+        run = self._run
+        made = run.state.verification(run.id, run.number, f".{job.task}.attempt")
+        given = made.output.with_suffix(".job")
+        given.write_text(json.dumps(asdict(job)))
+
+        def hear(_output: bytes, complaints: bytes) -> None:
+            for line in filter(None, map(str.strip, complaints.decode(errors="replace").splitlines())):
+                self.doing[job.task] = line
+                if run.screen.detail is Detail.VERBOSE:
+                    run.screen.agent(f"{job.task}: {line}")
+
+        def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
+            return job.task in self._cancelled or signals.interrupted() is not None
+
+        argv = [*runner, "ralph", "attempt"] if runner else [*_RALPH, "attempt"]
+        program = Program(argv=argv, env=dict(os.environ), files=made._replace(prompt=given))
+        ended = keeper.run(program, hear, over, run.pace.clock.awake)
+        try:
+            return Attempt(**json.loads(made.output.read_text()))
+        except ValueError as error:
+            why = f"exited with {ended.code}: {self.doing[job.task]}"
+            raise RalphError(f"the attempt of {job.task} {why}", 1) from error
+        finally:
+            for path in (given, made.output, made.errors):
+                path.unlink(missing_ok=True)
+
+
+class Dask(Local):
+    """Runs attempts on the workers of a cluster; a worker that dies gives its task back to the others."""
+
+    def __init__(self, run: Run, address: str) -> None:
+        super().__init__(run)
+        try:
+            distributed = import_module("distributed")
+        except ImportError as error:
+            raise RalphError("--executor needs Dask", fix="pip install 'ralph-sh[dask]'") from error
+        try:
+            self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
+        agent = run.settings.agent[0]
+        lacking = [name for name, path in self._client.run(shutil.which, agent).items() if path is None]
+        for name in lacking:
+            run.complain(f"the worker {name} has no {agent} on its PATH")
+        self._cluster = self._client.get_executor(pure=False)
+        self._word, self._ended = distributed.Variable(f"ralph-{run.id}", client=self._client), Event()
+        Thread(target=self._keep_in_touch, daemon=True).start()
+
+    def submit(self, job: Job) -> Future[Attempt]:
+        """What becomes of the job, some time."""
+        self._cancelled.discard(job.task)
+        self.doing[job.task] = "on a worker"
+        future: Future[Attempt] = self._cluster.submit(on_worker, asdict(job), self._word.name)
+        return future
+
+    def close(self) -> None:
+        """Tells the workers to end what they do."""
+        self._ended.set()
+        self._word.set([0, None])
+        self._cluster.shutdown(wait=True)
+        self._client.close()
+
+    def _keep_in_touch(self) -> None:
+        beat = 0
+        while not self._ended.wait(_BEAT_S if beat else 0):
+            beat += 1
+            self._word.set([beat, sorted(self._cancelled)])
+
+
+def on_worker(job: Mapping[str, Any], word: str) -> Attempt:
+    """What becomes of the job on this machine, a worker's; it ends once its coordinator says so, or is gone."""
+    distributed = import_module("distributed")
+    said, heard_at, looked_at = distributed.Variable(word), time.monotonic(), 0.0
+    beat, cancelled = None, list[str]()
+
+    def over() -> bool:
+        nonlocal beat, cancelled, heard_at, looked_at
+        if time.monotonic() - looked_at > _BEAT_S / 2:
+            looked_at = time.monotonic()
+            now, cancelled = said.get(timeout=_SILENCE_S)
+            beat, heard_at = now, looked_at if now != beat else heard_at
+        return cancelled is None or job["task"] in cancelled or time.monotonic() - heard_at > _SILENCE_S
+
+    done = call([*_RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
+    if not done.stdout:
+        raise RalphError(f"the attempt of {job['task']} exited with {done.code}", 1)
+    return Attempt(**json.loads(done.stdout))

@@ -1,0 +1,243 @@
+"""--jobs: independent tasks at the same time, each in a clone, landed one by one. Whole runs in a real repository."""
+
+import os
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+from ralph_driver import COMMAND, Project, Run, eventually, marked, progress_text
+
+AGENT = """#!/bin/sh
+prompt=$(cat)
+signal=$(printf '%s' "$prompt" | grep -o '<task-done [^<>]*>[^<>]*</task-done>' | tail -1)
+progress=$(printf '%s' "$prompt" | sed -n 's/^Progress file: //p')
+task=${{signal%<*}}; task=${{task##*>}}
+meets() {{ touch {marks}/$task; until [ -e {marks}/$1 ]; do sleep 0.02; done; }}
+case $task in
+{cases}
+*) echo "$task" > $task.txt ;;
+esac
+printf 'Do %s\\n\\n%s\\n' "$task" "$signal"
+"""
+"""Does for each task what a shell says of it, by default writes a file; `meets b` waits for the agent of b."""
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    """Where the agents leave word for each other and for the test."""
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
+
+
+class Crew:
+    """A project whose agent does for each task what a shell command says."""
+
+    def __init__(self, project: Project, marks: Path) -> None:
+        self.project, self.marks = project, marks
+
+    def has(self, tasks: str, notes: str = "", **does: str) -> None:
+        """Writes the progress file with this task list, and the agent."""
+        cases = "\n".join(f"{task}) {command} ;;" for task, command in does.items())
+        path = self.marks / "agent"
+        path.write_text(AGENT.format(marks=shlex.quote(str(self.marks)), cases=cases))
+        path.chmod(0o755)
+        heading = "## Task List\n\n"
+        self.project.progress.write_text(progress_text(notes=notes).replace(heading, heading + tasks))
+
+    def words(self, *args: str, jobs: int = 2) -> list[str]:
+        return ["feature.md", "build", "--strict", "--jobs", str(jobs), "--agent", str(self.marks / "agent"), *args]
+
+    def works(self, *args: str, code: int = 0, jobs: int = 2) -> Run:
+        run = self.project.ralph(*self.words(*args, jobs=jobs))
+        assert run.code == code, run.text
+        return run
+
+    def subjects(self, branch: str = "HEAD") -> list[str]:
+        """What the commits say after the first, the oldest first."""
+        return self.project.git("log", "--reverse", "--format=%s", branch).splitlines()[1:]
+
+    def tries(self) -> list[tuple[str, bool]]:
+        lines = [line for line in self.project.journal() if line["event"] == "iteration"]
+        return [(line["requirement_id"], line["success"]) for line in lines]
+
+    @property
+    def clones(self) -> list[Path]:
+        return list(self.project.state.glob("ralph/crew/feature-*/*"))
+
+
+@pytest.fixture
+def crew(project: Project, marks: Path) -> Crew:
+    return Crew(project, marks)
+
+
+AB = "- [ ] a: The first\n- [ ] b: The second\n"
+
+
+class TestIndependentTasks:
+    def test_are_tried_at_the_same_time_and_land_one_by_one(self, crew: Crew, project: Project) -> None:
+        learns = 'echo "- seen by $task" >> "$progress"; echo $task > $task.txt'
+        crew.has(
+            f"{AB}- [ ] c: The third\n  - after: a, b\n",
+            a=f"meets b; {learns}",
+            b=f"meets a; {learns}",
+            c="ls a.txt b.txt",
+        )
+        run = crew.works("--verify", "! test -e a.txt || ! test -e red.txt")
+        assert sorted(crew.tries()[:2]) == [("a", True), ("b", True)]
+        assert crew.tries()[2:] == [("c", True)]
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert project.git("status", "--porcelain", "--untracked-files=no") == "", "the files came along"
+        text = project.progress_text
+        assert text.count("- [x]") == 3
+        assert "\nRALPH_DONE\nVerified: " in text
+        notes = text.split("## Notes")[1]
+        assert "- seen by a\n" in notes
+        assert "- seen by b\n" in notes
+        assert "2 commits" in run.text
+        assert crew.clones == []
+
+    def test_that_conflict_are_tried_again_on_top_of_the_others(self, crew: Crew, project: Project) -> None:
+        both = "echo $task >> README.md"
+        crew.has(AB, a=f"meets b; {both}", b=f"meets a; {both}")
+        run = crew.works()
+        tries = crew.tries()
+        assert [passed for _, passed in tries] == [True, False, True]
+        assert tries[1][0] == tries[2][0] != tries[0][0]
+        assert "on top of what the others did meanwhile: the agent exited with 1: conflicts in README.md" in run.text
+        assert len(crew.subjects()) == 2
+        assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
+
+    def test_that_break_each_other_never_land_both(self, crew: Crew, project: Project) -> None:
+        crew.has(AB, a="meets b; echo 1 > a.txt", b="meets a; echo 1 > b.txt")
+        run = crew.works("--verify", "! test -e a.txt || ! test -e b.txt", "--max-tries", "2", code=4)
+        assert len(crew.subjects()) == 1
+        assert "on top of what the others did meanwhile: the verify command" in run.text
+        assert project.progress_text.count("- [!]") == 1
+
+    def test_have_a_message_told_to_one_of_them(self, crew: Crew, project: Project, marks: Path) -> None:
+        reads = 'grep -c "be quick" "$progress" > {}/said-$task; meets {}; '
+        shows = reads + 'sed -i "/be quick/d" "$progress"; touch $task.txt'
+        crew.has(AB, notes="\n## Messages\n\nbe quick\n", a=shows.format(marks, "b"), b=shows.format(marks, "a"))
+        crew.works(code=0)
+        assert sorted((marks / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"]
+        assert "be quick" not in project.progress_text
+
+
+class TestAClone:
+    def test_is_made_ready_and_has_ports_of_its_own(self, crew: Crew, project: Project, marks: Path) -> None:
+        (project.root / ".gitignore").write_text(".env\nready\n")
+        project.git("add", ".gitignore")
+        project.git("commit", "-qm", "Ignore")
+        (project.root / ".env").write_text("SECRET=1\n")
+        tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; meets {1}; echo $task > $task.txt"
+        crew.has(AB, a=tells.format(marks, "b"), b=tells.format(marks, "a"))
+        crew.works("--setup", "cp .env ready", "--setup-copy", ".env")
+        assert [(marks / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2
+        ports = {int((marks / f"port-{task}").read_text()) for task in "ab"}
+        assert len(ports) == 2
+        assert min(ports) >= 1024
+
+    def test_cannot_push(self, crew: Crew, project: Project) -> None:
+        crew.has("- [ ] a: The first\n", a="! git push -q origin HEAD:refs/heads/other; echo a > a.txt")
+        crew.works()
+        assert "other" not in project.git("branch")
+
+    def test_stays_for_looking_where_somebody_wants_it(self, crew: Crew) -> None:
+        crew.has("- [ ] a: The first\n")
+        crew.works("--keep-clones")
+        assert [path.name for path in crew.clones] == ["a"]
+
+    def test_lacks_what_is_not_committed_and_that_is_said(self, crew: Crew, project: Project) -> None:
+        (project.root / "draft.txt").write_text("mine\n")
+        crew.has("- [ ] a: The first\n")
+        run = crew.works()
+        assert "the clones lack what you have not committed: draft.txt" in run.text
+
+
+class TestThePersonsOwnWork:
+    def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:
+        (project.root / "README.md").write_text("mine\n")
+        crew.has(
+            "- [ ] a: The first\n- [ ] b: The second\n  - after: a\n",
+            a="echo a >> README.md",
+            b="cat README.md > b.txt",
+        )
+        run = crew.works()
+        assert "git merge ralph/feature brings it in" in run.text
+        assert (project.root / "README.md").read_text() == "mine\n"
+        assert crew.subjects() == []
+        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
+
+    def test_is_built_upon_once_it_is_committed(self, crew: Crew, project: Project, marks: Path) -> None:
+        crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets committed; echo a > a.txt")
+        running = project.start(*crew.words())
+        eventually((marks / "begun").exists)
+        (project.root / "mine.txt").write_text("mine\n")
+        project.git("add", "mine.txt")
+        project.git("commit", "-qm", "My own")
+        (marks / "committed").touch()
+        assert running.wait().code == 0
+        assert crew.subjects() == ["My own", "a: Do a"]
+
+    def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
+        crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
+        running = project.start(*crew.words())
+        eventually((marks / "a").exists)
+        project.progress.write_text(project.progress_text.replace("- [~] a:", "- [!] a:"))
+        eventually(lambda: "a was taken back while it was tried" in running.stdout)
+        (marks / "taken-back").touch()
+        assert running.wait().code == 4
+        assert crew.subjects() == ["b: Do b"]
+        assert "- [!] a: The first\n- [x] b:" in project.progress_text
+
+
+class TestTheEnd:
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+    def test_of_the_coordinator_is_the_end_of_all(
+        self, crew: Crew, project: Project, marks: Path, how: signal.Signals
+    ) -> None:
+        crew.has(AB, a=f"touch {marks}/a; setsid sleep 3600", b=f"touch {marks}/b; sleep 3600")
+        running = project.start(*crew.words())
+        for name in "ab":
+            eventually((marks / name).exists)
+        running.signal(how)
+        assert running.wait().code == -how
+        eventually(lambda: not [pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid()])
+        crew.has(AB) if how is signal.SIGINT else (marks / "agent").write_text("#!/bin/sh\nexit 1\n")
+        assert "[~]" not in project.progress_text or how is signal.SIGKILL
+        crew.has(project.progress_text.split("## Task List\n\n")[1].split("\n## ")[0] + "\n")
+        crew.works()
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "args", "said"),
+    [
+        ("rm -rf .git", (), "--jobs needs a git repository"),
+        ("rm -rf .git; git init -q", (), "--jobs needs a commit to begin with"),
+        ("true", ("--no-auto-commit",), "--jobs brings work together by commits, and --auto-commit forbids them"),
+        ("touch .gitmodules", (), "a clone lacks the submodules"),
+        ("true", ("--jobs", "21"), "at most 20"),
+    ],
+)
+def test_what_clones_cannot_do_is_said_before_money_is_spent(
+    crew: Crew, project: Project, ready: str, args: tuple[str, ...], said: str
+) -> None:
+    crew.has("- [ ] a: The first\n")
+    os.system(f"cd {shlex.quote(str(project.root))} && {ready}")
+    run = project.ralph(*crew.words(*args))
+    assert run.code == 2
+    assert said in run.stderr
+    assert not crew.tries()
+
+
+def test_a_runner_finds_each_try_its_place(crew: Crew, marks: Path) -> None:
+    runner = marks / "runner"
+    runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')
+    runner.chmod(0o755)
+    crew.has(AB)
+    crew.works("--runner", str(runner))
+    assert (marks / "ran").read_text() == "ralph attempt\n" * 2
+    assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
