@@ -114,6 +114,11 @@ def run(asked: Asked) -> int:
     state = State(start.name, start.progress_path)
     if asked.dry_run:
         return _show(start, state)
+    if start.settings.interactive:
+        from ralph.talk import talk  # noqa: PLC0415 - a run needs none
+
+        following = talk(start, state)
+        return run(following) if following else 0
     held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
     now, early = file.read() if file.exists() else None, None

@@ -94,7 +94,13 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, errors:
     with errors.open("wb") if errors else contextlib.nullcontext() as err:
         child = subprocess.Popen(argv, env=env, cwd=cwd, stderr=err)
     passed = False
-    while child.poll() is None:
+    while child.returncode is None:
+        ended, status = os.waitpid(child.pid, os.WNOHANG | os.WUNTRACED)
+        if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif ended:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            break
         if not passed and (number := signals.interrupted()):
             child.send_signal(number)
             passed = True

@@ -10,10 +10,12 @@ from ralph.progress.edits import (
     with_refusal,
     with_spent,
     with_status,
+    with_stop,
     with_tasks,
     with_verified,
     without_own_block,
     without_refusal,
+    without_stop,
     without_verified,
 )
 from ralph.progress.reading import LARGE_BYTES, Progress, Task, parse, vanished
@@ -33,9 +35,11 @@ __all__ = [
     "with_refusal",
     "with_spent",
     "with_status",
+    "with_stop",
     "with_tasks",
     "with_verified",
     "without_own_block",
     "without_refusal",
+    "without_stop",
     "without_verified",
 ]

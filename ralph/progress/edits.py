@@ -79,10 +79,23 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
+    return _in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
+
+
+def with_stop(text: bytes) -> bytes:
+    """The same with RALPH_STOP in the Status section."""
+    return _in_status(text, "RALPH_STOP")
+
+
+def without_stop(text: bytes) -> bytes:
+    """The same without the first RALPH_STOP."""
+    return _without(text, parse(text).words.get("RALPH_STOP", ())[:1])
+
+
+def _in_status(text: bytes, line: str) -> bytes:
     now = parse(text)
     above = now.words.get("IN_PROGRESS") or _headings(now, "Status")
-    line = encoded(f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
-    return insert(text, above[0].end if above else len(text), [line])
+    return insert(text, above[0].end if above else len(text), [encoded(line)])
 
 
 def without_own_block(text: bytes) -> bytes:

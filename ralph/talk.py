@@ -1,0 +1,107 @@
+"""A conversation: a person and the agent in this terminal, about a plan. Then the work goes on and asks nothing."""
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph import channels, files, lock, progress, sources
+from ralph.agent import command
+from ralph.errors import RalphError
+from ralph.lock import Lock
+from ralph.process import foreground, signals
+from ralph.progress.file import ProgressFile
+from ralph.state import State
+from ralph.words import counted, plain
+
+if TYPE_CHECKING:
+    from ralph.options import Asked
+    from ralph.start import Start
+
+_LOOK_S = 0.5
+
+
+def talk(start: "Start", state: State) -> "Asked | None":
+    """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
+    file = ProgressFile(start.progress_path, state)
+    if not (os.isatty(0) and os.isatty(1)):
+        _call(start, state)
+    signals.install()
+    held = _lock(start, file)
+    try:
+        changed = _converse(start, state)
+    finally:
+        held.release()
+    print(plain(f"ralph: {changed} · what this cost is not known here"))
+    following = next((mode for mode in start.settings.then if mode != "done"), "build")
+    if not _says_yes(f"go on with {following}?"):
+        return None
+    if start.said_mode != start.mode:
+        return replace(start.asked, mode=following)
+    file.edit(lambda text: progress.with_mode(text, following))
+    return start.asked
+
+
+def _call(start: "Start", state: State) -> None:
+    """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
+    how = f"ralph {shlex.quote(str(start.asked.plan))} {start.mode}"
+    wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=f"start {how} in a terminal")
+    if start.asked.mode != start.mode and state.noted("conversation") != start.mode:
+        state.note("conversation", start.mode)
+        values = sources.channel_values()
+        notice = channels.Notice("blocked", "Ralph Blocked", f"Plan: {start.name}\n{wanted.message}")
+        for channel in channels.configured(values):
+            if failure := channels.deliver(channel, notice, values):
+                print(plain(f"ralph: {channel.name}: not sent: {failure}"), file=sys.stderr)
+    raise wanted
+
+
+def _lock(start: "Start", file: ProgressFile) -> Lock:
+    """The tree for itself; a run that works on the plan is stopped after its iteration, if the person wants that."""
+    tree = lock.working_tree(Path.cwd())
+    try:
+        return lock.acquire(tree)
+    except RalphError as error:
+        holder = lock.holder(tree)
+        if not holder or holder.progress != os.path.realpath(start.progress_path):
+            raise
+        if not _says_yes(f"{error.what}: stop it after its iteration?"):
+            raise
+    had_stop = file.read().stop
+    file.edit(lambda text: text if had_stop else progress.with_stop(text))
+    try:
+        print("ralph: it ends after this iteration; Ctrl+C waits no longer")
+        while signals.interrupted() is None:
+            if not lock.holder(tree):
+                return lock.acquire(tree)
+            signals.wait(_LOOK_S)
+    finally:
+        file.edit(lambda text: text if had_stop else progress.without_stop(text))
+    raise KeyboardInterrupt
+
+
+def _converse(start: "Start", state: State) -> str:
+    """What it changed in the plan and the progress file."""
+    agent, *_ = command.chosen(start.settings, start.asked.agent_arguments)
+    if not agent.talk:
+        raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
+    command.check_there([agent], start.settings)
+    argv = agent.argv(start.settings, talk=start.prompt().render({"ITERATION": state.iterations + 1}))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
+    plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
+    foreground(argv, env={**env, **agent.variables(start.settings)}, cwd=os.getcwd())  # noqa: PTH109 - a string
+    state.note("conversation", "")
+    now = progress.parse(files.held(start.progress_path))
+    said = f"{start.plan.name} {'is as it was' if files.held(start.plan) == plan else 'changed'}"
+    gained = len(now.tasks) - len(before.tasks), now.ticked - before.ticked
+    return f"{said} · {counted(len(now.tasks), 'task')} ({gained[0]:+}), {now.ticked} ticked ({gained[1]:+})"
+
+
+def _says_yes(question: str) -> bool:
+    print(plain(f"ralph: {question} [y/N] "), end="", flush=True)
+    while not signals.wait(3600, 0):
+        if signals.interrupted() is not None:
+            raise KeyboardInterrupt
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")

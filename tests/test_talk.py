@@ -1,0 +1,163 @@
+"""A person at a terminal talks with the agent, `ralph PLAN talk`, and then lets it work."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from http_server import Server
+from ralph_driver import COMMAND, Project, eventually
+from real_claude import Play, uses
+from scripted_model import Reply, edit, read
+from stories import Agent, marks, step, waits_for
+from tmux import Open, Tmux
+
+TALKER = """#!/bin/sh
+case " $* " in *" -p "*) exec "$0.fake" "$@";; esac
+for prompt; do :; done
+printf '%s' "$prompt" > {outputs}/prompt
+printf '%s\\n' "$*" | head -n 1 > {outputs}/words
+env > {outputs}/environment
+printf 'What shall be done? '
+read -r wish
+test -z "$wish" || sed -i "s/^## Task List$/## Task List\\n\\n- [ ] $wish/" feature_PROGRESS.md
+"""
+"""An agent that asks one question, and writes the answer into the task list."""
+
+
+@pytest.fixture
+def talker(project: Project, agent: Agent) -> Agent:
+    """The fake that also talks."""
+    claude = Path(project.env["PATH"].split(":")[0]) / "claude"
+    claude.rename(claude.with_name("claude.fake"))
+    claude.write_text(TALKER.format(outputs=shlex.quote(str(project.outputs))))
+    claude.chmod(0o755)
+    return agent
+
+
+def ralph(*words: str) -> str:
+    return shlex.join([*COMMAND, "feature.md", *words])
+
+
+def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, project: Project, talker: Agent) -> None:
+    talker.story(step(ticks="all", writes_done=True))
+    project.env["RALPH_SLACK_WEBHOOK_URL"] = "http://127.0.0.1:9/secret"
+    project.has_tasks("x one")
+    tmux.enter(f"RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    assert project.ralph("feature.md", "build").code == 75, "nobody else works here meanwhile"
+    tmux.enter("two")
+    eventually(lambda: "go on with build? [y/N]" in tmux.screen)
+    assert "feature.md is as it was · 2 tasks (+1), 1 ticked (+0) · what this cost is not known here" in tmux.screen
+    tmux.enter("y")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert "- [x] two\n\n- [x] one" in project.progress_text
+    prompt, words = (project.outputs / "prompt").read_text(), (project.outputs / "words").read_text()
+    assert ("You talk with a person" in prompt, str(project.progress.name) in prompt) == (True, True)
+    assert "--dangerously-skip-permissions" not in words
+    assert "RALPH_" not in (project.outputs / "environment").read_text()
+
+
+@pytest.mark.parametrize("answer", ["", "n"])
+def test_who_does_not_say_yes_is_left_alone(tmux: Tmux, project: Project, talker: Agent, answer: str) -> None:
+    project.has_tasks("one")
+    before = project.progress_text
+    tmux.enter(ralph("talk"))
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    tmux.enter("")
+    eventually(lambda: "[y/N]" in tmux.screen)
+    tmux.enter(answer)
+    assert tmux.exit_code() == 0, tmux.screen
+    assert (talker.calls, project.progress_text) == ([], before)
+
+
+def test_ctrl_c_at_the_question_is_no(tmux: Tmux, project: Project, talker: Agent) -> None:
+    del project, talker
+    tmux.enter(ralph("discover"))
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    tmux.enter("")
+    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
+    tmux.press("C-c")
+    assert tmux.exit_code() == 130, tmux.screen
+
+
+def test_a_run_at_work_is_stopped_after_its_iteration(tmux: Tmux, project: Project, talker: Agent) -> None:
+    project.has_tasks("one", "two")
+    talker.story(step(marks("on"), waits_for("go"), ticks="first"), step(ticks="all"))
+    run = project.start("feature.md", "build")
+    eventually(lambda: talker.reached("on"))
+    tmux.enter(ralph("talk"))
+    eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
+    tmux.enter("y")
+    eventually(lambda: "\nRALPH_STOP\n" in project.progress_text)
+    talker.let("go")
+    assert run.wait().code == 3
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    assert "RALPH_STOP" not in project.progress_text
+    tmux.enter("")
+    eventually(lambda: "go on with build? [y/N]" in tmux.screen)
+    tmux.enter("n")
+    assert tmux.exit_code() == 0, tmux.screen
+
+
+def test_who_does_not_want_to_stop_a_run_is_told_that_it_works(tmux: Tmux, project: Project, talker: Agent) -> None:
+    project.has_tasks("one")
+    talker.story(step(marks("on"), waits_for("go"), ticks="first", writes_done=True))
+    run = project.start("feature.md", "build")
+    eventually(lambda: talker.reached("on"))
+    tmux.enter(ralph("talk"))
+    eventually(lambda: "[y/N]" in tmux.screen)
+    tmux.enter("n")
+    assert tmux.exit_code() == 75, tmux.screen
+    talker.let("go")
+    assert run.wait().code == 0
+
+
+def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_once(project: Project) -> None:
+    project.has_tasks("one")
+    text = project.progress_text.replace("Plan: feature.md\n", "Plan: feature.md\nMode: discover\n")
+    project.progress.write_text(text)
+    with Server() as server:
+        project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/hook")
+        starts = [project.ralph("feature.md") for _ in range(3)]
+        named = project.ralph("feature.md", "talk")
+    assert [run.code for run in (*starts, named)] == [4, 4, 4, 4]
+    assert "ralph: feature: discover is a conversation; start ralph feature.md discover in a terminal" in starts[0].text
+    assert (len(server.received), b"is a conversation" in server.received[0].body) == (1, True)
+    assert project.progress_text == text
+
+
+def test_the_real_claude_talks_and_then_builds(project: Project, play: Play, terminal: Open) -> None:
+    about = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    settings = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(project.root): about}}
+    keys = {"customApiKeyResponses": {"approved": ["dummy"], "rejected": []}}
+    (project.home / ".claude.json").write_text(json.dumps(settings | keys))
+    project.has_tasks("one")
+    wish = edit(project.progress, "- [ ] one", "- [ ] one\n- [ ] two")
+    model = play(
+        Reply(text="How can I help?"),
+        uses(read(project.progress)),
+        uses(wish),
+        Reply(text="Noted."),
+        uses(read(project.progress)),
+        uses(edit(project.progress, "- [ ] one\n- [ ] two", "- [x] one\n- [x] two")),
+        uses(edit(project.progress, "IN_PROGRESS", "RALPH_DONE")),
+        Reply(text="Built."),
+    )
+    tmux = terminal(100, 50)
+    tmux.enter(ralph("talk"))
+    eventually(lambda: "How can I help?" in tmux.screen)
+    tmux.enter("Also do two.")
+    eventually(lambda: "Do you want to make this edit" in tmux.screen)  # it has no right to skip that
+    tmux.press("C-z")
+    eventually(lambda: tmux.rows[-1].startswith("$"))
+    tmux.enter("fg")
+    eventually(lambda: tmux.screen.count("Do you want to make this edit") and not tmux.rows[-1].startswith("$"))
+    tmux.press("Enter")
+    eventually(lambda: "Noted." in tmux.screen)
+    tmux.enter("/exit")
+    eventually(lambda: "2 tasks (+1), 0 ticked (+0)" in tmux.screen and "[y/N]" in tmux.screen)
+    tmux.enter("y")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert ("Built." in tmux.screen, "- [x] one\n- [x] two" in project.progress_text) == (True, True)
+    assert model.requests[0].says("You talk with a person")
