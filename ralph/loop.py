@@ -63,6 +63,8 @@ def rest(run: Run, iteration: Iteration) -> Stop | None:
 def leave(run: Run, stop: Stop) -> Stop:
     """The breaker opens in the file where another start would repeat what failed."""
     run.state.end()
+    if stop.reason is Reason.TALK:
+        run.state.note("conversation", run.mode)  # the last notice says it
     if stop.reason in OPENS:
         run.file.edit(lambda text: progress.blocked(text, stop.why))
         run.state.note("breaker", stop.reason.name)

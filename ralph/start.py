@@ -226,7 +226,7 @@ def _show(start: Start, state: State) -> int:
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
-    print(env + shlex.join(first.argv(start.settings, mcp=start.tools_server)))
+    print(env + shlex.join(first.argv(start.settings, mcp=start.tools_server, talk="…" * start.settings.interactive)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

@@ -11,6 +11,7 @@ from ralph import channels, files, lock, progress, sources
 from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.lock import Lock
+from ralph.memory import memory
 from ralph.process import foreground, signals
 from ralph.progress.file import ProgressFile
 from ralph.state import State
@@ -88,7 +89,9 @@ def _converse(start: "Start", state: State) -> str:
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)
-    argv = agent.argv(start.settings, talk=start.prompt().render({"ITERATION": state.iterations + 1}))
+    told = memory(state.journal, files.held(start.progress_path))
+    prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": told})
+    argv = agent.argv(start.settings, talk=prompt)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
     foreground(argv, env={**env, **agent.variables(start.settings)}, cwd=os.getcwd())  # noqa: PTH109 - a string

@@ -30,6 +30,8 @@ class Reason(Enum):
     """What was looked at is not done yet."""
     STOPPED = 3, "stopped"
     BLOCKED = 4, "blocked"
+    TALK = 4, "waits for you"
+    """The mode is a conversation."""
     STUCK = 4, "stuck"
     """Strict: work remains, and none of it can be begun."""
     TAMPERED = 4, "tampered with"
@@ -59,7 +61,10 @@ class Stop(NamedTuple):
             return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
         if self.reason is Reason.STUCK and " is blocked" in self.why:
             return f"mend it, then change [!] to [ ] in {progress_file}"
-        return f"take RALPH_STOP out of {progress_file}" if self.reason is Reason.STOPPED else ""
+        return {
+            Reason.STOPPED: f"take RALPH_STOP out of {progress_file}",
+            Reason.TALK: "start it in a terminal",
+        }.get(self.reason, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 
     if now.done and not settings.once and holds(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
-        return Stop(Reason.BLOCKED, "this mode is a conversation; name it on the command line, in a terminal")
+        return Stop(Reason.TALK, "this mode is a conversation")
     if now.stop:
         return Stop(Reason.STOPPED, "RALPH_STOP stands in the progress file")
     return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)

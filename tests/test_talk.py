@@ -9,7 +9,7 @@ from http_server import Server
 from ralph_driver import COMMAND, Project, eventually
 from real_claude import Play, uses
 from scripted_model import Reply, edit, read
-from stories import Agent, marks, step, waits_for
+from stories import Agent, edits, marks, step, waits_for
 from tmux import Open, Tmux
 
 TALKER = """#!/bin/sh
@@ -161,3 +161,32 @@ def test_the_real_claude_talks_and_then_builds(project: Project, play: Play, ter
     assert tmux.exit_code() == 0, tmux.screen
     assert ("Built." in tmux.screen, "- [x] one\n- [x] two" in project.progress_text) == (True, True)
     assert model.requests[0].says("You talk with a person")
+
+
+def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
+    tmux: Tmux, project: Project, talker: Agent
+) -> None:
+    talker.story(step(), repeat=True)
+    project.has_tasks("one")
+    project.progress.write_text(
+        project.progress_text.replace("Plan: feature.md\n", "Plan: feature.md\nMode: discover\n")
+    )
+    tmux.enter(ralph())
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    tmux.enter("two")
+    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
+    tmux.enter("y")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert ("Mode:" in project.progress_text, len(talker.calls)) == (False, 1), "planned, and build is next"
+
+
+def test_a_run_that_comes_to_such_a_mode_ends_and_says_so_once(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(step(edits("Plan: feature.md\n", "Plan: feature.md\nMode: talk\n"), ticks="first"))
+    with Server() as server:
+        project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/hook")
+        runs = [project.build(), *(project.ralph("feature.md") for _ in range(2))]
+    assert [run.code for run in runs] == [4, 4, 4], runs[0].text
+    assert "this mode is a conversation" in runs[0].stdout
+    bodies = [one.body for one in server.received if b"conversation" in one.body]
+    assert len(bodies) == 1
