@@ -7,7 +7,6 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import click
 import pytest
@@ -196,37 +195,3 @@ def test_what_costs_time_waits_until_it_is_needed(module: str, of_click: set[str
 def test_a_run_that_is_not_strict_does_not_wait_for_what_only_strict_needs() -> None:
     of_strict = re.compile(r"ralph\.(strict|tasklist|gates|claim(?!s)|criteria|tasks|worktree|guard|taskjson).*")
     assert [name for name in loaded_by("ralph.session") if of_strict.fullmatch(name)] == []
-
-
-MODULES = sorted(
-    ".".join(file.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
-    for file in (CHECKOUT / "ralph").rglob("*.py")
-    if "data" not in file.parts
-)
-WATCH = """
-import os, signal, sys, threading
-import click, json, pathlib, shutil, subprocess, tempfile, typing  # not ours, and not looked at
-doing = "subprocess.Popen os.fork os.exec os.posix_spawn os.kill os.mkdir os.remove os.rename os.putenv".split()
-doing += "socket.connect socket.bind _thread.start_new_thread".split()
-def hook(event, args):
-    writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
-    reads = event == "open" and str(args[0]).endswith((".md", ".toml", ".env"))
-    if module and (event in doing or writes or reads):
-        print(module, event, args)
-module = ""
-sys.dont_write_bytecode = True
-before = dict(os.environ), [signal.getsignal(n) for n in range(1, 32)], threading.active_count()
-sys.addaudithook(hook)
-for module in sys.argv[1:]:
-    __import__(module)
-module = ""
-assert before == (dict(os.environ), [signal.getsignal(n) for n in range(1, 32)], threading.active_count())
-"""
-
-
-def test_importing_does_nothing(tmp_path: Path) -> None:
-    """No files but modules, no environment, no output, no processes, no threads, no signal handlers."""
-    words = [sys.executable, "-P", "-c", WATCH, *MODULES]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert not list(tmp_path.iterdir())
