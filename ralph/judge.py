@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
-from ralph.verdict import Reason, Stop, Tally, left_usd
+from ralph.verdict import Reason, Stop, Tally, budget_usd
 from ralph.words import counted, duration, moment, named, shortened, usd
 
 _TROUBLE_PAUSES = 8
@@ -101,19 +101,16 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     outcome, after = iteration.turn.outcome, iteration.after
     missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
     lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved
+    again = {Outcome.TROUBLE: not lasts, Outcome.LIMIT: settings.wait}.get(outcome, False)
     trouble = outcome is Outcome.TROUBLE and lasts
-    again = (outcome is Outcome.TROUBLE and not lasts) or (outcome is Outcome.LIMIT and settings.wait)
-    failed = ""
-    if trouble:
-        failed = f"trouble for an hour: {iteration.turn.why}"
-    elif not again:
-        failed = _failure(iteration, tally, settings)
+    failed = "" if again else _failure(iteration, tally, settings)
+    failed = f"trouble for an hour: {iteration.turn.why}" if trouble else failed
     iteration = replace(iteration, failed=failed, trouble=trouble, missing=missing, moved=moved, again=again)
-    if settings.once:
-        again = again and not iteration.changed
-        return replace(iteration, again=again, ended=None if again else _once(iteration))
-    refused = refusal(iteration) if after.done else ()
-    return replace(iteration, refused=refused, ended=_ended(iteration, tally, settings))
+    if not settings.once:
+        refused = refusal(iteration) if after.done else ()
+        return replace(iteration, refused=refused, ended=_ended(iteration, tally, settings))
+    again = again and not iteration.changed
+    return replace(iteration, again=again, ended=None if again else _once(iteration))
 
 
 _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
@@ -135,9 +132,9 @@ def _failure(iteration: Iteration, tally: Tally, settings: Settings) -> str:
 
 def _binding_rest_usd(iteration: Iteration, tally: Tally, settings: Settings) -> float | None:
     """What was left of the start's or the plan's money, if an agent out of budget was bound by that, not by its own."""
-    own, rest = settings.max_iteration_cost, left_usd(iteration.before, tally, settings)
-    binding = rest is not None and (own is None or rest < own)
-    return rest if binding and iteration.turn.outcome is Outcome.OUT_OF_BUDGET else None
+    rest = budget_usd(iteration.before, tally, settings)
+    binds = iteration.turn.outcome is Outcome.OUT_OF_BUDGET and rest != settings.max_iteration_cost
+    return rest if binds else None
 
 
 _ENDS = {

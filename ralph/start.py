@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -38,22 +38,29 @@ class Start:
     name: str
     said: Sequence[Given]
     """What is said of settings everywhere but in templates."""
-    mode: str
-    """The one that holds."""
     said_mode: str
-    """The one that the progress file named; empty where that was none."""
-    settings: Settings
-    template: Path
-    template_text: str
+    """The mode that the progress file named; empty where that was none."""
     imported: "Imported | None"
     """The tasks that the plan holds as JSON."""
     progress_path: Path
     rehearsal: bool
     """A part of a rehearsal: notices say so, and no monitor is told."""
+    mode: str = ""
+    """The one that holds; with its settings and its template."""
+    settings: Settings = field(default_factory=Settings)
+    template: Path = Path()
+    template_text: str = ""
 
-    def entered(self, mode: str) -> "Start":
-        """The same in another mode: its settings and its template. Raises RalphError where there is no such mode."""
-        settings, template, text = sources.of_mode(self.said, mode)
+    def entered(self, mode: str, problems: Sequence[RalphError] = ()) -> "Start":
+        """The same in that mode. Raises RalphError with all that is wrong with its settings and its template."""
+        settings, template, text = sources.of_mode(self.said, mode, problems)
+        if settings.mcp and not find_spec("mcp"):
+            raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
+        if settings.history:
+            from ralph import journal  # noqa: PLC0415 - few keep one
+
+            where = settings.said["history"].where
+            journal.check_history(settings.history, where, plan=self.plan, progress_path=self.progress_path)
         return replace(self, mode=mode, settings=settings, template=template, template_text=text)
 
     @property
@@ -154,35 +161,24 @@ def find(asked: Asked) -> Start:
     imported = _tasks_in_json(plan, text)
     now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
     mode = _mode(asked.mode, now, has_tasks=bool(now.tasks or imported))
-    try:
-        settings, template, template_text = sources.of_mode(said, mode, problems)
-    except RalphError as error:
-        if mode == asked.mode or mode != now.mode:
-            raise
-        ignored = RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}")
-        mode = "build"
-        settings, template, template_text = sources.of_mode(said, mode, problems)
-        settings.remarks.append(ignored)
-    if settings.mcp and not find_spec("mcp"):
-        raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
-    if settings.history:
-        from ralph import journal  # noqa: PLC0415 - few keep one
-
-        journal.check_history(settings.history, settings.said["history"].where, plan=plan, progress_path=progress_path)
-    return Start(
+    start = Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
         name=name,
         said=said,
-        mode=mode,
         said_mode=now.mode,
-        settings=settings,
-        template=template,
-        template_text=template_text,
         imported=imported,
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
     )
+    try:
+        return start.entered(mode, problems)
+    except RalphError as error:
+        if mode == asked.mode or mode != now.mode:
+            raise
+        entered = start.entered("build", problems)
+        entered.settings.remarks.append(RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}"))
+        return entered
 
 
 def _mode(asked: str, now: Progress, *, has_tasks: bool) -> str:
