@@ -82,6 +82,34 @@ def test_it_plans_and_builds_a_small_repository(project: Project, play: Play) ->
     assert ("RALPH_RUN_ID" in names, names & {"RALPH_TELEGRAM_BOT_TOKEN", "TMUX"}) == (True, set())
 
 
+def test_all_goes_from_mode_to_mode_until_nothing_is_missing(project: Project, play: Play) -> None:
+    """Who validates has an eye on it, and hands off the code; what it finds is built in a second round."""
+    code, tested = project.root / "greet.py", project.root / "test_greet.py"
+    looks, begins = uses(read(project.progress)), "## Task List\n"
+    finds = edit(project.progress, begins, f"{begins}\n- [ ] test_greet.py: the test that the plan asks for\n")
+    report = edit(project.progress, "## Notes\n", "## Notes\n\n## Validation\n\nThere is no test.\n")
+    model = play(
+        looks,
+        uses(edit(project.progress, begins, f"{begins}\n- [ ] greet.py: a function\n")),
+        Reply(text="Planned."),
+        uses(write(code, "print('hello')\n")),
+        *finishes(project),
+        looks,
+        uses(finds, report, write(tested, "mended by who may not")),
+        Reply(text="There is no test."),
+        uses(write(tested, "def test_it(): assert True\n")),
+        *finishes(project),
+        Reply(text="All is there."),
+    )
+    run = project.ralph("feature.md", "all", "--delay", "0", "--verify", "test -e greet.py")
+    assert run.code == 0, run.text
+    modes = [line["mode"] for line in project.journal() if line["event"] == "iteration"]
+    assert modes == ["plan", "build", "validate", "build", "validate"]
+    assert [tested.read_text(), "Mode:" in project.progress_text] == ["def test_it(): assert True\n", False]
+    assert "## Validation\n\nThere is no test.\n" in project.progress_text
+    assert model.requests[7].says("You validate; you do not build.")
+
+
 def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Project, play: Play) -> None:
     """With effort none, which turns thinking off; the environment does not matter. The word itself it would ignore."""
     long = "".join(f"{number:07}\n" for number in range(50_000))
