@@ -176,7 +176,12 @@ def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, s
     return [(name, whose, most, spent or 0.0) for name, whose, most, spent in (start, plan) if most is not None]
 
 
+def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
+    """What is left of the money of this start and of the plan."""
+    return min((most - spent for _, _, most, spent in _money(now, tally, settings)), default=None)
+
+
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    rests = [most - spent for _, _, most, spent in _money(now, tally, settings)]
-    return min([*rests, *([settings.max_iteration_cost] if settings.max_iteration_cost else [])], default=None)
+    bounds = settings.max_iteration_cost, left_usd(now, tally, settings)
+    return min((bound for bound in bounds if bound is not None), default=None)
