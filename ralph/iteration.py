@@ -102,8 +102,6 @@ def _turn(run: Run, files: Files) -> Turn:
             stream.sees(output)
         if complaints:
             stream.complains(complaints)
-        if not output and not complaints:
-            view.quiet()
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at

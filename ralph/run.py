@@ -111,7 +111,6 @@ class Run:
             width,
             pays=not start.rehearsal,
             detail=self.screen.detail,
-            breaks_silence=width() is not None and not self.screen.is_live,
         )
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""

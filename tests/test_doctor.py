@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_server import Answer, Server
 from ralph_driver import Project
 from scripted_model import ScriptedModel
 from tmux import lines_only
@@ -157,7 +156,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("ok", "settings", "max-time 8h (feature.md:2)"),
         ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
         ("ok", "plan", "1/1 tasks"),
-        ("ok", "notices", "slack: not tried"),
+        ("ok", "notices", "slack: set up, `ralph notify test` tries it"),
         ("warning", "settings", "chmod 600"),
         ("warning", "plan", "fence"),
         ("warning", "plan", "60 kB"),
@@ -374,7 +373,7 @@ LIMIT = {**ERROR, "result": "You've hit your session limit", "api_error_status":
     [
         pytest.param((OK, 0), "ok", ("claude answered, for $0.0021",), id="it answers"),
         pytest.param((KEY, 1), "bad", ("Invalid API key (", "log in", "claude setup-token"), id="its key is none"),
-        pytest.param((LIMIT, 1), "warning", ("session limit", "a run waits"), id="its limit is reached"),
+        pytest.param((LIMIT, 1), "warning", ("session limit",), id="its limit is reached"),
         pytest.param(("", 7), "bad", ("exited with 7",), id="it says nothing"),
     ],
 )
@@ -382,29 +381,12 @@ def test_a_cheap_call(
     doctor: Doctor, patient: Project, answer: tuple[object, int], level: str, words: tuple[str, ...]
 ) -> None:
     claude_says(result=answer[0], exit_code=answer[1])(patient)
-    report = doctor("--live", "--model", "sonnet", "--", "--verbose")
+    report = doctor("--live", "--", "--verbose")
     assert report.says(level, "login", *words), report.of("login")
     assert report.code == (level == "bad")
     asked = (programs(patient) / "claude.log").read_text()
     assert asked.startswith("1 0 -p --dangerously-skip-permissions --verbose --output-format stream-json ")
-    assert asked.endswith("--model sonnet --verbose\n"), "the model and the words of a run"
-
-
-def test_channels_and_the_monitor_are_reached(doctor: Doctor, patient: Project) -> None:
-    claude_says(result=OK)(patient)
-    with Server() as good, Server(Answer(status=404, body="no such hook")) as dead:
-        urls = {"RALPH_WEBHOOK_URL": good.url("/hook"), "RALPH_SLACK_WEBHOOK_URL": dead.url("/services/T0/secretly")}
-        env = {**urls, "RALPH_HEARTBEAT_URL": good.url("/beat")}
-        doctor(env=env)
-        assert not (programs(patient) / "claude.log").exists(), "without --live nothing is asked"
-        assert good.received == []
-        report = doctor("--live", env=env)
-    assert report.says("ok", "notices", "webhook: reached")
-    assert report.says("bad", "notices", "slack: not sent: HTTP 404 from 127.0.0.1: no such hook")
-    assert report.says("ok", "notices", "heartbeat: reached")
-    assert report.code == 1
-    assert sorted(one.path for one in good.received) == ["/beat", "/hook"]
-    assert b"Ralph Doctor" in good.received[0].body + good.received[1].body
+    assert asked.endswith("--model haiku --verbose\n"), "and the words of a run"
 
 
 SECRET = "s3cr3t-never-to-be-seen"
@@ -419,15 +401,14 @@ FORMS = [
 
 
 def test_no_line_shows_a_secret(patient: Project) -> None:
-    with Server(Answer(status=403, body=f"not {SECRET}")) as server:
-        hook = server.url(f"/{SECRET}")
-        wrong = {**ERROR, "result": f"Invalid key {SECRET}"}
-        claude_says(result=wrong, exit_code=1, version=f"{KNOWN} {SECRET}")(patient)
-        has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
-        patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
-        patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
-        asked = ["doctor", "feature.md", "--heartbeat-url", hook]
-        said = [patient.ralph(*asked, *how).text for how in (["--verbose"], ["--verbose", "--live"], ["--json"])]
+    hook = f"https://x.example/{SECRET}"
+    wrong = {**ERROR, "result": f"Invalid key {SECRET}"}
+    claude_says(result=wrong, exit_code=1, version=f"{KNOWN} {SECRET}")(patient)
+    has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
+    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
+    patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
+    asked = ["doctor", "feature.md", "--heartbeat-url", hook]
+    said = [patient.ralph(*asked, *how).text for how in (["--verbose"], ["--verbose", "--live"], ["--json"])]
     assert all("heartbeat" in one.lower() and "***" in one for one in said), said
     assert not [line for one in said for line in one.splitlines() if SECRET in line.lower()]
 

@@ -143,7 +143,7 @@ in pays
   So many words that no term
 inal is so wide, and a bit m
 ore
-1/1 · #1 · thinking
+task 1 of 1 · thinking
 """
 
 

@@ -33,12 +33,12 @@ def working(doing: str, **other: Any) -> Any:
 LAYOUTS = {
     100: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
     80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
-    70: "4/15 · #7 · Bash pytest -q tests/test_greeting.py · idle 12s",
-    40: "4/15 · #7 · Bash pytest -q t… · idle 12s",
+    70: "task 4 of 15 · iteration 7 · 1h02m · Bash pytest -q tests/… · idle 12s",
+    40: "Bash pytest -q tests/test_gr… · idle 12s",
     24: "Bash pytest -q tests/te…",
     1: "…",
 }
-"""What the agent does gives way first, then time and money and the words around the figures, at last all else."""
+"""What the agent does gives way first, then cost, time, the iteration and the task."""
 
 
 @pytest.mark.parametrize(("width", "line"), LAYOUTS.items())

@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-import sys
 
 from leaps import leaping
 from offspring import Offspring
@@ -12,14 +11,6 @@ from tmux import Tmux
 
 BUILD = ("feature.md", "build", "--delay", "0")
 RALPH = shlex.join([*COMMAND, *BUILD])
-WITH_SILENCE = """
-import sys
-from ralph.screen import view
-view._SILENCE_S = 0.5
-from ralph.__main__ import main
-sys.exit(main())
-"""
-"""Starts ralph with a heartbeat that beats sooner."""
 HOSTILE = (
     "\x1b]0;stolen title\x07\x1b[2J\x1b[35;43m\x9b32m\x1bP+q\x1b\\\x08\x7f\rover\x00written \x1b]52;c;cHduZWQ=\x07"
 )
@@ -97,18 +88,6 @@ def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agen
 
 
 # The screen.
-
-
-def test_where_there_is_no_status_line_a_silent_agent_is_seen_to_be_alive(
-    tmux: Tmux, project: Project, agent: Agent
-) -> None:
-    """A dumb terminal gets a line now and then."""
-    (project.outputs / "run.py").write_text(WITH_SILENCE)
-    command = shlex.join(["env", "TERM=dumb", sys.executable, "-P", str(project.outputs / "run.py"), *BUILD])
-    ralph = start(tmux, project, agent, says("Now I think."), command=command)
-    eventually(lambda: tmux.screen.count("  … thinking, silent for") >= 2)
-    agent.let("go")
-    eventually(lambda: not alive(ralph))
 
 
 REACHED = "stolen title"

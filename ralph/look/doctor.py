@@ -22,7 +22,6 @@ from ralph import __version__, changes, channels, files, lock, options, progress
 from ralph.agent import command as agent
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
-from ralph.channels import Notice
 from ralph.channels.notices import oddities
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
@@ -151,18 +150,16 @@ def _login(doubt: _Doubt) -> Iterator[Check]:
         key = next((key for key in about.get("keys", ()) if os.environ.get(key)), None)
         pays = f"{key} is set, and pays" if key else f"no key in the environment, so that {one.name}'s own login pays"
         if doubt.live:
-            yield _tried(one, doubt.settings, env, pays)
+            yield _tried(one, env, pays)
         elif not key and "login" in about and call([program, *about["login"]], timeout_s=30, env=env).code:
             yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
         else:
             yield ok(f"login not tried, --live does; {pays}")
 
 
-def _tried(one: agent.Agent, settings: Settings, env: Mapping[str, str], pays: str) -> Check:
+def _tried(one: agent.Agent, env: Mapping[str, str], pays: str) -> Check:
     about = one.doctor
-    model = settings.model or about.get("trial_model")
-    words = [word.replace("{}", model) for word in one.flags.get("model", ())] if model else []
-    argv = [*one.command, *about.get("trial", one.run), *words, *one.arguments]
+    argv = [*one.command, *about.get("trial", one.run), *one.arguments]
     done = call(argv, timeout_s=120, env={**about.get("trial_env", {}), **env}, stdin=b"Say ok.")
     stream = Stream(lambda _event: None, lambda _line: None, errors=one.errors)
     stream.sees(done.stdout)
@@ -171,8 +168,7 @@ def _tried(one: agent.Agent, settings: Settings, env: Mapping[str, str], pays: s
     said = (
         f"{one.name} answered, for ${turn.cost_usd or 0:.4f}" if turn.outcome is Outcome.OK else turn.said or turn.why
     )
-    fix = turn.fix or f"start {one.name} here, and see; a run waits, where that can help"
-    fix += f"; {about['login_for_cron']}" if "log in" in fix and "login_for_cron" in about else ""
+    fix = "; ".join(filter(None, (turn.fix or f"start {one.name} here, and see", about.get("login_for_cron"))))
     return _SEEN.get(turn.outcome, bad)(f"{said} ({pays})", fix)
 
 
@@ -241,28 +237,16 @@ def _machine(_doubt: _Doubt) -> Iterator[Check]:
             yield (bad if free < _NO_BYTES else warning)(said, "free some space; who cannot write works for nothing")
 
 
-_SET_UP = "ralph notify setup"
 _HEARTBEAT = "RALPH_HEARTBEAT_URL"
 
 
-def _notices(doubt: _Doubt) -> Iterator[Check]:
+def _notices(_doubt: _Doubt) -> Iterator[Check]:
     """Who hears of a run."""
-    values = sources.channel_values()
-    ready = channels.configured(values)
-    body = f"ralph doctor on {platform.node()} tries whether notices arrive. Nothing is running."
-    notice = Notice(event="test", title="Ralph Doctor", body=body)
-    reach: dict[str, Callable[[], str]] = {
-        channel.name: partial(channels.deliver, channel, notice, values) for channel in ready
-    }
+    ready = channels.configured(sources.channel_values())
+    for channel in ready:
+        yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
     if not ready:
-        yield warning("no channel is set up: nobody hears how a run ends", _SET_UP)
-    if url := doubt.settings.heartbeat_url:
-        reach["heartbeat"] = partial(channels.fetch, url)
-    for name, request in reach.items():
-        if why := request() if doubt.live else "":
-            yield bad(f"{name}: not sent: {why}", f"{_SET_UP}; see --heartbeat-url")
-        else:
-            yield ok(f"{name}: {'reached' if doubt.live else 'not tried, --live does'}")
+        yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
     names = [name for channel in ready for name in channel.names]
     if lost := [name for name in (*names, _HEARTBEAT) if os.environ.get(name)]:
         said = f"{' and '.join(lost)}: from this environment, which cron does not have"
@@ -332,7 +316,7 @@ _MARKS = {
 def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
     if live and not as_json:
-        print("Asking claude and the channels, which can take a minute.", flush=True)
+        print("Asking the agent, which can take a minute.", flush=True)
     seen = list(checks(asked, live=live))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if as_json:

@@ -134,7 +134,7 @@ def _diff(plan: Plan, row: Record) -> int:
 def _view(*, verbose: bool, pays: bool) -> View:
     """What shows a transcript here; words are wrapped to a terminal's width."""
     detail = Detail.of(quiet=False, verbose=verbose)
-    return View(_say, width, pays=pays, detail=detail, breaks_silence=width() is not None)
+    return View(_say, width, pays=pays, detail=detail)
 
 
 class _Replay:
@@ -177,7 +177,6 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
         running = state.died()
         if replay:
             replay.more()
-            view.quiet()
         if replay and (news or not running):  # what the journal says was written after its last word
             replay.rest()
             replay = None

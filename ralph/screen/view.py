@@ -20,7 +20,6 @@ _IDLE_S = 2.0
 """Seconds of silence that are worth a word."""
 _DOING_COLUMNS = 16
 """Columns for what is done now, before figures have to give way."""
-_SILENCE_S = 30.0
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
 _NARROWEST = 10
@@ -31,15 +30,15 @@ _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "
 """Of a tool's arguments the one that says most, the first that is there."""
 _EXPECTED = ("Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
 """Tools whose success says nothing new."""
-_RULES = "=-*#_~"
-"""What lines are drawn with."""
+_RULES = re.compile(r"([=\-*#_~])\1{2,} ?(.*?) ?\1{2,}")
+"""A line that is drawn around words, as in `==== 12 passed in 0.3s ====`."""
 
 
 class View:
     """Shows one agent after another; `say` prints a line.
 
     On a terminal, which has a `width`, words are wrapped and calls cut to it. `pays` says whether somebody pays for
-    this agent, `breaks_silence` that there shall be signs of life.
+    this agent.
     """
 
     def __init__(
@@ -49,10 +48,8 @@ class View:
         *,
         pays: bool,
         detail: Detail = Detail.NORMAL,
-        breaks_silence: bool = False,
     ) -> None:
-        self._say, self._width = say, width
-        self._pays, self._breaks_silence = pays, breaks_silence
+        self._say, self._width, self._pays = say, width, pays
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._whole = detail is Detail.VERBOSE
         self._account = ""
@@ -63,11 +60,11 @@ class View:
         self._stream = stream
         self.doing = "starting"
         """What it does now."""
-        self.heard_at = self._spoke = time.monotonic()
+        self.heard_at = time.monotonic()
 
     def show(self, event: Event) -> None:
         """The lines of one event, which the stream has noted; unknown ones have none."""
-        self._hears()
+        self.heard_at = time.monotonic()
         for line in self._lines(event):
             self._say(_MARGIN + line)
 
@@ -78,20 +75,10 @@ class View:
 
     def tell(self, line: str) -> None:
         """A line of text."""
-        self._hears()
+        self.heard_at = time.monotonic()
         if self.doing == "starting":
             self.doing = "working"  # all that can be known of an agent that prints text
         self._say(_MARGIN + line)
-
-    def quiet(self) -> None:
-        """After a long silence says what goes on, where no status line does."""
-        now = time.monotonic()
-        if self._breaks_silence and now - self._spoke >= _SILENCE_S:
-            self._spoke = now
-            self._say(f"{_MARGIN}… {self.doing}, silent for {duration(now - self.heard_at)}")
-
-    def _hears(self) -> None:
-        self.heard_at = self._spoke = time.monotonic()
 
     def _lines(self, event: Event) -> Iterator[str]:
         kind = event["type"]
@@ -102,8 +89,7 @@ class View:
             width = self._width()
             room = None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
             for block in blocks(event):
-                lines = self._in_full(kind, block) if self._whole else self._brief(kind, block, room)
-                yield from (indent + line for line in lines)
+                yield from (indent + line for line in self._block(kind, block, room))
         elif kind == "system":
             yield from self._system(event)
         elif kind == "result":
@@ -115,32 +101,27 @@ class View:
             if self._stream.so_far.context is not None:
                 yield f"context {self._stream.so_far.context:.0%}"
 
-    def _brief(self, speaker: str, block: Event, room: int | None) -> Iterator[str]:
-        """What an agent says, and a row for a call and for what came of it."""
-        kind = block.get("type")
+    def _block(self, speaker: str, block: Event, room: int | None) -> Iterable[str]:
+        """What is said or thought, a call, or what came of it: a row each, or all of it."""
+        kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
         if kind == "text" and speaker == "assistant":
-            yield from wrapped(_text(block), room)
-        elif kind == "tool_use":
-            yield clipped("▸ " + self._call(block), room or _PIPED)
-        elif kind == "tool_result":
+            return wrapped(text, None if self._whole else room)
+        if kind == "tool_use" and not self._whole:
+            return [clipped("▸ " + self._call(block), room or _PIPED)]
+        if kind == "tool_use":
+            said = [
+                f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+                for name, value in _arguments(block).items()
+            ]
+            return _all_of("▸", "\n".join([str(block.get("name")), *said]))
+        if kind == "tool_result" and not self._whole:
             call = self._stream.ended.get(str(block.get("tool_use_id")), {})
-            if outcome := _outcome(str(call.get("name")), block):
-                yield clipped(outcome, room or _PIPED)
-
-    def _in_full(self, speaker: str, block: Event) -> Iterable[str]:
-        kind = block.get("type")
-        if kind == "text":
-            return _text(block).split("\n") if speaker == "assistant" else _all_of("»", _text(block))
-        if kind == "thinking":
-            return _all_of("✻", str(block.get("thinking", "")))
+            outcome = _outcome(str(call.get("name")), block)
+            return [clipped(outcome, room or _PIPED)] if outcome else []
         if kind == "tool_result":
             return _all_of("✗" if block.get("is_error") else "⎿", _flat(block.get("content")))
-        if kind != "tool_use":
-            return ()
-        lines = [str(block.get("name"))]
-        for name, value in _arguments(block).items():
-            lines.append(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-        return _all_of("▸", "\n".join(lines))
+        thought = str(block.get("thinking", ""))
+        return _all_of("✻" if thought else "»", thought or text) if self._whole and (thought or text) else []
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
@@ -181,10 +162,6 @@ def _arguments(block: Event) -> Mapping[str, object]:
     return given if isinstance(given, dict) else {}
 
 
-def _text(block: Event) -> str:
-    return str(block.get("text", "")).rstrip("\n")
-
-
 def _flat(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -201,25 +178,22 @@ def _all_of(sign: str, text: str) -> Iterator[str]:
 def _outcome(tool: str, block: Event) -> str:
     """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
     lines = _flat(block.get("content")).strip().splitlines() or [""]
-    telling = [line.strip() for line in lines if any(map(str.isalnum, line))] or lines
+    telling = [_RULES.sub(r"\2", line.strip()) for line in lines if any(map(str.isalnum, line))] or lines
     first, last = telling[0], telling[-1]
-    if last[:3] in [3 * rule for rule in _RULES]:  # as in `==== 12 passed in 0.3s ====`
-        last = last.strip(f"{_RULES} ")
     if block.get("is_error"):
         first = re.sub("</?tool_use_error>", "", first)
-        if first.startswith("Exit code") and len(lines) > 1:  # which alone says little
-            return f"✗ {first}: {last}"
-        return f"✗ {first}" + " …" * (len(lines) > 1)
+        more = f": {last}" if first.startswith("Exit code") else " …"  # which alone says little
+        return f"✗ {first}{more * (len(lines) > 1)}"
     if not first or tool in _EXPECTED:
         return ""
     if tool == "Read":
         return f"⎿ {counted(len(lines), 'line')}"
-    rest = len(lines) - 1
-    return f"⎿ {last if tool == 'Bash' else first}" + (f" … +{counted(rest, 'line')}" if rest else "")
+    rest = f" … +{counted(len(lines) - 1, 'line')}" * (len(lines) > 1)
+    return f"⎿ {last if tool == 'Bash' else first}{rest}"
 
 
 def status_line(run: "Run", width: int) -> str:
-    """What goes on in a run: the most telling line that fits into so many columns."""
+    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others."""
     running, tally, now = run.pace.clock.running(), run.tally, run.file.last
     if run.phase is None:
         doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
@@ -228,22 +202,15 @@ def status_line(run: "Run", width: int) -> str:
         doing, began, seconds = run.phase
         took_s = running - began
         clock = duration(took_s) if seconds is None else f"{duration(max(0.0, seconds - took_s))} left"
-    long, short = list[str](), list[str]()
+    parts = [duration(run.elapsed_s()), "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least)]
     if run.number and not run.settings.once:  # who plans works on no task
-        if now.tasks:
-            task, tasks = min(now.ticked + 1, len(now.tasks)), len(now.tasks)
-            long.append(f"task {task} of {tasks}")
-            short.append(f"{task}/{tasks}")
-        long.append(f"iteration {run.number}")
-        short.append(f"#{run.number}")
-    long.append(duration(run.elapsed_s()))
-    if tally.cost_usd is not None:
-        long.append(usd(tally.cost_usd, at_least=tally.at_least))
-    for before, after in ((long, clock), (short, clock), ([], "")):
-        room = width - columns(_joined(*before, "?", after)) + 1
-        if room >= min(_DOING_COLUMNS, columns(doing)):
-            break
-    return _joined(*before, clipped(doing, room), after)
+        task, tasks = min(now.ticked + 1, len(now.tasks)), len(now.tasks)
+        parts = [f"task {task} of {tasks}" if tasks else "", f"iteration {run.number}", *parts]
+    needed = min(_DOING_COLUMNS, columns(doing))
+    while parts and columns(_joined(*parts, " " * needed, clock)) > width:
+        parts.pop()
+    room = width - columns(_joined(*parts, "?", clock)) + 1
+    return _joined(*parts, clipped(doing, room), clock) if room >= needed else clipped(doing, width)
 
 
 def _joined(*parts: str) -> str:
