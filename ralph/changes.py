@@ -33,9 +33,8 @@ def git(
     It takes no lock it could do without: the agent may be in the middle of something.
     """
     given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    where = None if cwd is None else str(cwd)
     try:
-        return call(["git", *arguments], timeout_s=timeout_s, env=given, cwd=where, stdin=stdin)
+        return call(["git", *arguments], timeout_s=timeout_s, env=given, cwd=cwd, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
 
@@ -161,8 +160,10 @@ def locks(tree: Path) -> list[Path]:
     """Every lock there that a commit or `git config` takes; none without a repository."""
     folder = git_folder(tree)
     common, branch = folder / _text(folder / "commondir"), _text(folder / "HEAD").removeprefix("ref: ")
-    shared = {common / f"{name}.lock" for name in (branch, "packed-refs", "config")}
-    return [*{*folder.glob("*.lock"), *filter(os.path.lexists, shared)}]
+    found = {f"{common}/{name}.lock" for name in (branch, "packed-refs", "config")}
+    with contextlib.suppress(OSError):
+        found |= {f"{folder}/{name}" for name in os.listdir(folder) if name.endswith(".lock")}  # noqa: PTH208 - quick
+    return [Path(one) for one in found if os.path.lexists(one)]
 
 
 def _text(path: Path) -> str:

@@ -33,7 +33,7 @@ def call(  # noqa: PLR0913 - each can be said of any program
     *,
     timeout_s: float,
     env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
+    cwd: str | Path | None = None,
     stdin: bytes = b"",
     over: Callable[[], bool] = lambda: False,
 ) -> Finished:

@@ -57,10 +57,11 @@ class ProgressFile:
 
     def _peek(self) -> bytes:
         """Its bytes; none when it is missing, or something has taken its place."""
-        if not _is_blank(self.text) and self._is_usurped():
+        is_known = not _is_blank(self.text)
+        if (is_known and self._is_usurped()) or (not is_known and not self.exists()):
             return b""
         with self._told("read"), contextlib.suppress(FileNotFoundError):
-            return self.path.read_bytes() if self.exists() else b""
+            return self.path.read_bytes()
         return b""
 
     def _is_usurped(self) -> bool:
