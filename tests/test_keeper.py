@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from offspring import Offspring, keeper_of, stat
@@ -16,9 +14,7 @@ from ralph_driver import UNHURRIED, Project, alive, eventually, marked, paced
 from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, waits_for
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 
-from ralph.process import Ended, Files, Job, call
-from ralph.run import Pace
-from ralph.verify import run_program
+from ralph.process import call
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
 
@@ -48,17 +44,6 @@ def test_a_server_that_is_left_behind_is_ended_and_said(project: Project, agent:
     assert (ended.code, forked.exists(), offspring.alive()) == (0, True, []), ended.text
     assert not [name for name in ("plain", "loud", "stopped", "parent") if alive(agent.child(name))]
     assert "ralph: ended what the agent left running: sleep 4242\n" in ended.stderr
-
-
-def test_what_each_of_many_iterations_leaves_is_ended_before_the_next(
-    project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
-) -> None:
-    names = [f"daemon-{number}" for number in range(5)]
-    project.has_tasks(*names)
-    look = f"for file in {tmp_path}/offspring/*; do kill -0 $(cat $file) && echo $file >> alive; done; true"
-    agent.story(*(step(runs(look), starts(offspring.daemon(name)), ticks="first") for name in names))
-    assert project.build("--max-iterations", "5").code == 3
-    assert (offspring.alive(), (project.root / "alive").exists()) == ([], False)
 
 
 PS = "import sys; sys.platform = 'darwin'; from ralph.__main__ import main; main()"
@@ -95,32 +80,6 @@ def test_what_the_verify_command_leaves_running_is_ended_and_said(
     run = project.build("1", "--verify", f"{offspring.daemon('server')}; {offspring.until('server')}; exit {code}")
     assert (run.code, offspring.alive()) == (3 if code else 0, []), run.text
     assert "ralph: ended what the verify command left running: " in run.stderr
-
-
-def test_what_a_check_leaves_that_cannot_be_ended_is_said_too(tmp_path: Path) -> None:
-    """Only a disk that is dead makes such a process, so this keeper is a stand-in."""
-
-    class OnADeadDisk:
-        changes, pace, said = SimpleNamespace(), Pace(), list[str]()
-        settings = SimpleNamespace(wrap=None)
-
-        def run(self, job: Job, *_how: object) -> Ended:
-            job.files.output.write_text("checked\n")
-            return Ended(code=0, survivors=("cat /mnt/dead",))
-
-        def remove_orphaned_locks(self, of: str) -> None:
-            assert of == "the check"
-
-        def complain(self, line: str) -> None:
-            self.said.append(line)
-
-    run: Any = OnADeadDisk()
-    run.keeper = run
-    job = Job(argv=["check"], env={}, files=Files(Path(os.devnull), tmp_path / "output", tmp_path / "errors"))
-    ended = run_program(run, "the check", job, None)
-    assert ended
-    assert (ended.code, ended.output) == (0, "checked\n")
-    assert run.said == ["the check left running what cannot be ended, end it by hand: cat /mnt/dead"]
 
 
 # What is not the agent's.

@@ -103,15 +103,6 @@ def test_what_fails_again_and_again_needs_a_person(project: Project, agent: Agen
     assert (again.code, again.text, check.runs) == (4, "", 3)
 
 
-def test_unticked_tasks_are_refused_before_it_runs(project: Project, agent: Agent) -> None:
-    check = Check(project)
-    project.has_tasks("one", "two")
-    agent.story(step(ticks="one", writes_done=True))
-    run = project.build("1", *check.option)
-    assert (run.code, check.runs) == (3, 0), run.text
-    assert "two" in verification(project)
-
-
 # Whoever wrote RALPH_DONE.
 
 

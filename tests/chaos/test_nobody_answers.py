@@ -1,13 +1,11 @@
 """Nobody at the other end: a webhook that takes everything and says nothing."""
 
-import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
-from offspring import Offspring
-from ralph_driver import Project, Running, eventually, paced
-from stories import Agent, hangs, init, marks, raw, starts, step
+from ralph_driver import Project, Running, paced
+from stories import Agent, step
 
 BUILD = ("feature.md", "build", "--delay", "0")
 
@@ -34,16 +32,3 @@ def test_a_webhook_that_hangs_delays_no_iteration_and_the_end_by_a_moment(
     assert (ended.code, len(agent.calls)) == (0, 10), ended.text
     assert "not sent" in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_a_webhook_that_hangs_does_not_hold_what_is_stopped(
-    project: Project, agent: Agent, offspring: Offspring, silence: str
-) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), starts(offspring.sleeper("server")), marks("on"), hangs()))
-    run = start(project, silence)
-    eventually(lambda: agent.reached("on"))
-    offspring.pid("server")
-    run.signal(signal.SIGTERM)
-    ended = run.wait()
-    assert (ended.code, offspring.alive()) == (-signal.SIGTERM, []), ended.text
