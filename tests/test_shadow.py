@@ -40,27 +40,36 @@ class Tree:
         """An iteration begins, some time after a person's last file: what is as young counts as its own."""
         while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
             time.sleep(0.01)
-        self.repository = Repository.around(self.root)
-        folder = self.kept.parent / "state" / "shadow"
-        self.shadow = Shadow(self.root, folder, ["own.md"], dict, self.repository)
+        repository = self.project()
+        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], dict, repository)
         self.shadow.begin()
-        self.place = None
-        if self.repository:
-            self.repository.index_copy = self.shadow.folder / "index-of-project"
-            self.place = self.repository.place()
+        self.before = (repository, repository.place()) if repository else None
+
+    def project(self) -> Repository | None:
+        if repository := Repository.around(self.root):
+            repository.index_copy = self.kept.parent / "index"
+        return repository
 
     def aside(self, name: str) -> Path:
         return self.kept / f"{len(list(self.kept.iterdir()))}-{name.replace('/', '_')[-50:]}"
 
-    def all_back(self) -> tuple[set[str], str | None]:
-        """Everything put back; what was changed, and what became of HEAD."""
-        moved = None
-        if self.repository and self.place:
-            moved = self.repository.head_back(self.place, "try", self.aside)
-            self.repository.index_back(self.place)
+    def all_back(self) -> set[str]:
+        """Everything put back; what was changed."""
+        if self.before:
+            repository, place = self.before
+            repository.head_back(place, "try", self.aside)
+            repository.index_back(place)
         changes = self.shadow.changes()
         assert self.shadow.put_back(changes, lambda *_: True, self.aside) == {}
-        return set(changes), moved
+        return set(changes)
+
+    def commits(self, names: Sequence[str], message: str = "x") -> set[str]:
+        """The files that are in the commit of these."""
+        repository = self.project()
+        assert repository is not None
+        commit, failed = repository.commit(names, message)
+        assert failed == ""
+        return repository.told(commit)[3] if commit else set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
         path = self.root / name
@@ -140,7 +149,7 @@ def test_is_noticed_and_put_back(tmp_path: Path, alone: None, does: str, names: 
     tree.begin()
     assert tree.shadow.changes() == {}
     tree.does(does)
-    changed, _ = tree.all_back()
+    changed = tree.all_back()
     for name in ("new.log", "src/deep/x"):  # what is ignored is left alone
         (tree.root / name).unlink(missing_ok=True)
     assert tree.state() == before
@@ -192,18 +201,6 @@ def test_a_persons_unfinished_work_survives(tree: Tree, does: str) -> None:
     assert tree.state() == before
 
 
-def test_commits_are_kept_and_their_changes_stay(tree: Tree) -> None:
-    tree.begin()
-    tree.does("echo 2 > a.py; git commit -qam one; git checkout -q -b mine; git commit -q --allow-empty -m two")
-    tip = tree.does("git rev-parse HEAD").strip()
-    assert tree.repository is not None
-    assert tree.place is not None
-    ref = tree.repository.head_back(tree.place, "try", tree.aside)
-    assert ref == f"refs/ralph/kept/try-{tip[:10]}"
-    assert tree.does(f"git rev-parse {ref}").strip() == tip
-    assert set(tree.shadow.changes()) == {"a.py"}
-
-
 def test_odd_names_are_names(tree: Tree) -> None:
     for name in ODD[::2]:
         tree.write(name, "mine")
@@ -212,19 +209,20 @@ def test_odd_names_are_names(tree: Tree) -> None:
     for name in ODD:
         tree.write(name, "the agent's")
         tree.write(f"{name}.d/x", "the agent's")
-    assert tree.all_back()[0] == {*ODD, *(f"{name}.d/x" for name in ODD)}
+    assert tree.all_back() == {*ODD, *(f"{name}.d/x" for name in ODD)}
     assert tree.state() == before
 
 
-def test_a_repository_that_was_there_is_nobodys_to_move(tree: Tree) -> None:
+def test_a_repository_and_a_pipe_that_were_there_are_nobodys_to_move(tree: Tree) -> None:
     tree.does("git init -q old; echo 1 > old/x; git init -q made; cd made; echo 1 > x; git add x; git commit -qm x")
+    tree.does("git init -q bare; echo > bare/x; rm secret.txt; mkfifo secret.txt pipe")
     tree.begin()
-    tree.does("echo 2 > old/x; git -C made commit -q --allow-empty -m z")
-    assert tree.all_back() == (set(), None)
+    tree.does("echo 2 > old/x; git -C made commit -q --allow-empty -m z; rm -rf bare/.git")
+    assert tree.all_back() == set()
     assert (tree.root / "old" / "x").read_text() == "2\n"
 
 
-def test_what_does_not_fit_the_disk_is_an_error_and_leaves_nothing_half_written(tree: Tree) -> None:
+def test_what_does_not_fit_the_disk_or_was_tampered_with_is_an_error(tree: Tree) -> None:
     tree.begin()
     (tree.root / "large").write_bytes(os.urandom(300_000))
     with largest_file(100_000):
@@ -232,20 +230,9 @@ def test_what_does_not_fit_the_disk_is_an_error_and_leaves_nothing_half_written(
         with pytest.raises(RalphError, match="git update-index fails"):
             tree.shadow.begin()
     assert list(tree.shadow.folder.glob("objects/*/tmp_obj_*")) == []
-
-
-def test_an_index_that_somebody_changed_is_an_error(tree: Tree) -> None:
-    tree.begin()
     (tree.shadow.folder / "index").unlink()
     with pytest.raises(RalphError, match="does not know any more how files were"):
         tree.shadow.changes()
-
-
-def test_what_cannot_be_read_is_left_alone(tree: Tree) -> None:
-    tree.does("mkfifo pipe; git init -q inner; echo > inner/x; rm secret.txt; mkfifo secret.txt")
-    tree.begin()
-    tree.does("rm -rf inner/.git")
-    assert tree.shadow.changes() == {}
 
 
 @pytest.mark.parametrize("place", ["", "HEAD", "objects", "objects/aa", "info"])
@@ -268,73 +255,59 @@ def test_settings_that_somebody_gave_the_shadow_run_nothing(tree: Tree) -> None:
     assert not (tree.elsewhere / "ran").exists()
 
 
-def repository_of(tree: Tree) -> Repository:
-    found = Repository.around(tree.root)
-    assert found is not None
-    found.index_copy = tree.kept / "index"
-    return found
-
-
 class TestACommit:
     def test_has_these_files_as_they_are_and_nothing_else(self, tree: Tree) -> None:
-        tree.does(
-            "echo s > run.sh; git add run.sh; echo p > persons; echo 2 > a.py; rm src/b.py; mkdir deep; echo > later"
-        )
-        tree.does("echo n > deep/new; echo x > x.log; git add -N later")
+        tree.does("echo s > run.sh; git add run.sh; echo p > persons; echo 2 > a.py; rm src/b.py; mkdir deep")
+        tree.does("echo > later; echo n > deep/new; echo x > x.log; git add -N later")
         names = ["a.py", "src/b.py", "deep/new", "never/was", "x.log"]
-        assert self.of(tree, names, "t: do it\n\n# no comment\nRalph-Task: t\n") == {"a.py", "src/b.py", "deep/new"}
+        assert tree.commits(names, "t: do it\n\n# no comment\nRalph-Task: t\n") == {"a.py", "src/b.py", "deep/new"}
         assert tree.does("git status --porcelain") == " A later\nM  run.sh\n?? persons\n"
         assert "# no comment" in tree.does("git log -1 --format=%B")
 
-    def of(self, tree: Tree, names: Sequence[str], message: str = "x") -> set[str]:
-        """The files that are in it."""
-        repository = repository_of(tree)
-        commit, failed = repository.commit(names, message)
-        assert failed == ""
-        return repository.told(commit)[3] if commit else set()
+    @pytest.mark.parametrize(
+        ("does", "names"),
+        [
+            ("rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x", [*ODD, "src", "src/b.py", "a.py", "a.py/x"]),
+            ("rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py", ["a.py", "src", "src/b.py", "new.py"]),
+        ],
+        ids=["odd names, and a folder in a file's place", "a link in a folder's place"],
+    )
+    def test_has_whatever_took_the_place_of_a_file(self, tree: Tree, does: str, names: list[str]) -> None:
+        for name in set(names).intersection(ODD):
+            tree.write(name, "x")
+        tree.does(does)
+        assert tree.commits(names) == set(names)
+        assert tree.does("git status --porcelain") == ""
+        assert tree.commits([*names, "no.such"]) == set(), "nothing is to be committed"
 
     def test_that_a_hook_refuses_says_why_and_leaves_all_as_it_was(self, tree: Tree) -> None:
         script = "#!/bin/sh\ngit diff --cached --name-only\nread answer || echo '\033[31mno good'\nexit 3\n"
         tree.write(".git/hooks/pre-commit", script, 0o755)
         tree.does("echo s > run.sh; git add run.sh; echo 2 > a.py; echo > new.py")
-        before = tree.state()
+        before, project = tree.state(), tree.project()
         tree.does("git config status.showUntrackedFiles no")
 
         def run(argv: Sequence[str], stdin: bytes) -> Finished:
             done = subprocess.run([*argv], input=stdin, capture_output=True, check=False)
             return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr, timed_out=False)
 
+        assert project is not None
         why = "git commit exited with 1\na.py\nnew.py\nno good"
-        assert repository_of(tree).commit(["a.py", "new.py"], "x", run) == ("", why)
+        assert project.commit(["a.py", "new.py"], "x", run) == ("", why)
         tree.does("git config --unset status.showUntrackedFiles")
         assert tree.state() == before
-
-    def test_of_odd_names_and_of_a_folder_in_a_filesplace(self, tree: Tree) -> None:
-        for name in ODD:
-            tree.write(name, "x")
-        tree.does("rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x")
-        names = [*ODD, "src", "src/b.py", "a.py", "a.py/x"]
-        assert self.of(tree, names) == set(names)
-        assert tree.does("git status --porcelain") == ""
-        assert self.of(tree, [*names, "no.such"]) == set(), "nothing is to be committed"
-
-    def test_of_what_lies_beyond_a_new_link_is_of_the_link(self, tree: Tree) -> None:
-        tree.does("rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py")
-        names = ["a.py", "src", "src/b.py", "new.py"]
-        assert self.of(tree, names) == set(names)
 
     @pytest.mark.parametrize(
         ("does", "why"),
         [
             ("git config user.name ''", "git cannot commit in .*: Author identity unknown"),
             ("git rev-parse HEAD > .git/MERGE_HEAD", "a merge is not finished"),
-            (
-                "git config commit.gpgSign true; git config gpg.program false",
-                "git cannot commit in .*: gpg failed to sign",
-            ),
+            ("git config commit.gpgSign true; git config gpg.program false", "git cannot commit in .*: gpg failed"),
         ],
     )
     def test_that_cannot_come_about_is_said_before(self, tree: Tree, does: str, why: str) -> None:
         tree.does(does)
+        project = tree.project()
+        assert project is not None
         with pytest.raises(RalphError, match=why):
-            repository_of(tree).check_can_commit()
+            project.check_can_commit()

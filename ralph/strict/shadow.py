@@ -163,6 +163,7 @@ class Shadow(Git):
                     (objects / "pack" / path.name).hardlink_to(path)
         remove_orphaned_locks([self.folder / "index.lock"], self.root)  # of a ralph that was killed
         self._prepare()
+        self._call("update-index", "-q", "--refresh")  # else each look would read all that was only touched
         self.drop(self.names("ls-files", "-c", "-i", "-z", "--exclude-standard"))
         self._note_modes(standing(self.root, self.names("ls-files", "-c", "-z")))
         if repository is None:

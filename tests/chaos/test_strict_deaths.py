@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from ralph_driver import Project
-from stories import Agent, commits, runs, tries, writes
+from stories import Agent, runs, tries, writes
 from test_strict import ONE, built, wants
 from test_strict_cheats import files_of, has_hook
 
@@ -50,24 +50,6 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
     status = project.git("status", "--porcelain").splitlines()
     assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
     assert list((project.root / ".git").glob("*.lock")) == []
-
-
-def test_what_an_agent_did_that_killed_ralph_is_put_right(project: Project, agent: Agent) -> None:
-    has_work(project)
-    wants(project, ONE)
-    begins = runs("git rev-parse HEAD > .git/CHERRY_PICK_HEAD")
-    cheats = (writes("mine.txt", "spoilt"), commits("cheat"), begins, runs(f"kill -9 {RALPH}"))
-    agent.story(tries(writes("one.txt", "1\n"), *cheats), tries())
-    built(project, "--only", "one*", code=-signal.SIGKILL)
-    half = project.root / f".{project.progress.name}.abc_12xy.ralph"
-    half.write_text("# Progress: fea")
-    built(project, "--only", "one*")
-    assert not half.exists(), "an edit that was not finished leaves nothing behind"
-    assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
-    assert files_of(project) == ["one.txt"]
-    assert (project.root / "mine.txt").read_text() == "mine\n"
-    status = project.git("status", "--porcelain").splitlines()
-    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
 
 
 def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
