@@ -13,7 +13,7 @@ from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.taskjson import PASSES, Imported, Object, mark_of
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 from ralph.words import plain
 
 
@@ -71,7 +71,7 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     other = Path(progress.parse(listed).plan or plan.path)
     if other.exists() and not other.samefile(plan.path):
         raise RalphError(f"{path} belongs to another plan, {other}", fix="name the right one: --progress-file")
-    today = tasks.read(tasks.with_ids(listed))
+    today = tasks.read(edits.with_ids(listed))
     if odd := tasks.problems(today):
         raise RalphError.of(RalphError(f"{path}: {one}") for one in odd)
     return today

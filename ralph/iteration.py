@@ -69,9 +69,9 @@ def _check_place(run: Run) -> None:
 def _begin(run: Run, files: Files) -> progress.Progress:
     """The note for after a death, the heading, the first notice; what the progress file says."""
     if run.settings.mcp and not run.strict:
-        from ralph import tasks  # noqa: PLC0415 - few use it
+        from ralph.tasks import edits  # noqa: PLC0415 - few use it
 
-        run.file.edit(tasks.with_ids)  # now: an agent that gives one to a task must not seem to replace it
+        run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before, run.text_before = run.file.last, run.file.text
     run.state.begin(run.id, run.mode, run.number, files.output, run.text_before)
     run.changes.disturbed |= run.settings.once

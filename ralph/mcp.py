@@ -17,7 +17,7 @@ from ralph.look import plans
 from ralph.look.status import facts
 from ralph.progress.file import ProgressFile
 from ralph.state import State
-from ralph.tasks import Note, Task
+from ralph.tasks import Note, Task, edits
 from ralph.words import named, plain
 
 Answer = dict[str, Any]
@@ -90,7 +90,7 @@ class Tools:
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
         self._ready(task_id)
-        return self._marked(task_id, lambda text: tasks.taken_up(text, task_id))
+        return self._marked(task_id, lambda text: edits.taken_up(text, task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
@@ -99,12 +99,12 @@ class Tools:
         done = [one.id for one in tasks.chain(self._listed(), task_id)]
         if verification_notes:
             self._noted(f"{task_id}: {verification_notes}")
-        return self._marked(task_id, lambda text: tasks.with_done(text, done))
+        return self._marked(task_id, lambda text: edits.with_done(text, done))
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot go on without a person, and why."""
         self._find(task_id)
-        return self._marked(task_id, lambda text: tasks.with_block(text, task_id, reason))
+        return self._marked(task_id, lambda text: edits.with_block(text, task_id, reason))
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -156,9 +156,9 @@ class Tools:
         tried, when = self._find(task_id).tries + 1, time.strftime("%Y-%m-%d %H:%M:%S")
 
         def failed(text: bytes) -> bytes:
-            text = tasks.with_failure(text, task_id, when, reason)
+            text = edits.with_failure(text, task_id, when, reason)
             over = most is not None and tried >= most
-            return tasks.with_block(text, task_id, f"given up after try {tried}: {reason}") if over else text
+            return edits.with_block(text, task_id, f"given up after try {tried}: {reason}") if over else text
 
         return self._marked(task_id, failed)
 
@@ -169,7 +169,7 @@ class Tools:
     def _listed(self) -> Sequence[Task]:
         """The tasks, each with the id that an edit gives it."""
         self._file.read()
-        return tasks.read(tasks.with_ids(self._file.text))
+        return tasks.read(edits.with_ids(self._file.text))
 
     def _find(self, task_id: str) -> Task:
         listed = self._listed()
@@ -191,7 +191,7 @@ class Tools:
         if not self._file.exists():
             started = time.strftime("%Y-%m-%d %H:%M:%S")
             self._file.create(progress.fresh(self._plan.name, str(self._plan.path), started))
-        self._file.edit(lambda text: change(tasks.with_ids(text)))
+        self._file.edit(lambda text: change(edits.with_ids(text)))
 
     def _marked(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""

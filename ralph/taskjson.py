@@ -12,8 +12,7 @@ from typing import Any
 from ralph import tasks
 from ralph.errors import RalphError
 from ralph.progress.reading import blocks
-from ralph.tasks import Note, Task
-from ralph.tasks.reading import WHOLE
+from ralph.tasks import WHOLE, Note, Task
 from ralph.words import counted, named, shortened
 
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")

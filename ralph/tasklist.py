@@ -9,7 +9,7 @@ from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.prompt import Value
 from ralph.settings import Settings
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 from ralph.verdict import Reason, Stop
 
 
@@ -35,16 +35,16 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
 
 def planned(before: bytes, text: bytes) -> bytes:
     """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
-    text = tasks.put_down(tasks.with_ids(text))
-    known = {(one.id, one.text) for one in tasks.flat(tasks.read(tasks.with_ids(before))) if one.mark == "x"}
+    text = edits.put_down(edits.with_ids(text))
+    known = {(one.id, one.text) for one in tasks.flat(tasks.read(edits.with_ids(before))) if one.mark == "x"}
     new = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "x" and (one.id, one.text) not in known]
-    return tasks.unticked(text, new)
+    return edits.unticked(text, new)
 
 
 def tidied(text: bytes) -> bytes:
     """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
-    text = tasks.with_ids(tasks.put_down(text))
-    return tasks.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
+    text = edits.with_ids(edits.put_down(text))
+    return edits.with_done(text, [one.id for one in tasks.flat(tasks.read(text)) if one.done and one.mark != "x"])
 
 
 def stuck(listed: Sequence[Task], name: str) -> Stop | None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph import progress, tasks
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 
 LIST = b"""# Progress: x
 
@@ -158,14 +158,14 @@ TRY = b"- failed: 2026-11-21 03:12:05 try %d: %b"
 
 def failed(text: bytes, task_id: str, why: str, times: int = 1) -> bytes:
     for _ in range(times):
-        text = tasks.with_failure(text, task_id, "2026-11-21 03:12:05", why)
+        text = edits.with_failure(text, task_id, "2026-11-21 03:12:05", why)
     return text
 
 
 def test_a_mark_is_one_byte() -> None:
-    assert tasks.unticked(EDITED, ["c", "b"]) == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
-    assert tasks.taken_up(EDITED, "a") == EDITED.replace(b"[ ]", b"[~]")
-    assert tasks.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
+    assert edits.unticked(EDITED, ["c", "b"]) == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
+    assert edits.taken_up(EDITED, "a") == EDITED.replace(b"[ ]", b"[~]")
+    assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
 
 
 def test_a_failure_stands_below_what_its_task_has_and_the_task_waits_again() -> None:
@@ -179,9 +179,9 @@ def test_the_newest_three_failures_are_kept_and_a_block_replaces_the_older_one()
     task = the(failed(EDITED, "a", "no", 5), "a")
     assert [line.split(": ")[0][-5:] for line in task.failed] == ["try 3", "try 4", "try 5"]
     assert task.tries == 5
-    now = tasks.with_block(tasks.with_block(EDITED, "b", "one"), "b", "two")
+    now = edits.with_block(edits.with_block(EDITED, "b", "one"), "b", "two")
     assert (the(now, "b").mark, the(now, "b").blocked, now.count(b"- blocked:")) == ("!", "two", 1)
-    assert tasks.taken_up(now, "b") == EDITED
+    assert edits.taken_up(now, "b") == EDITED
 
 
 def test_a_long_reason_keeps_its_beginning_and_its_end() -> None:
@@ -196,9 +196,9 @@ def test_an_id_is_made_of_the_tasks_words() -> None:
 
 def test_ids_are_given_once_and_each_is_one_of_its_own() -> None:
     text = b"# Tasks\n- [ ] Go\n- [ ] go_2: x\n- [ ] go!\n  - [ ] GO\n- [ ] Other: x\n## Notes\n- [ ] Go\n"
-    now = tasks.with_ids(text)
+    now = edits.with_ids(text)
     assert [task.id for task in tasks.flat(tasks.read(now))] == ["go", "go_2", "go_3", "go_4", "Other"]
-    assert tasks.with_ids(now) == now
+    assert edits.with_ids(now) == now
     assert now.endswith(b"## Notes\n- [ ] Go\n")
 
 
@@ -254,11 +254,11 @@ def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up
         )  # fmt: skip
         come = data.draw(st.integers(0, 9))
         if come == 9:
-            text, blocked = tasks.with_block(text, task.id, "why not"), blocked + 1
+            text, blocked = edits.with_block(text, task.id, "why not"), blocked + 1
         elif come > 7:
-            text = tasks.with_failure(text, task.id, "now", "no")
+            text = edits.with_failure(text, task.id, "now", "no")
         else:
-            text = tasks.with_done(tasks.taken_up(text, task.id), [one.id for one in tasks.chain(read, task.id)])
+            text = edits.with_done(edits.taken_up(text, task.id), [one.id for one in tasks.chain(read, task.id)])
     assert all(task.done for task in tasks.flat(tasks.read(text))) == (blocked == 0)
     assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == min(blocked, 6)
 
@@ -272,7 +272,7 @@ def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tup
     text = "\n".join(["# Tasks", *lines, ""]).encode()
     found = bool(tasks.problems(tasks.read(text)))
     while task := tasks.select(tasks.read(text)):
-        text = tasks.with_done(text, [task.id])
+        text = edits.with_done(text, [task.id])
     assert found == bool(tasks.stuck(tasks.read(text)))
 
 
@@ -290,10 +290,10 @@ def test_any_bytes_are_a_task_list_and_its_tasks_are_those_that_count(text: byte
 
 @given(lists)
 def test_ids_are_put_in_and_no_other_byte_changes(text: bytes) -> None:
-    now = tasks.with_ids(text)
+    now = edits.with_ids(text)
     before, after = tasks.flat(tasks.read(text)), tasks.flat(tasks.read(now))
     assert [(task.text, task.mark) for task in after] == [(task.text, task.mark) for task in before]
-    assert tasks.with_ids(now) == now
+    assert edits.with_ids(now) == now
     for task_id in reversed([task.id for one, task in zip(before, after, strict=True) if not one.id]):
         at = now.rindex(f"{task_id}: ".encode())
         now = now[:at] + now[at + len(f"{task_id}: ".encode()) :]
@@ -312,10 +312,10 @@ def test_a_failure_is_one_line_that_reads_as_nothing_else_and_done_takes_it_back
     text: bytes, task_id: str, why: str
 ) -> None:
     text += b"\n"
-    now = tasks.with_failure(text, task_id, "now", why)
+    now = edits.with_failure(text, task_id, "now", why)
     old, new = tasks.find(tasks.read(text), task_id), tasks.find(tasks.read(now), task_id)
     assert (old and old.tries + 1) == (new and new.tries)
     assert told(now) == told(text)
-    done = tasks.with_done(text, [task_id])
-    spoiled = tasks.with_block(tasks.with_failure(done, task_id, "now", why), task_id, why)
-    assert tasks.with_done(spoiled, [task_id]).lower() == done.lower()
+    done = edits.with_done(text, [task_id])
+    spoiled = edits.with_block(edits.with_failure(done, task_id, "now", why), task_id, why)
+    assert edits.with_done(spoiled, [task_id]).lower() == done.lower()

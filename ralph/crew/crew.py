@@ -28,7 +28,7 @@ from ralph.judge import Iteration
 from ralph.lock import working_tree
 from ralph.run import Run
 from ralph.settings import BY_VARIABLE, Source
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop, left_usd, verdict
 from ralph.words import named
@@ -106,7 +106,7 @@ class Crew:
         tried = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "~" and one.id in self._tried()]
         text = tasklist.tidied(text)
         for task_id in tried:
-            text = tasks.taken_up(text, task_id)
+            text = edits.taken_up(text, task_id)
         return text
 
     def _tried(self) -> list[str]:
@@ -139,7 +139,7 @@ class Crew:
         number = run.earlier + run.tally.iterations + len(self._running) + 1
         job = self._job(task)
         run.files = run.state.transcripts(run.id, number, "")
-        self._file.edit(lambda text: tasks.taken_up(text, task.id))
+        self._file.edit(lambda text: edits.taken_up(text, task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         self._running[self._executor.submit(job)] = Trial(job, chain, number)
 
@@ -233,7 +233,7 @@ class Crew:
         if self._is_taken_back(trial):
             return replace(iteration, failed=f"{task_id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self._file.edit(lambda text: tasks.unticked(text, [task_id]))
+            self._file.edit(lambda text: edits.unticked(text, [task_id]))
             return iteration
         left, said = (
             tasks.find(tasks.read(as_bytes(result.progress)), task_id),
@@ -241,13 +241,13 @@ class Crew:
         )
         blocked = left.blocked if left and left.mark == "!" and left.tries == tries else said.blocked
         if blocked is not None:
-            self._file.edit(lambda text: tasks.with_block(text, task_id, blocked))
+            self._file.edit(lambda text: edits.with_block(text, task_id, blocked))
             return replace(iteration, failed=f"{task_id} is blocked: {blocked}", tried=True)
         tip = self._tip()
         commit, why = self._landed(trial.job, result, tip) if left and left.done else ("", _why(result, trial.job))
         if why:
             return self._fail(iteration, trial.chain[0], why)
-        self._file.edit(lambda text: tasks.with_done(text, [one.id for one in trial.chain]))
+        self._file.edit(lambda text: edits.with_done(text, [one.id for one in trial.chain]))
         run.state.note("landing", "")
         commits = changes.commits(tip, commit) if commit else Commits()
         if not run.read().open:
@@ -259,8 +259,8 @@ class Crew:
         given_up = most is not None and tries >= most
 
         def written(text: bytes) -> bytes:
-            text = tasks.with_failure(text, task.id, time.strftime("%Y-%m-%d %H:%M:%S"), why)
-            return tasks.with_block(text, task.id, f"given up after try {tries}: {why}") if given_up else text
+            text = edits.with_failure(text, task.id, time.strftime("%Y-%m-%d %H:%M:%S"), why)
+            return edits.with_block(text, task.id, f"given up after try {tries}: {why}") if given_up else text
 
         self._file.edit(written)
         return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
@@ -320,7 +320,7 @@ class Crew:
         noted = self._run.state.noted("landing")
         task_id, commit = json.loads(noted) if noted else ("", "")
         if commit and changes.git("merge-base", "--is-ancestor", commit, self._tip(), cwd=self._tree).code == 0:
-            self._file.edit(lambda text: tasks.with_done(text, [task_id]))
+            self._file.edit(lambda text: edits.with_done(text, [task_id]))
         self._run.state.note("landing", "")
 
     def declare_done(self) -> None:
@@ -333,7 +333,7 @@ class Crew:
         for task in self._tried():
             self._executor.cancel(task)
         self._executor.close()
-        self._file.edit(tasks.put_down)
+        self._file.edit(edits.put_down)
 
 
 def _turn(result: Attempt) -> Turn:

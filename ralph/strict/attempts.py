@@ -19,7 +19,7 @@ from ralph.strict.guard import Guard
 from ralph.strict.repository import HOOKS_S
 from ralph.strict.roles import roles_of
 from ralph.strict.signal import Finding, message, wished
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
 from ralph.verify import run_program
@@ -71,7 +71,7 @@ class Strict:
             self._run.enter(self._role)
             self._run.settings = copy(self._run.settings)
             self._run.settings.once = False  # it is over once its task is, or when it is another role's turn
-        self._file.edit(lambda text: tasks.taken_up(text, task.id))
+        self._file.edit(lambda text: edits.taken_up(text, task.id))
         self._text = self._file.text
         self._run.task = task.id
         self._run.values = tasklist.values(task, tasks.read(self._text), self._token)
@@ -127,7 +127,7 @@ class Strict:
         self._run.task = ""
         self._run.state.note("task", "")
         with contextlib.suppress(RalphError):
-            self._file.edit(tasks.put_down)
+            self._file.edit(edits.put_down)
 
     def _checked(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
@@ -145,11 +145,11 @@ class Strict:
             return self._put_down(iteration)  # the next iteration goes on with what it did
         if why := found.blocked:
             self._let_go()
-            self._write(lambda text: tasks.with_block(text, task.id, why))
+            self._write(lambda text: edits.with_block(text, task.id, why))
             return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
         found = replace(found, failed=found.failed or found.unfinished)
         if not found.failed and roles and (role := roles.after(self._role)):
-            self._write(lambda text: tasks.with_role(text, task.id, role))
+            self._write(lambda text: edits.with_role(text, task.id, role))
             return replace(iteration, moved=True, passed=True)
         if not found.failed:
             found = replace(found, failed=self._pass(iteration), red=True)
@@ -167,13 +167,13 @@ class Strict:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task, done = self._chain[0], [one.id for one in self._chain]
         before = self._file.text
-        self._write(lambda text: tasks.with_done(text, done))
+        self._write(lambda text: edits.with_done(text, done))
         ticked = self._text
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:
-            self._write(lambda text: before if text == ticked else tasks.unticked(text, done))
+            self._write(lambda text: before if text == ticked else edits.unticked(text, done))
         return failed
 
     def _fail(self, iteration: Iteration, found: Finding) -> Iteration:
@@ -184,10 +184,10 @@ class Strict:
         self._let_go()
 
         def written(text: bytes) -> bytes:
-            text = tasks.with_failure(text, task.id, when, found.failed)
+            text = edits.with_failure(text, task.id, when, found.failed)
             if roles:
-                text = tasks.with_role(text, task.id, roles.after_failure(self._role, found))
-            return tasks.with_block(text, task.id, f"given up after try {tries}: {reason}") if given_up else text
+                text = edits.with_role(text, task.id, roles.after_failure(self._role, found))
+            return edits.with_block(text, task.id, f"given up after try {tries}: {reason}") if given_up else text
 
         self._write(written)
         said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
@@ -196,7 +196,7 @@ class Strict:
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
             self._let_go()
-        self._write(tasks.put_down)
+        self._write(edits.put_down)
         return iteration
 
     def _let_go(self) -> None:

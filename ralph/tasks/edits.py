@@ -4,44 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ralph.progress.edits import Change, encoded, harmless_output, insert, spliced
-from ralph.tasks.order import find
-from ralph.tasks.reading import Task, flat, read
+from ralph.tasks import Task, find, flat, new_ids, read
 
 _FAILURES_KEPT = 3
 _LONGEST_WHY = 600
-_ARTICLES = {"a", "an", "the"}
-_MOST_WORDS = 5
-_LONGEST_ID = 56
-"""Leaves room for `_2` within the 64 characters of an id."""
 _BOX = re.compile(rb"[^\[]*\[.\][ \t]+", re.DOTALL)
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
 """Indented lines that begin no item and no fence: they go on with the item above."""
-
-
-def lines(tasks: Iterable[Task], indent: str = "") -> list[bytes]:
-    """The lines of these tasks in a list, with what belongs to each nested below."""
-    said: list[bytes] = []
-    for task in tasks:
-        said.append(encoded(f"{indent}- [{task.mark}] {f'{task.id}: ' if task.id else ''}{task.text}"))
-        said += [encoded(f"{indent}  - {note.name}: {note.value}") for note in task.notes]
-        said += lines(task.subtasks, indent + "  ")
-    return said
-
-
-def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """An id for each of the texts, of its own words, none of them taken; capitals do not tell two apart."""
-    used = {name.casefold() for name in taken}
-    given = []
-    for text in texts:
-        words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
-        base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID].rstrip("_") or "task"
-        name, number = base, 1
-        while name in used:
-            number += 1
-            name = f"{base}_{number}"
-        used.add(name)
-        given.append(name)
-    return given
 
 
 def with_ids(text: bytes) -> bytes:

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from ralph import progress
 from ralph.progress.edits import insert
-from ralph.tasks.edits import lines
-from ralph.tasks.order import unknown
-from ralph.tasks.reading import Task, flat, read
+from ralph.tasks import Task, flat, lines, read, unknown
 
 _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
@@ -67,11 +65,9 @@ def _undone(before: bytes, after: bytes, text: bytes, new: Sequence[Task]) -> tu
     left, now = _said(after), _said(text)
     bodies = [line.body for task in flat(new) for line in (task.line, *(note.line for note in task.notes))]
     proposals = _said(b"\n".join(bodies))
-    said = [f'"{line}" removed' for line in _said(before) if line in now and line not in left]
-    said += [f'"{line}" added' for line in left if line not in now and line not in proposals]
-    if not said and not new:
-        said = ["what stands elsewhere or in another order means something else there"]
-    return tuple(said[:_MOST_SAID])
+    changed = [line for line in {**_said(before), **left} if (line in left) != (line in now) and line not in proposals]
+    said = tuple(f'"{line}" {"added" if line in left else "removed"}' for line in changed[:_MOST_SAID])
+    return said or (() if new else ("what stands elsewhere or in another order means something else there",))
 
 
 def _said(text: bytes) -> dict[str, None]:
