@@ -12,7 +12,6 @@ from click.shell_completion import CompletionItem
 
 from ralph import prompt
 from ralph.errors import RalphError, did_you_mean
-from ralph.screen import Detail
 from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Setting, Source
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ class Asked:
     given: Sequence[Given]
     agent_arguments: Sequence[str]
     dry_run: bool = False
-    detail: Detail = Detail.NORMAL
+    quiet: bool = False
+    verbose: bool = False
     spinner: bool = True
     """Whether a terminal gets a live last line."""
     pace: "Pace | None" = None
@@ -105,13 +105,15 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
         texts = value if setting.combine else [value]
         where = Source.COMMAND_LINE, f"--{setting.name}"
         given += [Given(setting.variable, str(text), *where) for text in texts if text is not None]
+    quiet, verbose = said.pop("quiet", False), said.pop("verbose", False)
     return Asked(
         plan=plan,
         mode=mode,
         given=given,
         agent_arguments=rest,
         dry_run=said.pop("dry_run", False),
-        detail=Detail.of(quiet=said.pop("quiet", False), verbose=said.pop("verbose", False)),
+        quiet=quiet,
+        verbose=verbose and not quiet,
         spinner=not said.pop("no_spinner", False),
         pace=pace,
     )

@@ -18,7 +18,6 @@ from ralph.errors import RalphError
 from ralph.process import Job as Program
 from ralph.process import Keeper, call, signals
 from ralph.run import Run
-from ralph.screen import Detail
 
 _RALPH = (sys.executable, "-P", "-m", "ralph")
 _CONNECT_S = 10.0
@@ -75,7 +74,7 @@ class Local:
         def hear(_output: bytes, complaints: bytes) -> None:
             for line in filter(None, map(str.strip, complaints.decode(errors="replace").splitlines())):
                 self.doing[job.task] = line
-                if run.screen.detail is Detail.VERBOSE:
+                if run.screen.verbose:
                     run.screen.agent(f"{job.task}: {line}")
 
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:

@@ -29,7 +29,6 @@ from ralph.look import plans
 from ralph.options import Asked
 from ralph.process import Ended, call
 from ralph.progress.file import ProgressFile
-from ralph.screen import Detail
 from ralph.screen.text import draws, hung
 from ralph.settings import ON_COMMAND_LINE, Settings, Source
 from ralph.state import State
@@ -325,7 +324,7 @@ def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
     subjects, levels = [list(its) for _, its in groupby(seen, lambda one: one.subject)], list(_MARKS)
     for its in sorted(subjects, key=lambda its: max(levels.index(one.level) for one in its)):
         good = Check("ok", " · ".join(one.said for one in its), its[-1].fix, its[0].subject)
-        for check in its if asked.detail is Detail.VERBOSE else [one for one in its if one.level != "ok"] or [good]:
+        for check in its if asked.verbose else [one for one in its if one.level != "ok"] or [good]:
             _print(check)
     print(
         f"{counted(len(wrong), 'thing')} to mend: {', '.join(wrong)}." if wrong else "A run would find what it needs."

@@ -1,7 +1,6 @@
 """What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
 
 import contextlib
-import itertools
 import os
 import re
 import shutil
@@ -18,16 +17,14 @@ from ralph.look import plans
 from ralph.look.plans import Plan, ending
 from ralph.memory import memory
 from ralph.process import foreground
-from ralph.screen import Detail
 from ralph.screen.text import width
 from ralph.screen.view import View
 from ralph.words import moment, plain
 
 _BLOCK_BYTES = 1 << 20
 _NOTHING_MOVED = "\N{EN DASH}"
-_LOOK_S = 0.1
-_LOOKS_FOR_RUN = 10
-"""Looks at what is new to each look at whether the run still goes on, which takes its lock for an instant."""
+_LOOK_S = 1.0
+"""Seconds between two looks at what is new, and at whether the run goes on, which takes its lock for an instant."""
 
 
 def log(  # noqa: PLR0913 - what can be asked for
@@ -44,7 +41,7 @@ def log(  # noqa: PLR0913 - what can be asked for
     if what == "memory":
         _say(memory(plan.state.journal, files.held(plan.progress_path)) or f"{plan.name}: no iteration yet")
         return 0
-    records = _records(plan)
+    records = plans.look(plan).records
     if is_list := number is None and what is None:
         for record in records:
             _say(_line(record))
@@ -62,15 +59,6 @@ def _row(plan: Plan, rows: Sequence[Record], number: str) -> Record:
     raise RalphError(said, fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
 
 
-def _records(plan: Plan) -> list[Record]:
-    """The journal, with the iteration that runs now, or in which ralph was killed just now."""
-    seen = plans.look(plan)
-    if seen.begun is None or journal.tells_of(seen.records, seen.begun):
-        return [*seen.records]
-    what = "runs now" if seen.holder else "ralph was killed"
-    return [*seen.records, *journal.records([journal.unfinished(seen.begun, what)])]
-
-
 def _say(line: str) -> None:
     """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
     if line:
@@ -79,19 +67,15 @@ def _say(line: str) -> None:
 
 def _line(record: Record) -> str:
     """A record in a line; empty for what the line of an iteration tells."""
-    when, mode = f"{_when(record.at)}  ", record.kind
-    if record.event == "run":
-        return f"  {when}{mode} ended: {ending(record)}"
-    if record.event == "wait":
-        return f"  {when}{mode} waits until {moment(record.until, record.at)}: {record.message}"
-    if record.event == "mode":
-        return f"  {when}{record.message}"
-    if record.event == "verify" and not (record.iteration and record.success):
-        return f"  {when}verify: {record.message or 'passed'}"
-    if record.event != "iteration":
-        return ""
-    dash = _NOTHING_MOVED if record.counted and not record.moved else " "
-    return f"{dash} {when}{mode} {record.summary}" + ("" if record.counted else " · not counted")
+    said = {
+        "run": f"{record.kind} ended: {ending(record)}",
+        "wait": f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}",
+        "mode": record.message,
+        "verify": "" if record.iteration and record.success else f"verify: {record.message or 'passed'}",
+        "iteration": f"{record.kind} {record.summary}" + " · not counted" * (not record.counted),
+    }.get(record.event)
+    dash = _NOTHING_MOVED if record.event == "iteration" and record.counted and not record.moved else " "
+    return f"{dash} {_when(record.at)}  {said}" if said else ""
 
 
 def _when(at: float) -> str:
@@ -113,7 +97,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
             shutil.copyfileobj(file, sys.stdout.buffer)
         return 0
     _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
-    _Replay(path, _view(verbose=verbose, pays=True)).rest()
+    _Replay(path, View(_say, width, pays=True, whole=verbose)).rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)
@@ -129,12 +113,6 @@ def _diff(plan: Plan, row: Record) -> int:
     if foreground(command, env=os.environ, cwd=str(plan.progress_path.resolve().parent)):
         raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
     return 0
-
-
-def _view(*, verbose: bool, pays: bool) -> View:
-    """What shows a transcript here; words are wrapped to a terminal's width."""
-    detail = Detail.of(quiet=False, verbose=verbose)
-    return View(_say, width, pays=pays, detail=detail)
 
 
 class _Replay:
@@ -166,27 +144,25 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holders()[0]:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    view, state = _view(verbose=verbose, pays=False), plan.state  # who pays was said where it runs
+    state, view = plan.state, View(_say, width, pays=False, whole=verbose)  # who pays was said where it runs
     news, at = journal.since(state.journal, 0)
     news = [] if state.died() else news[-1:]
     shown, replay = Path(), None
-    for look in itertools.count():
-        is_over = look % _LOOKS_FOR_RUN == 0 and not plan.holders()[0]
+    while True:
+        is_over = not plan.holders()[0]
         more, at = journal.since(state.journal, at)
-        news += more
         running = state.died()
-        if replay:
-            replay.more()
-        if replay and (news or not running):  # what the journal says was written after its last word
+        if replay and (more or not running):  # what the journal says was written after its last word
             replay.rest()
             replay = None
-        for record in news:
+        for record in (*news, *more):
             _say(_line(record))
         news = []
         if running and running.record.is_file() and running.record != shown:
             shown = running.record
             _say(f"{running.mode} {plan.name} · iteration {running.iteration}")
             replay = _Replay(shown, view)
+        if replay:
             replay.more()
         sys.stdout.flush()
         if is_over:

@@ -133,7 +133,7 @@ class Seen(NamedTuple):
     other: Holder | None = None
     """Who else works in its tree, so that no run of it can start."""
     records: Sequence[Record] = ()
-    """Its journal, the oldest first."""
+    """Its journal, the oldest first, with the iteration that runs now, or in which ralph was killed just now."""
     moved: float | None = None
     """When something happened last, in seconds since 1970."""
 
@@ -162,6 +162,9 @@ def look(plan: Plan) -> Seen:
         settings = sources.everywhere([], directives(plan.path), "build")
     last = records[-1] if records else None
     how = _running(last, begun) if holder else standing(now, last, begun, settings, path.name)
+    if begun and not journal.tells_of(records, begun):
+        ended, said = ("running", "runs now") if holder else ("died", "ralph was killed")
+        records += journal.records([{**journal.unfinished(begun, said), "ended": ended}])
     touched = [path, plan.state.journal, *([begun.record] if begun else [])]
     moved = max((one.stat().st_mtime for one in touched if one.exists()), default=None)
     return Seen(plan, how, now, begun, holder, other, records, moved)

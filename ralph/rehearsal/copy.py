@@ -7,11 +7,8 @@ from pathlib import Path
 
 from ralph import changes
 from ralph.errors import RalphError
-from ralph.process import call, foreground
+from ralph.process import foreground
 
-_DU_S = 60.0
-_ROOM_BYTES = 20_000_000
-"""What a rehearsal takes besides the copy."""
 _NO_PUSH = "nothing-is-pushed-in-a-rehearsal"
 
 
@@ -57,11 +54,10 @@ class Copy:
 
     def make(self) -> bool:
         """Copies all of it, the ignored included; whether that went well. Raises RalphError."""
-        said = call(["du", "-sk", str(self.original)], timeout_s=_DU_S).stdout.split()
-        needs_bytes = (int(said[0]) * 1024 if said else 0) + _ROOM_BYTES
-        if self.folder.is_relative_to(self.original) or shutil.disk_usage(self.folder).free < needs_bytes:
-            fix = f"set TMPDIR to a folder outside of it with {needs_bytes // 1_000_000} MB of room"
-            raise RalphError(f"no room for a copy of {self.original} in {self.folder.parent}", 1, fix=fix)
+        if self.folder.is_relative_to(self.original):
+            raise RalphError(
+                f"no copy of {self.original} fits into itself", 1, fix="set TMPDIR to a folder outside of it"
+            )
         is_whole = _copied(self.original, self.top)
         own = self.top / ".git"
         if own.is_file():  # a linked working tree: what all of them share, then what is this one's own

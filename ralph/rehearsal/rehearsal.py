@@ -21,7 +21,6 @@ from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.rehearsal.copy import Copy
-from ralph.screen import Detail
 from ralph.screen.screen import Screen
 from ralph.screen.text import hung, width
 from ralph.start import Start
@@ -60,7 +59,7 @@ def rehearse(asked: Asked) -> int:
         for inner in ("home", "state", "tmp", "bin"):
             (folder / inner).mkdir()
         if is_sample:
-            asked = replace(asked, plan="sample.md", detail=Detail.VERBOSE)
+            asked = replace(asked, plan="sample.md", verbose=True)
             _make_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
         with contextlib.suppress(KeyboardInterrupt):
@@ -236,4 +235,4 @@ class Rehearsal:
         given = [one for one in asked.given if one.variable != "RALPH_ROLES"]  # those of one place add up
         words = options.arguments(replace(asked, plan=str(there), given=given, agent_arguments=[]))
         words += [word for option, value in said.items() if value for word in (option, value)]
-        return [*python, "ralph", *words, *([] if asked.detail is Detail.VERBOSE else ["--quiet"])]
+        return [*python, "ralph", *words, *([] if asked.verbose else ["--quiet"])]

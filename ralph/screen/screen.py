@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ralph.screen import Detail
 from ralph.screen.text import LINE_LIMIT, clipped, draws, in_front, width
 from ralph.words import plain
 
@@ -26,12 +25,13 @@ class Screen:
     of it when it becomes narrower, it is what stands from the cursor on.
     """
 
-    def __init__(self, detail: Detail = Detail.NORMAL, *, spinner: bool = True) -> None:
-        self.detail = detail
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, spinner: bool = True) -> None:
+        self.quiet, self.verbose = quiet, verbose
+        """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and is told."""
         able = draws()
         colours = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if able and not os.environ.get("NO_COLOR") else ("", "", "")
         self._bold, self._dim, self._off = colours
-        self.is_live = able and spinner and detail is not Detail.QUIET
+        self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
         self.status: Callable[[int], str] = lambda _width: ""
         """The status line for so many columns; called by the screen's thread."""
@@ -49,7 +49,7 @@ class Screen:
 
     def agent(self, line: str) -> None:
         """A line of the agent's."""
-        if self.detail is not Detail.QUIET:
+        if not self.quiet:
             self._put(1, self._shown(line))
 
     def say(self, line: str) -> None:
@@ -58,7 +58,7 @@ class Screen:
 
     def remark(self, line: str) -> None:
         """A line of ralph's own that somebody who wants it quiet can do without."""
-        if self.detail is not Detail.QUIET:
+        if not self.quiet:
             self.say(line)
 
     def complain(self, line: str) -> None:
@@ -66,7 +66,7 @@ class Screen:
         self._put(self._errors, self._shown(line))
 
     def _shown(self, line: str) -> str:
-        whole = self.detail is Detail.VERBOSE or len(line) <= LINE_LIMIT
+        whole = self.verbose or len(line) <= LINE_LIMIT
         return plain(line) if whole else clipped(line, LINE_LIMIT)
 
     def _put(self, fd: int, line: str) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
-from ralph.screen import Detail
 from ralph.screen.text import clipped, columns, wrapped
 from ralph.words import counted, duration, usd
 
@@ -38,7 +37,7 @@ class View:
     """Shows one agent after another; `say` prints a line.
 
     On a terminal, which has a `width`, words are wrapped and calls cut to it. `pays` says whether somebody pays for
-    this agent.
+    this agent, `whole` that nothing is shortened.
     """
 
     def __init__(
@@ -47,11 +46,10 @@ class View:
         width: Callable[[], int | None],
         *,
         pays: bool,
-        detail: Detail = Detail.NORMAL,
+        whole: bool = False,
     ) -> None:
-        self._say, self._width, self._pays = say, width, pays
+        self._say, self._width, self._pays, self._whole = say, width, pays, whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
-        self._whole = detail is Detail.VERBOSE
         self._account = ""
         self.begin(Stream(self.show, self.tell))
 
