@@ -12,7 +12,6 @@ import pytest
 from test_progress_file import largest_file
 
 from ralph.errors import RalphError
-from ralph.process import Finished
 from ralph.strict.repository import Repository
 from ralph.strict.shadow import Shadow
 
@@ -287,12 +286,12 @@ class TestACommit:
         before, project = tree.state(), tree.project()
         tree.does("git config status.showUntrackedFiles no")
 
-        def run(argv: Sequence[str], stdin: bytes) -> Finished:
+        def run(argv: Sequence[str], stdin: bytes) -> str:
             done = subprocess.run([*argv], input=stdin, capture_output=True, check=False)
-            return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr, timed_out=False)
+            return (done.stdout + done.stderr).decode()
 
         assert project is not None
-        why = "git commit exited with 1\na.py\nnew.py\nno good"
+        why = "a.py\nnew.py\n\033[31mno good\n"
         assert project.commit(["a.py", "new.py"], "x", run) == ("", why)
         tree.does("git config --unset status.showUntrackedFiles")
         assert tree.state() == before

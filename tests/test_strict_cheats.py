@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from ralph_driver import CHECKOUT, Project, eventually
-from stories import Agent, commits, edits, init, marks, raw, result, runs, ticks, tries, waits_for, writes
+from stories import Agent, commits, edits, init, marks, raw, result, runs, step, ticks, tries, waits_for, writes
 from test_strict import ONE, TWO, built, listed, marks_of, tried, wants
 
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
@@ -169,6 +169,18 @@ class TestByRalphsDeath:
         assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
         assert project.build().code == 0
         assert tried(project)[-1] == ("one", True)
+
+    def test_what_its_mode_may_not_change_is_put_back_by_a_start_in_another_mode(
+        self, project: Project, agent: Agent
+    ) -> None:
+        (project.root / ".ralph").mkdir()
+        (project.root / ".ralph" / "PROMPT_review.md").write_text("{# RALPH_ONLY: none #}\nLook at {{ PLAN_FILE }}.\n")
+        project.has_tasks("one")
+        agent.story(raw(init(), writes("evil.py", "evil"), runs(self.KILL)), step(ticks="all", writes_done=True))
+        assert project.ralph("feature.md", "review").code == -9
+        run = project.build()
+        assert run.code == 0, run.text
+        assert not (project.root / "evil.py").exists()
 
     def test_what_only_forbids_is_put_back_all_the_same(self, project: Project, agent: Agent) -> None:
         (project.root / "app.py").write_text("committed\n")

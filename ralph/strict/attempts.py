@@ -12,11 +12,10 @@ from ralph.claims import accept, may_enter
 from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
-from ralph.process import Finished, Job
+from ralph.process import Job
 from ralph.run import Run
 from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
-from ralph.strict.repository import HOOKS_S
 from ralph.strict.roles import roles_of
 from ralph.strict.signal import Finding, message, wished
 from ralph.tasks import Task, edits
@@ -25,6 +24,8 @@ from ralph.verdict import Reason, Stop
 from ralph.verify import run_program
 from ralph.words import counted
 
+_HOOKS_S = 900.0
+"""Seconds that a commit may take: some projects' hooks run all their tests."""
 _TAIL = 200
 """Characters of an output in the journal."""
 
@@ -217,8 +218,8 @@ class Strict:
         done = {task.id for task in self._listed() if task.done}
         self._guard.commit_left_over(done)
 
-    def _run_git(self, argv: Sequence[str], stdin: bytes) -> Finished:
-        """Runs git as a check is run, so that nothing which a hook starts stays."""
+    def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
+        """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
         files = run.state.verification(run.id, run.number)
         given = files.output.with_suffix(".names")
@@ -227,9 +228,9 @@ class Strict:
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         run.does("committing")
-        ended = run_program(run, "the commit", Job(argv=both, env=env, files=files), HOOKS_S)
+        ended = run_program(run, "the commit", Job(argv=both, env=env, files=files), _HOOKS_S)
         for path in (given, files.output, files.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
-        code = 1 if ended is None or ended.code is None else ended.code
-        output = ended.output.encode() if ended else b"it was interrupted"
-        return Finished(code=code, stdout=output, stderr=b"", timed_out=ended is not None and ended.code is None)
+        if ended is None:
+            return "git was interrupted"
+        return f"git {ended.failed}\n{progress.harmless_output(ended.output)}".rstrip() if ended.failed else ""

@@ -15,7 +15,6 @@ from ralph.agent.turn import Commits
 from ralph.changes import touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
-from ralph.settings import Settings
 from ralph.strict import compared
 from ralph.strict.only import allowed
 from ralph.strict.repository import Place, Repository, Runner, jj_commit, jj_root, standing
@@ -43,7 +42,7 @@ class Guard:
     """Watches over the working tree around the current folder.
 
     Refs that keep something are called by `name`, by default the run's; `say` hears what was put back, and where it
-    is kept. What may change is asked of the run at each look, since another mode has other settings.
+    is kept. What may change is asked of the run when an iteration begins, since another mode has other settings.
     """
 
     def __init__(self, run: "Run", name: str = "", say: Callable[[str], None] | None = None) -> None:
@@ -70,7 +69,7 @@ class Guard:
                     self._outside.append(place)
                 elif relative != ".":
                     self._protected.append(relative)
-        self._is_strict = False
+        self._is_strict, self._only = False, run.settings.only
         """In the iteration that runs, or that died."""
         self.blocked = ""
         """Why the run has to end and nothing more may be done here, as far as that is known."""
@@ -93,10 +92,6 @@ class Guard:
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
-    @property
-    def _settings(self) -> Settings:
-        return self._run.settings
-
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
         if self._repository and not self._jj:
@@ -110,7 +105,7 @@ class Guard:
         yield watched
         if not self.check():
             run.remove_orphaned_locks("the agent")
-        undone = self.put_right("while an agent works") if self.put_right else []
+        undone = self.put_right("while an agent works") if self._is_strict and self.put_right else []
         self._name = f"{run.id}-{run.number}"
         self._settle(run.task, watched)
         watched.tampered, watched.strayed = (*undone, *watched.tampered), self.blocked
@@ -132,7 +127,7 @@ class Guard:
         if not self.check():
             with _disk_errors_end_the_run():
                 self._head_back()
-                if self._settings.only or self._protected_files() != self._shadow.protected:
+                if self._only or self._protected_files() != self._shadow.protected:
                     self._files_back(Watched())
 
     def restore(self, task: str) -> None:
@@ -157,7 +152,7 @@ class Guard:
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
-        if not self._settings.auto_commit:
+        if not self._run.settings.auto_commit:
             return ""
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
@@ -191,7 +186,7 @@ class Guard:
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
-            if self._repository and self._settings.auto_commit:
+            if self._repository and self._run.settings.auto_commit:
                 self._place = self._repository.place()
                 self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
@@ -216,7 +211,8 @@ class Guard:
 
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
-        self._is_strict = self._settings.strict and not self._settings.once
+        settings = self._run.settings
+        self._is_strict, self._only = settings.strict and not settings.once, settings.only
         self.blocked, self.committed = "", Commits()
         with _disk_errors_end_the_run():
             self._shadow.begin()
@@ -224,16 +220,16 @@ class Guard:
                 self._place = self._repository.place()
             self._compared = self._compared_now()
         shadow, iteration = self._shadow, self._state.noted("iteration").partition("\n")[0]
-        noted = [iteration, self._is_strict, self._compared, self._place, self._protected]
+        noted = [iteration, self._is_strict, self._only, self._compared, self._place, self._protected]
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            iteration, is_strict, compared_then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
+            iteration, is_strict, only, then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
             if self._state.noted("iteration").startswith(f"{iteration}\n") and self._shadow.resume(since, *shadow):
-                self._is_strict, self._compared, self._protected = is_strict, compared_then, protected
+                self._is_strict, self._only, self._compared, self._protected = is_strict, only, then, protected
                 self._place = place and Place(*place)
                 return True
         return False
@@ -266,7 +262,7 @@ class Guard:
         if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
         moved = repository.head_back(place, self._name, self._state.aside)
-        if moved is not None or self._settings.auto_commit:  # else a file that a person only staged would go in
+        if moved is not None or self._run.settings.auto_commit:  # else a file that a person only staged would go in
             repository.index_back(place)
         if moved is not None:
             self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
@@ -306,8 +302,8 @@ class Guard:
             return True
         within = f"{name}/.git" if change is Change.REPOSITORY else name  # a pattern for all in it covers it
         is_here = within.startswith(self._here)  # patterns are relative to the working directory
-        may_change = is_here and allowed(within.removeprefix(self._here), self._settings.only)
-        return bool(self._settings.only) and not may_change
+        may_change = is_here and allowed(within.removeprefix(self._here), self._only)
+        return bool(self._only) and not may_change
 
     def _is_protected(self, name: str, change: Change) -> bool:
         """Whether that decides how ralph works, under --strict: of a plan in words only its settings do."""

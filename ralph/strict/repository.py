@@ -19,11 +19,7 @@ from ralph.agent.turn import Commits
 from ralph.changes import NAMED, complaint, git, names_in, pathspecs
 from ralph.errors import RalphError
 from ralph.process import Finished, call
-from ralph.progress import harmless_output
-from ralph.words import duration
 
-HOOKS_S = 900.0
-"""Seconds that a commit may take: some projects' hooks run all their tests."""
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
 _BEGUN = {
@@ -45,8 +41,8 @@ _EMPTY_TREE = {"sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"} | {
 _SETTINGS = r"^(core\.(hookspath|excludesfile)|commit\.gpgsign)$"
 _FALSE = ("false", "no", "off", "0")
 
-Runner = Callable[[Sequence[str], bytes], Finished]
-"""Runs git with its hooks, with this standard input."""
+Runner = Callable[[Sequence[str], bytes], str]
+"""Runs git with its hooks, with this standard input; why it failed, or nothing."""
 
 
 class Git:
@@ -222,7 +218,7 @@ class Repository(Git):
         there = standing(self.root, chosen)
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):  # 1 says that some are ignored
-            return "", _failed("add", added)
+            return "", f"git add fails: {complaint(added)}"
         if added.code or len(there) < len(chosen):
             chosen = sorted(self.tracked(chosen))
         if not chosen:
@@ -232,12 +228,15 @@ class Repository(Git):
         argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
         pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
         stdin = pathspecs(chosen)
-        done = run(["git", "-C", str(self.root), *pinned, *argv], stdin) if run else self._call(*argv, stdin=stdin)
+        if run:
+            failed = run(["git", "-C", str(self.root), *pinned, *argv], stdin)
+        else:
+            failed = complaint(self._call(*argv, stdin=stdin))
         if (now := self.head()[1]) != before.commit:
             return now, ""
         self.index_back(before)
         changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
-        return "", _failed("commit", done) if changed.intersection(chosen) else ""
+        return "", failed if changed.intersection(chosen) else ""
 
     def told(self, commit: str) -> tuple[str, str, Commits, set[str]]:
         """Of a commit its parent, what it says of itself, how large it is, and the files that it changed."""
@@ -309,12 +308,6 @@ def _can_be_read(path: Path, at: os.stat_result) -> bool:
 def terminated(names: Iterable[str]) -> bytes:
     """Names as git reads them with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
-
-
-def _failed(command: str, done: Finished) -> str:
-    how = f"had not ended after {duration(HOOKS_S)}" if done.timed_out else f"exited with {done.code}"
-    output = harmless_output((done.stdout + done.stderr).decode(errors="replace"))
-    return f"git {command} {how}\n{output}".rstrip()
 
 
 def text_of(path: Path) -> str:
