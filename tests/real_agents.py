@@ -84,6 +84,8 @@ class Completions(_Others):
         self.send(reply, [{**about, "choices": [first]}, {**about, "choices": [last], "usage": usage}])
 
 
+SLOW_S = 240.0
+"""Of opencode a turn takes four seconds of a processor, and more of one that is busy."""
 _CODEX = """
 model = "m1"
 model_provider = "t"
@@ -164,7 +166,7 @@ class Other:
         return Reply(text=text, tools=[Tool(name=self.kind.shell, input={self.kind.command: command, **more})])
 
     def build(self, *words: str) -> Run:
-        return self._project.build("--agent", self.name, "--model", self.kind.model, *words)
+        return self._project.build("--agent", self.name, "--model", self.kind.model, *words, timeout_s=SLOW_S)
 
 
 @pytest.fixture(params=KINDS)

@@ -9,24 +9,25 @@ import signal
 import pytest
 from offspring import Offspring
 from ralph_driver import Project, eventually, marked
-from real_agents import KINDS, Other
+from real_agents import KINDS, SLOW_S, Other
 from scripted_model import Json, Reply
 from stories import signal as done_signal
 
 TICK = "sed -i 's/- \\[ \\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md"
-WORK = "echo 1 > one.txt && git add -A && git commit -qm one && echo committed"
+WORK = "echo 1 > one.txt && git add -A && git commit -qm one && echo committed; setsid sleep 601 > /dev/null 2>&1 &"
 
 
 def test_it_builds_and_is_seen_like_claude(project: Project, other: Other) -> None:
     for name in ("user.name", "user.email"):  # gemini has git read the repository's settings alone
         project.git("config", name, "a@example.invalid")
     project.has_tasks("one")
-    model = other.play(other.runs(f"{WORK}; {TICK}; exit 3", text="I begin."), Reply(text="All done."))
+    model = other.play(other.runs(f"{WORK} {TICK}; exit 3", text="I begin."), Reply(text="All done."))
     run = other.build()
     assert run.code == 0, run.text
     assert model.requests[0].says("feature_PROGRESS.md")
     for said in ("  I begin.", "  ▸ Bash echo 1 > one.txt", "committed", "  All done."):
         assert said in run.stdout, run.text
+    assert "ended what the agent left running: sleep 601" in run.stderr
     assert project.git("log", "-1", "--format=%s") == "one\n"
     line = project.journal()[0]
     assert (line["agent"], line["ended"], line["message"], line["cost_usd"]) == (other.name, "ok", "All done.", None)
@@ -73,7 +74,7 @@ def test_nothing_of_it_outlives_ralph(project: Project, other: Other, offspring:
     tool = f"{offspring.daemon('daemon')}; setsid {offspring.sleeper('server')} & {offspring.sleeper('tool')}"
     other.play(other.runs(tool))
     run = project.start("feature.md", "build", "--agent", other.name)
-    eventually(lambda: offspring.alive() == ["daemon", "server", "tool"])
+    eventually(lambda: offspring.alive() == ["daemon", "server", "tool"], SLOW_S)
     assert os.getsid(offspring.pid("tool")) != os.getsid(run.pid), "the tool is out of reach of ralph's process group"
     run.signal(signal.SIGINT)
     assert run.wait().code == -signal.SIGINT

@@ -11,6 +11,7 @@ from ralph_driver import Project, Run, eventually
 from stories import (
     Act,
     Agent,
+    api_retry,
     hangs,
     init,
     marks,
@@ -61,6 +62,17 @@ def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
     assert "it was silent for longer than idle-timeout, and nothing was ticked, added or committed" in run.stderr
     (line, _) = project.journal()
     assert (line["ended"], line["success"], line["cost_usd"]) == ("hung", False, 0.02)
+
+
+def test_an_agent_that_only_asks_again_and_again_is_ended_and_started_anew(project: Project, agent: Agent) -> None:
+    """As codex does without a network, for ever, with a line each time."""
+    project.has_tasks("one")
+    again = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
+    agent.story(raw(init(), says("I ask."), *again * 300), DONE)
+    run = until_time_is_over(project, agent, "overloaded")
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "it got no answer for longer than idle-timeout, however often it asked" in run.stdout
+    assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["trouble", "ok"]
 
 
 def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent) -> None:

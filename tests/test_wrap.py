@@ -1,0 +1,85 @@
+"""A command in front of the agent and of what it wrote (RALPH_WRAP); and the sandbox that docs/sandbox.md shows."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ralph_driver import CHECKOUT, Project
+from real_claude import Play, uses
+from scripted_model import Reply, bash
+from stories import Agent, runs, tries
+
+LIST = "one: The first\n  - verify: Run `echo criterion $WRAPPED >> seen.txt` - exits with code 0"
+
+
+def executable(path: Path, text: str) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Project, agent: Agent) -> None:
+    wrap = executable(project.home / "wrap", '#!/bin/sh\nWRAPPED="with $1"; export WRAPPED; shift; exec "$@"\n')
+    executable(project.root / ".git" / "hooks" / "pre-commit", "#!/bin/sh\necho hook $WRAPPED >> seen.txt\n")
+    project.has_tasks(LIST)
+    agent.story(tries(runs("echo agent $WRAPPED >> seen.txt")))
+    verify = ("--verify", "echo verify $WRAPPED >> seen.txt")
+    run = project.build("--strict", *verify, env={"RALPH_WRAP": f"{wrap} x"})
+    assert run.code == 0, run.text
+    seen = (project.root / "seen.txt").read_text().split("\n")
+    assert list(dict.fromkeys(seen)) == ["agent with x", "criterion with x", "verify with x", "hook with x", ""]
+
+
+def test_no_file_of_the_project_chooses_it_and_a_missing_one_is_said(project: Project, agent: Agent) -> None:
+    (project.root / ".ralph.env").write_text("RALPH_WRAP=env\n")
+    assert "RALPH_WRAP belongs on the command line" in project.build().stderr
+    (project.root / ".ralph.env").unlink()
+    run = project.build("--wrap", "nowhere -x")
+    assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
+    assert "wrapped in env" in project.ralph("doctor", "--wrap", "env", "--verbose").stdout
+    assert "not wrapped" in project.ralph("doctor", "--verbose").stdout
+
+
+@pytest.fixture
+def sandbox(project: Project) -> str:
+    """The script of docs/sandbox.md, where it can be tried."""
+    (script,) = re.findall(
+        r"^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
+        pytest.skip("no bwrap that starts")
+    return executable(project.home / ".ralph" / "sandbox", script)
+
+
+TRIES = """cat > /dev/null
+cat "$HOME/.ralph.env" && echo read >> seen.txt
+echo x > "$HOME/escaped"
+echo x > "{outside}/escaped" && echo wrote >> seen.txt
+test "$(ls /proc | grep -c '^[0-9]')" -lt 20 || echo saw >> seen.txt
+sleep 1000 &
+sed -i 's/IN_PROGRESS/RALPH_DONE/; s/- \\[ \\]/- [x]/' feature_PROGRESS.md
+git add -A && git commit -qm one && echo committed >> seen.txt
+"""
+
+
+def test_in_bubblewrap_an_agent_reaches_the_project_and_no_more(project: Project, sandbox: str) -> None:
+    (project.home / ".ralph.env").write_text("RALPH_NTFY_TOKEN=secret\n")
+    agent = executable(project.root / "mine", "#!/bin/sh\n" + TRIES.format(outside=project.outputs))
+    project.has_tasks("one")
+    run = project.build("--agent", agent, "--wrap", sandbox)
+    assert run.code == 0, run.text
+    assert (project.root / "seen.txt").read_text() == "committed\n"
+    assert not (project.home / "escaped").exists()
+    assert project.git("log", "-1", "--format=%s") == "one\n"
+
+
+def test_in_bubblewrap_the_real_claude_works(project: Project, play: Play, sandbox: str) -> None:
+    project.has_tasks("one")
+    tick = "sed -i 's/IN_PROGRESS/RALPH_DONE/; s/- \\[ \\]/- [x]/' feature_PROGRESS.md"
+    play(uses(bash(f"{tick}; touch {project.outputs}/escaped; git add -A; git commit -qm one")), Reply(text="Done."))
+    run = project.build("--wrap", sandbox)
+    assert (run.code, (project.outputs / "escaped").exists()) == (0, False), run.text
+    assert project.git("log", "-1", "--format=%s") == "one\n"
