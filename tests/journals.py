@@ -27,7 +27,9 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
     for number, given_ in enumerate(iterations, 1):
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN + 600 * number))
         common = {"timestamp": stamp, "run": run, "mode": "build", "iteration": number}
-        line = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}.", **given_}
+        summary = f"#{number} · 2/5 tasks (+1) · 1 commit +3 −0 · 5m00s · $0.40"  # noqa: RUF001 - a minus
+        line: dict[str, Any] = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}."}
+        line |= {"summary": summary, **given_}
         if (tasks := line.pop("tasks", None)) is not None:
             line |= dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
         if (tokens := line.get("tokens")) is not None:

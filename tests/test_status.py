@@ -211,7 +211,7 @@ def test_the_mode_in_which_a_plan_stands_is_shown_with_its_round(project: Projec
         "build in round 2 #2",
         "build in round 2 ended: limit reached: max-iterations is 2",
     ]
-    assert "<td>1 validate in round 2<td>" in project.ralph("report", "feature", "-o", "-").stdout
+    assert "<td>validate in round 2 #1 · " in project.ralph("report", "feature", "-o", "-").stdout
     assert "validate -> build" in agent.prompts[1]
 
 

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from ralph.run import Run
 
 
+def _mode(run: "Run") -> str:
+    return f"{run.mode} {run.file.last.rounds}".strip()
+
+
 def heading(run: "Run", now: Progress) -> str:
     """The line that begins an iteration."""
-    what = f"{run.mode} {run.start.name}"
+    what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
         return what
     at_most = f" of at most {run.settings.max_iterations}" if run.settings.max_iterations else ""
@@ -36,7 +40,7 @@ def oddities(file: str, now: Progress) -> dict[str, str]:
 
 def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    return _notice(run, "started", "Started", f"Mode: {run.mode}")
+    return _notice(run, "started", "Started", f"Mode: {_mode(run)}")
 
 
 def progressed(run: "Run", iteration: Iteration) -> Notice:
@@ -64,7 +68,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         run,
         event,
         what,
-        f"Mode: {run.mode}",
+        f"Mode: {_mode(run)}",
         f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
         f"Task list: {file}" if event == "planned" else "",

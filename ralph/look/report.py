@@ -103,8 +103,7 @@ def charts(rows: Sequence[Record]) -> Iterator[tuple[Chart, str, float, list[dic
         newest = its[-_MOST_ROWS:]
         if top := max((sum(one.values()) for one in newest), default=0.0):
             total = sum(sum(one.values()) for one in its) if chart.is_sum else its[-1][chart.kinds[0]]
-            says = f"{chart.shown(total)} in all" if chart.is_sum else chart.shown(total)
-            yield chart, says, top, newest
+            yield chart, f"{chart.shown(total)} {'in all' if chart.is_sum else chart.kinds[0]}", top, newest
 
 
 def verdict(row: Record) -> str:
