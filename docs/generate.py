@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
-from ralph.settings import ON_COMMAND_LINE, PRIVATE, TABLE, Setting
+from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, PRIVATE, TABLE, Setting
 
 TOP = Path(__file__).resolve().parents[1]
 _NOBODY = {"model": "the agent's own", "effort": "the agent's own", "max-turns": "the agent's own"}
@@ -66,6 +66,8 @@ def _example() -> Iterator[str]:
     for file in sorted((TOP / "notify").glob("*.toml")):
         channel = tomllib.loads(file.read_text(encoding="utf-8"))
         names, defaults = [*channel["needs"], *channel.get("optional", [])], channel.get("defaults", {})
+        if names[0] in BY_VARIABLE:  # a setting, too
+            continue
         title = file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         yield from _entry(title, [(name, str(defaults.get(name, ""))) for name in names])
 

@@ -116,11 +116,9 @@ class Run:
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = lambda width: status_line(self, width)
         file.say = self.complain
-        values = sources.channel_values()
-        monitor = None if start.rehearsal else settings.heartbeat_url
-        self.outbox = channels.Outbox(
-            [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values), values, self.complain, monitor=monitor
-        )
+        values = sources.channel_values("" if start.rehearsal else settings.heartbeat_url)
+        told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
+        self.outbox = channels.Outbox(told, values, self.complain)
         self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None
         try:
             litter = tempfile.mkdtemp(prefix="ralph-")

@@ -130,7 +130,11 @@ def _template(said: Sequence[Given], mode: str) -> Path:
     return prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(folder))
 
 
-def channel_values() -> Mapping[str, str]:
-    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
+def channel_values(heartbeat_url: str | None = None) -> Mapping[str, str]:
+    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment.
+
+    The monitor is a setting too, which counts here where it is known.
+    """
     of_file = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE)[0])}
-    return of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
+    found = of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
+    return found if heartbeat_url is None else found | {"RALPH_HEARTBEAT_URL": heartbeat_url}

@@ -285,7 +285,9 @@ def test_signs_of_life_follow_redirects_become_one_on_the_way_and_their_failures
 ) -> None:
     gone, moved = Answer(status=404), [Answer(status=301, location="/a"), Answer(status=307, location="b")]
     server = serve(Answer(held=True), Answer(status=500), *moved, Answer(), gone, gone, Answer(), gone, Bad.HANG)
-    monitored = Outbox([], {}, said.append, monitor=server.url(SECRET))
+    monitored = Outbox([BUILT_IN["heartbeat"]], {"RALPH_HEARTBEAT_URL": server.url(SECRET)}, said.append)
+    monitored.send(STARTED)
+    assert not monitored.pending(), "it lives on nothing else"
     monitored.beat()
     server.wait_for(1)
     for _ in range(9):

@@ -253,6 +253,4 @@ def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: 
     half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
     assert capsys.readouterr().out == f"ntfy: FAILED: HTTP 404 from 127.0.0.1\n{half}webhook: sent\n"
     assert config.test(BUILT_IN, {}) == 1
-    assert capsys.readouterr().out.endswith(
-        "Run `ralph notify setup` first; there are apprise, custom, discord, ntfy, slack, telegram, webhook.\n"
-    )
+    assert "Run `ralph notify setup` first; there are apprise, custom, discord," in capsys.readouterr().out

@@ -2,6 +2,6 @@
 
 from ralph.channels.channel import Channel, configured, deliver, load, without_secrets
 from ralph.channels.dialects import Notice
-from ralph.channels.outbox import Outbox, fetch
+from ralph.channels.outbox import Outbox
 
-__all__ = ["Channel", "Notice", "Outbox", "configured", "deliver", "fetch", "load", "without_secrets"]
+__all__ = ["Channel", "Notice", "Outbox", "configured", "deliver", "load", "without_secrets"]

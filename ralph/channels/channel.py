@@ -35,6 +35,8 @@ class Channel(NamedTuple):
     """A program and its arguments, templates too."""
     checked: bool = False
     """The command says by its exit code whether it got through."""
+    events: Sequence[str] = ()
+    """What it is told of; all but signs of life, where it does not say."""
 
     @property
     def names(self) -> Sequence[str]:

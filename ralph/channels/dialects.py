@@ -10,7 +10,7 @@ from ralph.words import plain
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
-_EMOJI = {
+EVENTS = {
     "started": "rocket 🚀",
     "planned": "clipboard 📋",
     "progress": "gear ⚙️",
@@ -20,14 +20,14 @@ _EMOJI = {
     "waiting": "hourglass ⌛",
     "test": "robot_face 🤖",
 }
-"""By event, its name and itself."""
+"""What a channel is told of, unless it says of what, with an emoji: its name and itself."""
 
 
 class Notice(NamedTuple):
     """Something that people should know, free of any markup."""
 
     event: str
-    """started, planned, progress, done, stopped, blocked, waiting or test"""
+    """One of EVENTS, or `alive`: a sign of life."""
     title: str = ""
     body: str = ""
 
@@ -36,7 +36,7 @@ class Notice(NamedTuple):
         """What the templates of channels may say of it."""
         title, body = " ".join(clean(self.title).split()), clean(self.body)
         message = f"{title}\n{body}" if body else title
-        name, _, emoji = _EMOJI.get(self.event, "").partition(" ")
+        name, _, emoji = EVENTS.get(self.event, "").partition(" ")
         said = {"event": self.event, "title": title, "body": body, "message": message}
         return said | {"emoji": emoji, "emoji_code": f":{name}:"}
 

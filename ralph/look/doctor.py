@@ -244,10 +244,9 @@ def _notices(_doubt: _Doubt) -> Iterator[Check]:
     ready = channels.configured(sources.channel_values())
     for channel in ready:
         yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
-    if not ready:
+    if all(channel.events for channel in ready):
         yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
-    names = [name for channel in ready for name in channel.names]
-    if lost := [name for name in (*names, _HEARTBEAT) if os.environ.get(name)]:
+    if lost := [name for channel in ready for name in channel.names if os.environ.get(name)]:
         said = f"{' and '.join(lost)}: from this environment, which cron does not have"
         yield warning(said, f"write that into {sources.home_file()}")
 
