@@ -22,7 +22,7 @@ def apply(commit: str) -> int:
         print(f"conflicts in {', '.join(names)}" if names else changes.complaint(done), file=sys.stderr)
         return 1
     said = os.fsdecode(changes.git("show", "-s", "--format=%B", commit, cwd=here).stdout)
-    words = re.sub(r"(?m)^Ralph-Task: .*\n?|\A[\w.-]+: ", "", said).strip()
+    words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", said).strip()
     print(f"{words}\n\n{signal}")
     return 0
 

@@ -121,6 +121,7 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     words += ["--jobs", "1", "--max-tries", str(job.tries + 1), "--max-failures", "1", "--delay", "0", "--no-wait"]
     if applied:
         words += ["--agent", f"{sys.executable} -P -m ralph.crew.apply {applied}"]
+        words += ["--roles", "build"] if "RALPH_ROLES" in env else []
     code = foreground([sys.executable, "-P", "-m", "ralph", *words], env=env, cwd=str(tree / job.here))
     records = [one for path in folder.glob("state/ralph/*/journal.jsonl") for one in journal.read(path)]
     iterations = [one for one in records if one.event == "iteration"]

@@ -38,7 +38,7 @@ _GLANCE_S = 0.2
 _LOOK_S = 2.0
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 _NOT_OF_AN_ATTEMPT = {
-    *("jobs", "task", "roles", "setup", "setup_copy", "keep_clones", "runner", "executor", "history", "heartbeat_url"),
+    *("jobs", "task", "setup", "setup_copy", "keep_clones", "runner", "executor", "history", "heartbeat_url"),
     *("progress_file", "max_iterations", "max_time", "max_cost", "max_total_cost", "max_tries", "max_failures"),
     *("max_stalls", "delay", "wait", "notify_frequency"),
 }
