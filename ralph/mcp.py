@@ -153,14 +153,9 @@ class Tools:
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
         most = sources.everywhere([], plans.directives(self._plan.path), "build").max_tries
-        tried, when = self._find(task_id).tries + 1, time.strftime("%Y-%m-%d %H:%M:%S")
-
-        def failed(text: bytes) -> bytes:
-            text = edits.with_failure(text, task_id, when, reason)
-            over = most is not None and tried >= most
-            return edits.with_block(text, task_id, f"given up after try {tried}: {reason}") if over else text
-
-        return self._marked(task_id, failed)
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._find(task_id)
+        return self._marked(task_id, lambda text: edits.with_failure(text, task_id, when, reason, most))
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""

@@ -64,6 +64,7 @@ class Stop(NamedTuple):
         return {
             Reason.STOPPED: f"take RALPH_STOP out of {progress_file}",
             Reason.TALK: "start it in a terminal",
+            Reason.INTERRUPTED: "start it again; say what to change under ## Messages, or with ralph PLAN talk",
         }.get(self.reason, "")
 
 

@@ -165,7 +165,9 @@ ralph: build feature · iteration 1 · 0/1 tasks
 ralph: ending the agent and what it started; ask once more and it gets no time f
 or that
 #1 · 0/1 tasks · _ · $0.02 · interrupted: it was interrupted
-ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · $0.02
+ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · $0.02 ·
+to go on, start it again; say what to change under ## Messages, or with ralph PL
+AN talk
 
 $
 """

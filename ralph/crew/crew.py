@@ -258,11 +258,8 @@ class Crew:
         most, tries = self._settings.max_tries, task.tries + 1
         given_up = most is not None and tries >= most
 
-        def written(text: bytes) -> bytes:
-            text = edits.with_failure(text, task.id, time.strftime("%Y-%m-%d %H:%M:%S"), why)
-            return edits.with_block(text, task.id, f"given up after try {tries}: {why}") if given_up else text
-
-        self._file.edit(written)
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._file.edit(lambda text: edits.with_failure(text, task.id, when, why, most))
         return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
 
     def _landed(self, job: Job, result: Attempt, tip: str) -> tuple[str, str]:

@@ -46,12 +46,18 @@ def with_done(text: bytes, ids: Iterable[str]) -> bytes:
     return _marked(text, ids, b"x", {"failed": 0, "blocked": 0, "role": 0})
 
 
-def with_failure(text: bytes, task_id: str, when: str, why: str) -> bytes:
-    """The same with one more failed: line, of which the newest three are kept; the task waits again."""
+def with_failure(text: bytes, task_id: str, when: str, why: str, most: int | None = None) -> bytes:
+    """The same with one more failed: line, of which the newest three are kept.
+
+    The task waits again, or is blocked where that was the last of so many tries.
+    """
     task = find(read(text), task_id)
-    tries = task.tries if task else 0
-    text = _noted(text, task, f"failed: {_one_line(when)} try {tries + 1}: {_one_line(why)}")
-    return _marked(text, [task_id], b" ", {"failed": _FAILURES_KEPT})
+    tries = task.tries + 1 if task else 1
+    text = _noted(text, task, f"failed: {_one_line(when)} try {tries}: {_one_line(why)}")
+    text = _marked(text, [task_id], b" ", {"failed": _FAILURES_KEPT})
+    reason, *_ = why.split("\n")
+    is_last = most is not None and tries >= most
+    return with_block(text, task_id, f"given up after try {tries}: {reason}") if is_last else text
 
 
 def with_block(text: bytes, task_id: str, why: str) -> bytes:
