@@ -17,7 +17,6 @@ from tmux import lines_only
 
 from ralph import cli
 from ralph.screen.text import columns
-from ralph.state import State
 
 Prepare = Callable[[Project], object]
 AS_ROOT = os.getuid() == 0
@@ -230,14 +229,6 @@ def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> Non
     assert report.says("ok", "cron", "&& IS_SANDBOX=1 PATH=")
     report = doctor(env={"IS_SANDBOX": "true"})
     assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True)
-
-
-def test_a_run_that_died(doctor: Doctor, patient: Project) -> None:
-    """A start judges the RALPH_DONE that it left, before it believes it."""
-    patient.has_tasks("x one", status="RALPH_DONE")
-    assert doctor("feature.md").says("warning", "plan", "ends at once")
-    State("feature", patient.progress).begin("run", "build", 7, Path("x.jsonl"), b"")
-    assert not doctor("feature.md").says("warning", "plan")
 
 
 def test_a_full_disk(doctor: Doctor, tmp_path: Path) -> None:

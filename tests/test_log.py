@@ -215,18 +215,6 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run(project: Project,
     assert any("  build #2 · 2/2 tasks" in line for line in lines)
 
 
-def test_a_wait_is_followed_too(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(at_limit())
-    running = project.start("feature.md", "build")
-    eventually(lambda: any(line["event"] == "wait" for line in project.journal()))
-    follower = project.start("log", "feature", "--follow")
-    eventually(lambda: "waits until" in follower.stdout)
-    running.process.terminate()
-    running.wait()
-    assert follower.wait().code == 0
-
-
 def test_following_ends_when_ralph_is_killed(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step(says("Words."), marks("on"), waits_for("never")))
@@ -241,16 +229,3 @@ def test_following_ends_when_ralph_is_killed(project: Project, agent: Agent) -> 
     listed = log(project)
     assert "#1 · ralph was killed · not counted" in listed
     assert "Words." in log(project, "last")
-
-
-def test_who_follows_leaves_with_ctrl_c_and_the_run_goes_on(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(says("Words."), marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start("feature.md", "build")
-    eventually(lambda: agent.reached("on"))
-    follower = project.start_tty("log", "feature", "-f")
-    eventually(lambda: "Words." in follower.screen)
-    follower.type("\x03")
-    assert follower.wait().code == -2
-    agent.let("go")
-    assert running.wait().code == 0

@@ -124,17 +124,6 @@ def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> No
     assert lines[-1] == "  ralph feature.md build --max-iterations 50"
 
 
-def test_it_can_be_ended_and_leaves_nothing(plain_project: Project) -> None:
-    running = plain_project.start_tty("rehearse")
-    eventually(lambda: "▸ Write greeting.py" in running.screen)
-    running.type("\x03")
-    run = running.wait()
-    assert run.code == -signal.SIGINT, run.stdout
-    assert "$ git log" not in run.stdout
-    assert "Traceback" not in run.stdout
-    assert litter(plain_project) == []
-
-
 @pytest.mark.parametrize(
     ("refuses", "says"),
     [
@@ -483,15 +472,3 @@ def test_each_point_of_a_plan_becomes_a_task(project: Project) -> None:
     project.has_tasks()
     stand_in(project, "plan")
     assert [task.text for task in parse(project.progress.read_bytes()).tasks] == ["Build what feature.md says"]
-
-
-def test_it_does_one_task_and_commits_it_if_it_may(project: Project) -> None:
-    project.has_tasks("x one", "two & 'more' $(false)", "three")
-    assert stand_in(project, "build") == "2 of 3 tasks done."
-    shown = project.git("show", "--name-only", "--format=%s").splitlines()
-    assert shown == ["chore: stand in for two & 'more' $(false)", "", "standin-2.md"]
-    assert "\nIN_PROGRESS\n" in project.progress_text
-    assert stand_in(project, "build", "no-commit") == "3 of 3 tasks done: RALPH_DONE."
-    assert project.git("log", "-1", "--format=%s").startswith("chore: stand in for two")
-    assert (project.root / "standin-3.md").exists()
-    assert "\nRALPH_DONE\n" in project.progress_text

@@ -87,12 +87,6 @@ def test_the_place_is_a_persons_choice(project: Project, name: str) -> None:
     assert not project.state_folders, "nothing is made where nothing is needed"
 
 
-def test_a_place_that_is_none_is_said(project: Project) -> None:
-    run = project.ralph("report", "feature.md", "-o", "gone/out.html")
-    assert (run.code, run.stdout) == (1, "")
-    assert "gone/out.html: cannot be written: No such file" in run.stderr
-
-
 def test_open_shows_the_file(project: Project, tmp_path: Path) -> None:
     shown = tmp_path / "shown"
     opener = tmp_path / "bin" / "xdg-open"
@@ -190,9 +184,3 @@ def test_any_records_give_a_page_that_parses(lines: list[dict[str, Any]], text: 
     assert sum(tag == "tr" for tag, _ in found) >= len(journal.rows(journal.records(lines)))
     percents = [float(style.split(":")[1][:-1]) for _, attrs in found if (style := attrs.get("style"))]
     assert all(0 <= percent <= 100.01 for percent in percents)
-
-
-def test_the_times_are_the_readers(project: Project) -> None:
-    project.has_tasks("one")
-    for zone, name in (("UTC0", "UTC"), ("XYZ-5:30", "XYZ")):
-        assert f"Times are in {name}." in project.ralph("report", "feature.md", "-o", "-", env={"TZ": zone}).stdout

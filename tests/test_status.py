@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import COMMAND, Project, eventually, paced, progress_text
+from ralph_driver import Project, eventually, paced, progress_text
 from stories import Act, Agent, at_limit, fails, marks, step, waits_for
 
 from ralph.screen.text import columns
@@ -308,32 +307,3 @@ def test_on_a_terminal_each_line_stays_one_and_cannot_drive_it(project: Project)
     assert "夜の計画" in listed
     assert "…" in listed
     assert "\x1b" not in listed + project.ralph_tty("status", "evil\x1b[2J").stdout
-
-
-LIGHT = """
-import sys
-sys.argv[1:] = {words!r}
-from ralph.cli import run
-try:
-    run(sys.argv[1:])
-finally:
-    print("heavy:", *sorted(name for name in ("jinja2", "requests", "dotenv", "subprocess") if name in sys.modules))
-"""
-
-
-def test_a_look_loads_neither_templates_nor_http(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step())
-    project.build("--max-iterations", "1")
-    for words in (["status", "feature"], ["log", "feature", "1"]):
-        command = [sys.executable, "-c", LIGHT.format(words=words)]
-        said = subprocess.check_output(command, cwd=project.root, env=project.env, text=True)
-        heavy = set(said.splitlines()[-1].split()[1:])
-        assert heavy <= {"subprocess"}, "a transcript is read by what reads the agent, which can start one"
-
-
-def test_a_reader_that_leaves_ends_it_in_silence(project: Project) -> None:
-    project.has_tasks(*map(str, range(50_000)))  # more than a pipe takes
-    command = ["bash", "-c", f"{shlex.join([*COMMAND, 'status', 'feature'])} | head -1; exit ${{PIPESTATUS[0]}}"]
-    done = subprocess.run(command, cwd=project.root, env=project.env, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr, done.returncode) == ("feature · new\n", "", 1)

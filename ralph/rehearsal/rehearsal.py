@@ -123,8 +123,8 @@ class Rehearsal:
         if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
             without = ("login", "cron", "" if is_planned else "plan")
             self.found = [one for one in checks(asked, without=without) if one.level != "ok"]
-        early = start.ends_at_once(last, now, State(last.name, last.progress_path), text)
-        if early and (now.tasks or now.blocked or early.exit_code != Reason.STUCK.code):  # else it is planned first
+        state = State(last.name, last.progress_path)
+        if is_planned and (early := start.ends_at_once(last, now, state, text)):
             self.happened = [f"exit code {early.exit_code} at once: {early.what}"]
             return
         before = changes.tree(top)
