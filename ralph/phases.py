@@ -20,7 +20,7 @@ def begin(run: Run) -> None:
         run.said_mode = mode
     if run.strict:
         run.strict.close()
-        run.strict = run.crew = None
+        run.strict, run.crew, run.task, run.values = None, None, "", {}
     is_crew = start.strict and bool(run.keepers)
     if not is_crew and (start.strict or run.settings.only):
         from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
