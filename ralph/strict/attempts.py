@@ -127,6 +127,7 @@ class Strict:
         """No task is in progress any more, also after an error."""
         self._run.task = ""
         self._run.state.note("task", "")
+        self._guard.put_right = None  # of a mode that works on no task the list is not held
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 
