@@ -24,7 +24,7 @@ CHANNEL_SETTINGS = [name for one in CHANNELS.values() for name in [*one["needs"]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 FORMS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG"}
 """Not settings: how a name looks, and switches of the tests."""
-OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--init"}
+OF_OTHERS = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name"}
 """Options of claude and docker."""
 HIDDEN = {"--requirements"}
 SIGNALS = {"SIGHUP": 129, "Ctrl+C": 130, "SIGTERM": 143}
@@ -92,6 +92,7 @@ def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document
     known = {*BY_VARIABLE, *CHANNEL_SETTINGS, *CONTROL_WORDS, *FORMS, "RALPH_PORT"}
     assert set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - known == set()
     text = re.sub(r"^.*(?:tmux|systemctl|loginctl|pip |pytest).*$", "", text, flags=re.MULTILINE)
+    text = re.sub("```sh\n#!/bin/sh.*?```", "", text, flags=re.DOTALL)  # scripts of a person's
     if document == "coming-from.md":  # the right column of its tables is about ralph
         text = "\n".join(ours for _, ours in re.findall(r"^\|(.*)\|(.*)\|$", text, re.MULTILINE))
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text)) - OF_OTHERS - HIDDEN
