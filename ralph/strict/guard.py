@@ -60,15 +60,13 @@ class Guard:
         self._shadow = Shadow(self._root, folder, never, self._protected_files, self._repository)
         if self._repository:
             self._repository.index_copy = folder / "index-of-project"
-        self._protected, self._outside = list[str](), list[Path]()
-        """What decides how ralph works, under --strict: names in the tree are put back, what lies outside compared."""
-        for path in filter(None, (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts)):
-            for place in {path.parent.resolve() / path.name, path.resolve()}:
-                relative = os.path.relpath(place, self._real_root)
-                if relative.startswith(".."):
-                    self._outside.append(place)
-                elif relative != ".":
-                    self._protected.append(relative)
+        paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
+        places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
+        self._outside = [one for one in places if not one.is_relative_to(self._real_root)]
+        """What decides how ralph works and lies outside of the tree: compared under --strict."""
+        inside = places.difference(self._outside, {Path(self._real_root)})
+        self._protected = [os.path.relpath(one, self._real_root) for one in inside]
+        """The names of what does in the tree: put back under --strict."""
         self._is_strict, self._only = False, run.settings.only
         """In the iteration that runs, or that died."""
         self.blocked = ""

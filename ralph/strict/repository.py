@@ -105,14 +105,15 @@ class Repository(Git):
     index_copy: Path
     """Where `place` puts a copy of the index."""
 
-    def __init__(self, root: Path, git_dir: Path, common: Path, index: Path, object_format: str) -> None:
-        places = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index)}
-        super().__init__(root, {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
-        self.git_dir, self.common, self._index, self.object_format = git_dir, common, index, object_format
+    def __init__(self, root: str, git_dir: str, common: str, index: str, object_format: str) -> None:
+        places = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index}
+        super().__init__(Path(root), {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
+        self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
+        self.object_format = object_format
         # not by _call, for which the folder of hooks is pinned
-        asked = git("config", "-z", "--get-regexp", _SETTINGS, cwd=root, env=self._env)
+        asked = git("config", "-z", "--get-regexp", _SETTINGS, cwd=self.root, env=self._env)
         settings = {key: value for key, _, value in (one.partition("\n") for one in names_in(asked.stdout))}
-        self._hooks = settings.get("core.hookspath") or str(common / "hooks")
+        self._hooks = settings.get("core.hookspath") or f"{common}/hooks"
         self._signs = settings.get("commit.gpgsign", "no").lower() not in _FALSE
         config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config")
         self._excludes = Path(settings.get("core.excludesfile") or config / "git" / "ignore").expanduser()
@@ -124,11 +125,7 @@ class Repository(Git):
         done = git("rev-parse", "--path-format=absolute", *asked, "--show-object-format", cwd=top)
         if done.code and b"not a git repository" not in done.stderr:
             raise RalphError(f"git does not work in {top}: {complaint(done)}")
-        if done.code:
-            return None
-        *lines, object_format = os.fsdecode(done.stdout).splitlines()
-        root, git_dir, common, index = map(Path, lines)
-        return cls(root, git_dir, common, index, object_format)
+        return None if done.code else cls(*os.fsdecode(done.stdout).splitlines())
 
     def rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
