@@ -24,9 +24,8 @@ def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `com
     if choice != "status":
         keep(path, {"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
         click.echo(f"auto-commit is {choice} in {path}")
-    in_files, problems = sources.in_files()
-    given = [one for one in [*sources.in_environment(), *in_files] if one.variable == "RALPH_AUTO_COMMIT"]
-    counts = resolve(given, problems=problems)
+    said, problems = sources.collected([], [])
+    counts = resolve([one for one in said if one.variable == "RALPH_AUTO_COMMIT"], problems=problems)
     where = counts.said["auto_commit"].where if counts.said else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")
 

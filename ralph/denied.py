@@ -1,45 +1,44 @@
-"""What the agent may not use: rules of one's own, and the names of lists that are files."""
+"""What the agent may not use: rules of one's own, and the names of lists that ship with ralph."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ralph import values
-
-_LIST = re.compile("[a-z]+(?:-[a-z]+)+")
-"""A name of this form is a list's, and no tool's."""
 
 
 def names(text: str) -> tuple[str, ...]:
     """The rules and lists that a setting names. Raises ValueError for a list that is not there."""
     said, lists = values.names(text), _lists()
-    if missing := [name for name in said if _LIST.fullmatch(name) and name not in lists]:
-        raise ValueError(f"{missing[0]} is no list; there are {', '.join(lists)}")
+    for name in said:
+        if re.fullmatch("[a-z]+(-[a-z]+)+", name) and name not in lists:  # no tool is called so
+            raise ValueError(f"{name} is no list; there are {', '.join(lists)}")
     return said
 
 
 def rules(denied: Sequence[str]) -> list[str]:
     """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
-    return [rule for name in denied for rule in ([f"Bash({one}:*)" for one in _list(name)[0]] or [name])]
+    lists = _lists() if denied else {}
+    return [
+        rule
+        for name in denied
+        for rule in ([f"Bash({one}:*)" for one in lists[name]["commands"]] if name in lists else [name])
+    ]
 
 
-def told(denied: Sequence[str]) -> Iterator[str]:
+def told(denied: Sequence[str]) -> list[str]:
     """What an agent is told of each: the commands of a list with what to do instead."""
-    for name in denied:
-        commands, instead = _list(name)
-        yield f"{', '.join(f'`{one}`' for one in commands)} ({instead})" if commands else f"`{name}`"
+    lists = _lists() if denied else {}
+    return [_told(lists[name]) if name in lists else f"`{name}`" for name in denied]
 
 
-def _list(name: str) -> tuple[Sequence[str], str]:
+def _told(one: Mapping[str, Any]) -> str:
+    commands = ", ".join(f"`{command}`" for command in one["commands"])
+    return f"{commands} ({one['instead']})"
+
+
+def _lists() -> Mapping[str, Mapping[str, Any]]:
     import tomllib  # noqa: PLC0415 - 7 ms that only who denies something pays
 
-    if not _LIST.fullmatch(name):
-        return (), ""
-    table = tomllib.loads(_lists()[name].read_text(encoding="utf-8"))
-    return table["commands"], table["instead"]
-
-
-def _lists() -> dict[str, Path]:
-    """By name; a person's own come before those that ship with ralph."""
-    folders = Path(__file__).parent / "deny", Path.home() / ".ralph" / "deny"
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+    return tomllib.loads(Path(__file__).with_name("deny.toml").read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +53,13 @@ def _plans_here() -> list[str]:
     return [name for name in found if not name.endswith("_PROGRESS.md")]
 
 
-def _modes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    modes = [*prompt.modes(prompt.folders(None)), "all"]
-    return [mode for mode in modes if mode.startswith(incomplete)]
+def _modes() -> list[str]:
+    return [*prompt.modes(prompt.folders(None)), "all"]
+
+
+def _offered(words: Callable[[], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What the shell offers of these words."""
+    return lambda _context, _parameter, incomplete: [one for one in words() if one.startswith(incomplete)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -70,15 +74,13 @@ def _option(setting: Setting) -> click.Option:
         help=shown,
         hidden=bool(setting.gone),
         type=_KINDS.get(setting.metavar),
-        shell_complete=(lambda *said: [one for one in setting.words if one.startswith(said[-1])])
-        if setting.words
-        else None,
+        shell_complete=_offered(lambda: setting.words) if setting.words else None,
     )
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
     click.Argument(["plan"], required=False, shell_complete=plans),
-    click.Argument(["mode"], required=False, shell_complete=_modes),
+    click.Argument(["mode"], required=False, shell_complete=_offered(_modes)),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
@@ -89,14 +91,14 @@ OF_A_RUN: Sequence[click.Parameter] = (
 def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
     """What these words and options ask for, taken out of them; `rest` is for the agent."""
     file, plan, mode, number = (said.pop(name) for name in ("requirements", "plan", "mode", "number"))
-    words = [word for word in (plan, mode, number) if word is not None]
+    words = [word for word in (plan, mode, number) if word]
     if file is not None:  # then the plan may be missing, and the others stand one word earlier
         words = [file, *(words[1:] if words and Path(words[0]) == Path(file) else words)]
-    if re.fullmatch("[0-9]+", "".join(words[1:2])):
+    if words[1:2] and re.fullmatch("[0-9]+", words[1]):
         words.insert(1, "")
-    plan, mode, number, *more = [*words, "", "", ""]
-    if many := "".join(more):
-        raise RalphError(f"{many} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
+    if words[3:]:
+        raise RalphError(f"{words[3]} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")
+    plan, mode, number = [*words, "", "", ""][:3]
     if number:
         said["max_iterations"] = number
     given = []
@@ -121,7 +123,7 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
 
 def meant(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
-    modes = {mode: f"ralph PLAN {mode}" for mode in prompt.modes(prompt.folders(None))}
+    modes = {mode: f"ralph PLAN {mode}" for mode in _modes()}
     return did_you_mean(plan, modes | {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *_plans_here())})
 
 

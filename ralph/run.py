@@ -116,7 +116,8 @@ class Run:
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = lambda width: status_line(self, width)
         file.say = self.complain
-        values = sources.channel_values("" if start.rehearsal else settings.heartbeat_url)
+        monitor = "" if start.rehearsal else settings.heartbeat_url or ""
+        values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
         told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
         self.outbox = channels.Outbox(told, values, self.complain)
         self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None

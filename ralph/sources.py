@@ -19,12 +19,6 @@ def home_file() -> Path:
     return Path.home() / ".ralph.env"
 
 
-def in_environment() -> list[Given]:
-    """What the environment says; a name in it that is no setting is nobody's business."""
-    names = [name for name in os.environ if name in BY_VARIABLE]
-    return [Given(name, os.environ[name], Source.ENVIRONMENT, "environment") for name in names]
-
-
 def in_file(path: Path, source: Source) -> tuple[list[Given], list[RalphError]]:
     """The RALPH_ names that an env file sets, the last first; and its lines that are no settings at all."""
     given: list[Given] = []
@@ -47,13 +41,6 @@ def in_file(path: Path, source: Source) -> tuple[list[Given], list[RalphError]]:
     return given, problems
 
 
-def in_files() -> tuple[list[Given], list[RalphError]]:
-    """What the two env files say."""
-    of_project, wrong = in_file(Path(".ralph.env"), Source.PROJECT_FILE)
-    of_person, also_wrong = in_file(home_file(), Source.HOME_FILE)
-    return [*of_project, *of_person], [*wrong, *also_wrong]
-
-
 def of_plan(text: bytes, name: str) -> list[Given]:
     """The directives of a plan: lines of their own, outside of code fences."""
     given = []
@@ -74,16 +61,21 @@ def of_template(text: str, path: Path) -> list[Given]:
         first = text.count("\n", 0, comment.start(1)) + 1
         for number, line in enumerate(comment[1].splitlines(), first):
             if found := _DIRECTIVE.fullmatch(line.strip()):
-                is_modes_own = found[1] in BY_VARIABLE and Source.MODE in BY_VARIABLE[found[1]].sources
-                source = Source.MODE if is_modes_own else Source.TEMPLATE
+                setting = BY_VARIABLE.get(found[1])
+                source = Source.MODE if setting and Source.MODE in setting.sources else Source.TEMPLATE
                 given.append(Given(found[1], found[2], source, f"{path}:{number}"))
+    if "RALPH_REHEARSAL" in os.environ:  # a stand-in does not know where it may write
+        given = [one for one in given if one.variable != "RALPH_ONLY"]
     return given
 
 
 def collected(given: Sequence[Given], of_plan: Sequence[Given]) -> tuple[list[Given], list[RalphError]]:
     """All that is said but for templates, which each mode has its own of; and what is no setting at all."""
-    in_env_files, problems = in_files()
-    return [*given, *of_plan, *in_environment(), *in_env_files], problems
+    names = [name for name in os.environ if name in BY_VARIABLE]  # any other name there is nobody's business
+    in_environment = [Given(name, os.environ[name], Source.ENVIRONMENT, "environment") for name in names]
+    of_project, wrong = in_file(Path(".ralph.env"), Source.PROJECT_FILE)
+    of_person, also_wrong = in_file(home_file(), Source.HOME_FILE)
+    return [*given, *of_plan, *in_environment, *of_project, *of_person], [*wrong, *also_wrong]
 
 
 def of_mode(said: Sequence[Given], mode: str, problems: Sequence[RalphError] = ()) -> tuple[Settings, Path, str]:
@@ -94,10 +86,7 @@ def of_mode(said: Sequence[Given], mode: str, problems: Sequence[RalphError] = (
         text = prompt.load(template)
     except RalphError as error:
         problems.append(error)
-    in_template = of_template(text, template)
-    if "RALPH_REHEARSAL" in os.environ:  # a stand-in does not know where it may write
-        in_template = [one for one in in_template if one.variable != "RALPH_ONLY"]
-    said = [*said, *in_template]
+    said = [*said, *of_template(text, template)]
     names: list[str] = []
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
@@ -130,11 +119,7 @@ def _template(said: Sequence[Given], mode: str) -> Path:
     return prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(folder))
 
 
-def channel_values(heartbeat_url: str | None = None) -> Mapping[str, str]:
-    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment.
-
-    The monitor is a setting too, which counts here where it is known.
-    """
+def channel_values() -> Mapping[str, str]:
+    """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
     of_file = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE)[0])}
-    found = of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
-    return found if heartbeat_url is None else found | {"RALPH_HEARTBEAT_URL": heartbeat_url}
+    return of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}

@@ -82,7 +82,7 @@ class Start:
             "JOBS": settings.jobs,
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
-            "DENIED": [*denied.told(settings.deny)],
+            "DENIED": denied.told(settings.deny),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
 

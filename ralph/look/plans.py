@@ -93,7 +93,7 @@ def _of_progress_file(path: Path) -> Plan:
 
 def _by_settings(plan: Path) -> Path | None:
     """The progress file that the settings name; what is wrong with other settings does no harm here."""
-    given = [*directives(plan), *sources.in_environment(), *sources.in_files()[0]]
+    given = sources.collected([], directives(plan))[0]
     return resolve([one for one in given if one.variable == "RALPH_PROGRESS_FILE"]).progress_file
 
 
