@@ -277,7 +277,6 @@ _VERBS = [
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
         """,
         *options.OF_A_RUN,
-        _flag("also log in with one cheap call", "--live"),
         _flag("a line for each thing that was looked at", "--verbose"),
         _JSON,
     ),

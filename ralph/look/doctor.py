@@ -1,6 +1,6 @@
 """`ralph doctor`: whether a run would find what it needs, subject by subject, with the remedy.
 
-Changes nothing; when it is live, requests go out.
+Changes nothing.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -20,14 +20,12 @@ from typing import NamedTuple
 
 from ralph import __version__, changes, channels, files, lock, options, progress, sources, start
 from ralph.agent import command as agent
-from ralph.agent.stream import Stream
-from ralph.agent.turn import Outcome
 from ralph.channels.notices import oddities
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
 from ralph.look import plans
 from ralph.options import Asked
-from ralph.process import Ended, call
+from ralph.process import call
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import draws, hung
 from ralph.settings import ON_COMMAND_LINE, Settings, Source
@@ -51,15 +49,14 @@ ok, warning, bad = (partial(Check, level) for level in ("ok", "warning", "bad"))
 
 
 class _Doubt(NamedTuple):
-    """What is looked at: a run that is asked for, with what, and whether requests may go out."""
+    """What is looked at: a run that is asked for, and with what."""
 
     asked: Asked
     settings: Settings
     agents: Sequence[agent.Agent]
-    live: bool
 
 
-def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -> Iterator[Check]:
+def checks(asked: Asked, without: Collection[str] = ()) -> Iterator[Check]:
     """All there is to say of a run that is asked for, but for the subjects `without`, each subject together.
 
     What fails does not hide the others, and is said once.
@@ -69,7 +66,7 @@ def checks(asked: Asked, *, live: bool = False, without: Collection[str] = ()) -
         asked = replace(asked, plan=str(plans.find(asked.plan).path)) if asked.plan else asked
         settings = _settings_of(asked)
         agents = agent.chosen(settings, asked.agent_arguments)
-    doubt = _Doubt(asked, settings, agents, live)
+    doubt = _Doubt(asked, settings, agents)
     for subject, look in _SUBJECTS.items():
         for one in () if subject in without else _guarded(look(doubt)):
             said = hide(one.said)
@@ -124,9 +121,6 @@ def _plan(doubt: _Doubt) -> Iterator[Check]:
         yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
 
-_SEEN = {Outcome.OK: ok, Outcome.TROUBLE: warning, Outcome.LIMIT: warning}
-
-
 def _agent(doubt: _Doubt) -> Iterator[Check]:
     """Whether each is found, and whether what it starts is wrapped."""
     wrap = doubt.settings.wrap
@@ -137,7 +131,7 @@ def _agent(doubt: _Doubt) -> Iterator[Check]:
 
 
 def _login(doubt: _Doubt) -> Iterator[Check]:
-    """Whether each starts and is logged in; who pays, and what comes of a call, as a run would judge it."""
+    """Whether each starts, and by its own word is logged in; and who pays."""
     for one in doubt.agents:
         about, program = one.doctor, one.command[0]
         if doubt.settings.wrap or not about or not shutil.which(program):
@@ -147,28 +141,12 @@ def _login(doubt: _Doubt) -> Iterator[Check]:
         said = (done.stdout + done.stderr).decode(errors="replace").strip()[:200]
         yield bad(f"{one.name} --version fails: {said}", "install it anew") if done.code else ok(said)
         key = next((key for key in about.get("keys", ()) if os.environ.get(key)), None)
-        pays = f"{key} is set, and pays" if key else f"no key in the environment, so that {one.name}'s own login pays"
-        if doubt.live:
-            yield _tried(one, env, pays)
-        elif not key and "login" in about and call([program, *about["login"]], timeout_s=30, env=env).code:
+        if key:
+            yield ok(f"{key} is set, and pays")
+        elif "login" in about and call([program, *about["login"]], timeout_s=30, env=env).code:
             yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
         else:
-            yield ok(f"login not tried, --live does; {pays}")
-
-
-def _tried(one: agent.Agent, env: Mapping[str, str], pays: str) -> Check:
-    about = one.doctor
-    argv = [*one.command, *about.get("trial", one.run), *one.arguments]
-    done = call(argv, timeout_s=120, env={**about.get("trial_env", {}), **env}, stdin=b"Say ok.")
-    stream = Stream(lambda _event: None, lambda _line: None, errors=one.errors)
-    stream.sees(done.stdout)
-    stream.complains(done.stderr)
-    turn = stream.turn(Ended(code=done.code), took_s=0, now=0)
-    said = (
-        f"{one.name} answered, for ${turn.cost_usd or 0:.4f}" if turn.outcome is Outcome.OK else turn.said or turn.why
-    )
-    fix = "; ".join(filter(None, (turn.fix or f"start {one.name} here, and see", about.get("login_for_cron"))))
-    return _SEEN.get(turn.outcome, bad)(f"{said} ({pays})", fix)
+            yield ok(f"no key in the environment, so that {one.name}'s own login pays")
 
 
 def _rights(doubt: _Doubt) -> Iterator[Check]:
@@ -311,11 +289,9 @@ _MARKS = {
 """From the best to the worst: a word, and what is drawn."""
 
 
-def doctor(asked: Asked, *, live: bool, as_json: bool) -> int:
+def doctor(asked: Asked, *, as_json: bool) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
-    if live and not as_json:
-        print("Asking the agent, which can take a minute.", flush=True)
-    seen = list(checks(asked, live=live))
+    seen = list(checks(asked))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
