@@ -91,6 +91,8 @@ class Run:
     """Who picks, checks, ticks and commits, where that is ralph's."""
     crew: "Crew | None" = None
     """The same, where several tasks are tried at the same time."""
+    todo = ""
+    """What is left for the person, in a line."""
     switched = False
     """The mode is not the one that this start began with."""
 
@@ -114,7 +116,7 @@ class Run:
         )
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
-        self.screen.status = lambda width: status_line(self, width)
+        self.screen.status = lambda width: "\n".join([*self.others_doing, status_line(self, width)])
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -170,6 +172,11 @@ class Run:
         self.start, self.prompt = self._modes[mode]
         self.settings = self.start.settings
         self.remark()
+
+    @property
+    def others_doing(self) -> list[str]:
+        """A line for each agent that works at the same time."""
+        return self.crew.doing if self.crew else []
 
     def remark(self) -> None:
         """Says what is odd about the settings, each once."""

@@ -1,12 +1,17 @@
 """--jobs: independent tasks at the same time, each in a clone, landed one by one. Whole runs in a real repository."""
 
 import os
+import re
 import shlex
 import signal
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
-from ralph_driver import COMMAND, Project, Run, eventually, marked, progress_text
+from ralph_driver import COMMAND, LONG, Project, Run, eventually, kill, marked, progress_text
 
 AGENT = """#!/bin/sh
 prompt=$(cat)
@@ -113,7 +118,7 @@ class TestIndependentTasks:
         tries = crew.tries()
         assert [passed for _, passed in tries] == [True, False, True]
         assert tries[1][0] == tries[2][0] != tries[0][0]
-        assert "on top of what the others did meanwhile: the agent exited with 1: conflicts in README.md" in run.text
+        assert "on top of what landed meanwhile: the agent exited with 1: conflicts in README.md" in run.text
         assert len(crew.subjects()) == 2
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
 
@@ -121,7 +126,7 @@ class TestIndependentTasks:
         crew.has(AB, a="meets b; echo 1 > a.txt", b="meets a; echo 1 > b.txt")
         run = crew.works("--verify", "! test -e a.txt || ! test -e b.txt", "--max-tries", "2", code=4)
         assert len(crew.subjects()) == 1
-        assert "on top of what the others did meanwhile: the verify command" in run.text
+        assert "on top of what landed meanwhile: the verify command" in run.text
         assert project.progress_text.count("- [!]") == 1
 
     def test_have_a_message_told_to_one_of_them(self, crew: Crew, project: Project, marks: Path) -> None:
@@ -173,7 +178,7 @@ class TestThePersonsOwnWork:
             b="cat README.md > b.txt",
         )
         run = crew.works()
-        assert "git merge ralph/feature brings it in" in run.text
+        assert "git merge ralph/feature brings the work in" in run.text
         assert (project.root / "README.md").read_text() == "mine\n"
         assert crew.subjects() == []
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
@@ -226,8 +231,8 @@ class TestTheEnd:
         ("rm -rf .git", (), "--jobs needs a git repository"),
         ("rm -rf .git; git init -q", (), "--jobs needs a commit to begin with"),
         ("true", ("--no-auto-commit",), "--jobs brings work together by commits, and --auto-commit forbids them"),
-        ("touch .gitmodules", (), "a clone lacks the submodules"),
-        ("true", ("--jobs", "21"), "at most 20"),
+        ("touch .gitmodules", (), "clones, which lack the submodules"),
+        ("true", ("--jobs", "21"), "at most 20 on one machine"),
     ],
 )
 def test_what_clones_cannot_do_is_said_before_money_is_spent(
@@ -249,3 +254,69 @@ def test_a_runner_finds_each_try_its_place(crew: Crew, marks: Path) -> None:
     crew.works("--runner", str(runner))
     assert (marks / "ran").read_text() == "ralph attempt\n" * 2
     assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+
+
+def started(command: list[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(command, env=env, stdout=output, stderr=output, start_new_session=True)
+
+
+class TestACluster:
+    def test_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_another(
+        self, crew: Crew, project: Project, marks: Path
+    ) -> None:
+        dask = [sys.executable, "-m", "dask"]
+        file = marks / "scheduler.json"
+        asked = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+        programs = [started([*dask, "scheduler", *asked], marks / "scheduler.log", project.env)]
+        try:
+            eventually(lambda: file.exists() and file.read_text())
+            address = re.findall(r"tcp://(127\.0\.0\.1:\d+)", file.read_text())[0]
+            for number in range(3):
+                env = {**project.env, "XDG_STATE_HOME": str(marks / f"state{number}"), "WORKER": str(number)}
+                words = [f"tcp://{address}", "--no-nanny", "--no-dashboard", "--nthreads", "1", "--host", "127.0.0.1"]
+                programs.append(started([*dask, "worker", *words], marks / f"worker{number}.log", env))
+            dies = f'echo $WORKER > {marks}/a; [ -e {marks}/again ] || sleep 3600; echo "$task" > a.txt'
+            crew.has("- [ ] a: The first\n- [ ] b: The second\n- [ ] c: The third\n", a=dies)
+            running = project.start(*crew.words("--executor", f"dask://{address}", jobs=3))
+            worker = programs[1 + int(eventually(lambda: (marks / "a").read_text() if (marks / "a").exists() else ""))]
+            (marks / "again").touch()
+            worker.kill()
+            run = running.wait(120)
+            assert run.code == 0, run.text
+            assert sorted(crew.subjects()) == ["a: Do a", "b: Do b", "c: Do c"]
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+            kill(pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid())
+
+    def test_that_is_not_there_is_one_line(self, crew: Crew, project: Project) -> None:
+        crew.has("- [ ] a: The first\n")
+        run = project.ralph(*crew.words("--executor", "dask://127.0.0.1:9"))
+        assert run.code == 1
+        assert run.stderr.startswith("ralph: no cluster answers at tcp://127.0.0.1:9")
+        assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("seed", range(40 if LONG else 2))
+def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_green(
+    crew: Crew, project: Project, marks: Path, seed: int
+) -> None:
+    random = Random(seed)
+    names = [f"t{number}" for number in range(7)]
+    after = {name: random.sample(names[:place], random.randint(0, min(2, place))) for place, name in enumerate(names)}
+    listed, does = "", {}
+    for name, waits_for in after.items():
+        listed += f"- [ ] {name}: Task\n" + f"  - after: {', '.join(waits_for)}\n" * bool(waits_for)
+        first = random.choice(["true", "exit 1", "kill -9 $PPID", "touch red.txt", "echo $task > shared.txt"])
+        once = f"[ -e {marks}/$task ] || {{ touch {marks}/$task; {first}; }}"
+        does[name] = f"{once}; sleep 0.{random.randint(0, 4)}; echo $task > {random.choice(names)}.txt; touch $task.own"
+    crew.has(listed, **does)
+    unlimited = [word for name in ("tries", "failures", "stalls") for word in (f"--max-{name}", "off")]
+    crew.works("--verify", "! test -e red.txt", *unlimited, jobs=3)
+    landed = [subject.partition(":")[0] for subject in crew.subjects()]
+    assert sorted(landed) == sorted(names), "each once"
+    assert all(landed.index(one) < landed.index(name) for name, waits_for in after.items() for one in waits_for)
+    for commit in project.git("rev-list", "HEAD").split():
+        assert "red.txt" not in project.git("ls-tree", "--name-only", commit).split(), "green at each commit"

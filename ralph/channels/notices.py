@@ -71,6 +71,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         f"Mode: {_mode(run)}",
         f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
+        run.todo,
         f"Task list: {file}" if event == "planned" else "",
         came_to(run, now) + (f", paid by the API key in {pays}" if pays else ""),
         *(["Last:", *run.summaries] if run.summaries else []),
@@ -92,7 +93,7 @@ def closing(run: "Run", stop: Stop, now: Progress) -> str:
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
     what = "planned" if _planned(run, stop) else stop.reason.label + why
-    return f"{what} · {came_to(run, now)}" + (f" · to go on, {move}" if move else "")
+    return " · ".join(filter(None, [what, came_to(run, now), f"to go on, {move}" if move else "", run.todo]))
 
 
 def came_to(run: "Run", now: Progress) -> str:

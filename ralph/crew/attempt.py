@@ -74,8 +74,10 @@ class Attempt:
     """The same as a git bundle."""
     progress: str = ""
     """What its progress file says in the end."""
+    prompt: str = ""
+    """What the agent was told in the last one."""
     transcript: str = ""
-    """What the agent printed in the last one."""
+    """What it printed."""
 
 
 def attempt() -> int:
@@ -126,14 +128,16 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     records = [one for path in folder.glob("state/ralph/*/journal.jsonl") for one in journal.read(path)]
     iterations = [one for one in records if one.event == "iteration"]
     made = git("rev-parse", "HEAD", cwd=tree).decode().strip()
-    said = b"".join(files.held(path) for path in folder.glob(f"state/ralph/*/transcripts/{iterations[-1].transcript}"))
+    last = iterations[-1].transcript if iterations else ""
+    said = [path for path in folder.glob("state/ralph/*/transcripts/*") if path.name == last]
     return Attempt(
         why="" if iterations else f"its ralph exited with {code}",
         records=[asdict(one) for one in iterations],
         commit="" if made == job.commit else made,
         bundle="" if made == job.commit else bundle(f"{job.commit}..HEAD", tree),
         progress=as_text(progress.read_bytes()),
-        transcript=as_text(said),
+        prompt=as_text(b"".join(files.held(path.with_suffix(".prompt.md")) for path in said)),
+        transcript=as_text(b"".join(map(files.held, said))),
     )
 
 
@@ -181,9 +185,9 @@ def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
-def bundle(commits: str, tree: Path) -> str:
+def bundle(commits: str, tree: Path, *more: str) -> str:
     """These commits as a git bundle, in base64."""
-    return base64.b64encode(git("bundle", "create", "--quiet", "-", commits, cwd=tree)).decode()
+    return base64.b64encode(git("bundle", "create", "--quiet", "-", commits, *more, cwd=tree)).decode()
 
 
 def as_text(data: bytes) -> str:

@@ -9,12 +9,10 @@ import os
 import re
 import shlex
 import time
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from ralph import changes, progress, tasklist, tasks
@@ -23,6 +21,7 @@ from ralph.channels import notices
 from ralph.claims import accept
 from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle, git
 from ralph.crew.executors import Dask, Local
+from ralph.crew.landing import Branch
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.lock import working_tree
@@ -31,18 +30,19 @@ from ralph.settings import BY_VARIABLE, Source
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop, left_usd, verdict
-from ralph.words import named
+from ralph.words import duration, named
 
 _MOST = 20
+"""Tries at the same time on one machine."""
 _GLANCE_S = 0.2
 _LOOK_S = 2.0
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
-_NOT_OF_AN_ATTEMPT = {
-    *("jobs", "task", "setup", "setup_copy", "keep_clones", "runner", "executor", "history", "heartbeat_url"),
-    *("progress_file", "max_iterations", "max_time", "max_cost", "max_total_cost", "max_tries", "max_failures"),
-    *("max_stalls", "delay", "wait", "notify_frequency"),
+_OF_THE_COORDINATOR = {
+    *("jobs", "task", "setup", "setup_copy", "keep_clones", "runner", "executor"),
+    *("max_iterations", "max_time", "max_cost", "max_total_cost", "max_tries", "max_failures", "max_stalls"),
+    *("progress_file", "history", "heartbeat_url", "delay", "wait", "notify_frequency"),
 }
-"""Settings that are the coordinator's."""
+"""Settings that no attempt is given."""
 
 
 class Trial(NamedTuple):
@@ -51,45 +51,41 @@ class Trial(NamedTuple):
     job: Job
     chain: tuple[Task, ...]
     """The task, and those above it that are done once it is."""
-    number: int
-    """Its iteration."""
+    began: float
+    """By the run's clock."""
 
 
 class Crew:
-    """What is tried at the same time, in place of one task after the other."""
+    """The tasks that are tried at the same time, in place of one after the other."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._file, self._settings = run, run.file, run.settings
-        self._tree = working_tree(run.top)
+        self._tree = working_tree(run.top).resolve()
         self._check()
+        self._branch = Branch(self._tree, run.start.name)
         self._executor = Dask(run, run.settings.executor) if run.settings.executor else Local(run)
         self._running: dict[Future[Attempt], Trial] = {}
         self._ended: tuple[Trial, Attempt] | None = None
-        """The attempt that ended last."""
-        self._branch = f"refs/heads/ralph/{run.start.name}"
-        """Where the work goes while the person's own changes are in the way."""
+        """What was tried last, and what came of it."""
         self._land_left_over()
 
     def _check(self) -> None:
-        """Raises RalphError where clones would not do; says what they lack."""
-        settings = self._settings
+        """Raises RalphError where clones would not do, and says what they lack."""
+        settings, start = self._settings, self._run.start
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
-            raise RalphError(f"{settings.said['jobs'].where}: on this machine at most {_MOST}", fix="see --executor")
+            raise RalphError(f"{settings.said['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
         if not (self._tree / ".git").exists():
             raise RalphError(f"--jobs needs a git repository, and {self._tree} is none", fix="git init, and commit")
         if changes.git("rev-parse", "--verify", "--quiet", "HEAD", cwd=self._tree).code:
             raise RalphError(f"--jobs needs a commit to begin with, and {self._tree} has none", fix="commit")
-        if not self._settings.auto_commit:
-            where = self._settings.said["auto_commit"].where
-            raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
         if (self._tree / ".gitmodules").exists():
-            raise RalphError("--jobs works in clones, and a clone lacks the submodules", fix="leave --jobs out")
-        own = {
-            os.path.relpath(path.resolve(), self._tree.resolve())
-            for path in (*self._run.start.own, self._run.start.plan)
-        }
-        status = git("status", "--porcelain", "-z", "--no-renames", cwd=self._tree)
-        if mine := [entry[3:] for entry in changes.names_in(status) if entry[3:] not in own]:
+            raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
+        if not settings.auto_commit:
+            where = settings.said["auto_commit"].where
+            raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
+        own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
+        found = changes.names_in(git("status", "--porcelain", "-z", "--no-renames", cwd=self._tree))
+        if mine := [entry[3:] for entry in found if entry[3:] not in own]:
             self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
 
     @property
@@ -97,77 +93,76 @@ class Crew:
         """Whether somebody is at work."""
         return bool(self._running)
 
+    @property
+    def doing(self) -> list[str]:
+        """A line for each agent at work."""
+        now = self._run.pace.clock.running()
+        trials, doing = list(self._running.values()), self._executor.doing  # another thread asks
+        return [f"{one.job.task} · {duration(now - one.began)} · {doing[one.job.task]}" for one in trials]
+
     def tidy(self) -> None:
         """The file has an id for each task; in progress is what is being tried, and nothing else."""
+
+        def tidied(text: bytes) -> bytes:
+            tried = [trial.job.task for trial in self._running.values()]
+            kept = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "~" and one.id in tried]
+            text = tasklist.tidied(text)
+            for task_id in kept:
+                text = edits.taken_up(text, task_id)
+            return text
+
         self._run.read()
-        self._file.edit(self._tidied)
-
-    def _tidied(self, text: bytes) -> bytes:
-        tried = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "~" and one.id in self._tried()]
-        text = tasklist.tidied(text)
-        for task_id in tried:
-            text = edits.taken_up(text, task_id)
-        return text
-
-    def _tried(self) -> list[str]:
-        return [trial.job.task for trial in self._running.values()]
+        self._file.edit(tidied)
 
     def choose(self) -> Stop | None:
-        """Begins what can be tried now, as many as may be at once; a Stop when nothing is tried and nothing can be."""
-        tasklist.check(self._file.text, self._file.path.name, self._settings)
-        while len(self._running) < self._settings.jobs and self._may_begin():
+        """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
+        run, name = self._run, self._file.path.name
+        tasklist.check(self._file.text, name, self._settings)
+        while len(self._running) < self._settings.jobs:
+            begun = run.tally.iterations + len(self._running)
+            stop = verdict(self._file.last, replace(run.tally, iterations=begun), self._settings, run.elapsed_s())
             listed = tasks.read(self._file.text)
-            if (task := tasks.select(listed)) is None:
+            if stop or (task := tasks.select(listed)) is None:
                 break
             self._begin(task, tasks.chain(listed, task.id))
         if self._running:
             return None
-        return tasklist.stuck(tasks.read(self._file.text), self._file.path.name) or Stop(
-            Reason.STUCK, "nothing is left"
-        )
-
-    def _may_begin(self) -> bool:
-        run = self._run
-        most, begun = self._settings.max_iterations, run.tally.iterations + len(self._running)
-        allowed = most is None or begun < most
-        return allowed and not verdict(run.file.last, run.tally, self._settings, run.elapsed_s())
+        all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+        return tasklist.stuck(tasks.read(self._file.text), name) or Stop(Reason.STUCK, all_ticked)
 
     def _begin(self, task: Task, chain: tuple[Task, ...]) -> None:
-        run = self._run
-        if run.files is None:
+        run, job = self._run, self._job(task)
+        if not (run.files or self._running):
             run.outbox.send(notices.started(run))
-        number = run.earlier + run.tally.iterations + len(self._running) + 1
-        job = self._job(task)
-        run.files = run.state.transcripts(run.id, number, "")
         self._file.edit(lambda text: edits.taken_up(text, task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self._running[self._executor.submit(job)] = Trial(job, chain, number)
+        self._running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running())
 
     def _job(self, task: Task) -> Job:
-        run, settings, top = self._run, self._settings, self._tree.resolve()
-        plan, brought = run.start.plan, [self._tree / name for name in settings.setup_copy]
+        run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
+        brought = [top / name for name in settings.setup_copy]
         brought += [path for path in (plan, run.start.template.resolve()) if path.is_relative_to(top)]
         text = self._file.text
         if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self._running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # a message is for one agent
-        tip, elsewhere = self._tip(), settings.runner or settings.executor
-        budget_usd, words = left_usd(run.file.last, run.tally, settings), list[str]()
+        budget_usd, budget = left_usd(run.file.last, run.tally, settings), list[str]()
         if budget_usd is not None:
-            words = ["--max-iteration-cost", f"{max(0.0001, budget_usd / settings.jobs):.4f}"]
+            budget = ["--max-iteration-cost", f"{max(0.0001, budget_usd / settings.jobs):.4f}"]
+        is_elsewhere = bool(settings.runner or settings.executor)
         return Job(
             name=f"{run.state.folder.name}/{task.id}",
             task=task.id,
             tries=task.tries,
-            commit=tip,
-            source="" if elsewhere else str(top),
-            bundle=bundle("HEAD", top) if elsewhere else "",
+            commit=self._branch.tip(),
+            source="" if is_elsewhere else str(top),
+            bundle=bundle("--branches", top, "HEAD") if is_elsewhere else "",
             here=os.path.relpath(run.top.resolve(), top),
             plan=os.path.relpath(plan, run.top.resolve()) if plan.is_relative_to(top) else str(plan),
             files={os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought},
             progress=as_text(text),
             env=self._env(),
-            arguments=words,
+            arguments=budget,
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )
@@ -176,83 +171,75 @@ class Crew:
         """What was said of the settings; who commits and which hooks run, as a clone has no settings of its own."""
         env = dict[str, str]()
         for field, one in self._settings.said.items():
-            if field not in _NOT_OF_AN_ATTEMPT and one.source not in (Source.MODE, Source.TEMPLATE):
+            if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
                 is_pattern = BY_VARIABLE[one.variable].metavar == "GLOB" and one.source is Source.COMMAND_LINE
                 env[one.variable] = shlex.quote(one.text) if is_pattern else one.text
-        said = {key: _asked("config", key, cwd=self._tree) for key in ("user.name", "user.email", "core.hooksPath")}
+        said = {key: self._branch.asked("config", key) for key in ("user.name", "user.email", "core.hooksPath")}
         said["core.hooksPath"] = said["core.hooksPath"] or str(changes.git_folder(self._tree) / "hooks")
         for number, (key, value) in enumerate(said.items()):
             env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return env | {"GIT_CONFIG_COUNT": str(len(said))}
 
     def iterate(self) -> Iteration:
-        """Waits until the next attempt has ended; what is known of it then."""
+        """Waits until the next try is over; what is known of it then."""
         run = self._run
-        looked = began = run.pace.clock.running()
+        run.does(f"{len(self._running)} at work")
+        looked = run.pace.clock.running()
         while not (done := wait(self._running, _GLANCE_S, FIRST_COMPLETED).done):
-            doing = [f"{task} {self._executor.doing[task]}".strip() for task in self._tried()]
-            run.phase = " | ".join(doing), began, None
             if run.pace.clock.running() - looked >= _LOOK_S:
                 looked = run.pace.clock.running()
-                self._look()
-        ended = done.pop()
-        trial = self._running.pop(ended)
+                self._end_what_was_taken_back()
+        future = done.pop()
+        trial = self._running.pop(future)
         try:
-            result = ended.result()
+            result = future.result()
         except RalphError as error:
             result = Attempt(why=error.message)
         self._ended = trial, result
-        run.number, run.task = trial.number, trial.job.task
-        turn, before = _turn(result), run.file.last
+        before, turn = run.file.last, _turn(result)
         if run.interrupted():
             turn.outcome = Outcome.INTERRUPTED
         elif self._is_taken_back(trial):
             turn.outcome = Outcome.OK
+        run.number, run.task = run.earlier + run.tally.iterations + 1, trial.job.task
+        run.files = run.state.transcripts(run.id, run.number, result.prompt)
+        run.files.output.write_bytes(as_bytes(result.transcript))
         return Iteration(
             number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
         )
 
-    def _look(self) -> None:
-        """Ends what a person has taken back."""
+    def _end_what_was_taken_back(self) -> None:
         self._run.read()
         for trial in self._running.values():
             if self._is_taken_back(trial):
                 self._executor.cancel(trial.job.task)
 
     def _is_taken_back(self, trial: Trial) -> bool:
-        """Whether somebody marked the task otherwise, or took it out, while it was tried."""
+        """Whether a person marked the task otherwise, or took it out, while it was tried."""
         task = tasks.find(tasks.read(self._file.text), trial.job.task)
         return task is None or task.mark != "~"
 
     def dispose(self, iteration: Iteration) -> Iteration:
-        """Lands what the attempt came to, ticked, or writes down why not."""
+        """Lands what was tried last and ticks it, or writes down why not."""
         assert self._ended
-        run, (trial, result) = self._run, self._ended
-        task_id, tries = trial.job.task, trial.job.tries
-        self._take_over(trial.job, result)
+        trial, result = self._ended
+        task, left = trial.chain[0], as_bytes(result.progress)
+        self._take_over_notes(trial.job, result)
         if self._is_taken_back(trial):
-            return replace(iteration, failed=f"{task_id} was taken back while it was tried", tried=True, moved=True)
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self._file.edit(lambda text: edits.unticked(text, [task_id]))
+            self._file.edit(lambda text: edits.unticked(text, [task.id]))
             return iteration
-        left, said = (
-            tasks.find(tasks.read(as_bytes(result.progress)), task_id),
-            progress.parse(as_bytes(result.progress)),
-        )
-        blocked = left.blocked if left and left.mark == "!" and left.tries == tries else said.blocked
+        there, said = tasks.find(tasks.read(left), task.id), progress.parse(left)
+        blocked = None if said.blocked_by_ralph else said.blocked
+        if there and there.mark == "!" and there.tries == task.tries:
+            blocked = there.blocked
         if blocked is not None:
-            self._file.edit(lambda text: edits.with_block(text, task_id, blocked))
-            return replace(iteration, failed=f"{task_id} is blocked: {blocked}", tried=True)
-        tip = self._tip()
-        commit, why = self._landed(trial.job, result, tip) if left and left.done else ("", _why(result, trial.job))
-        if why:
-            return self._fail(iteration, trial.chain[0], why)
-        self._file.edit(lambda text: edits.with_done(text, [one.id for one in trial.chain]))
-        run.state.note("landing", "")
-        commits = changes.commits(tip, commit) if commit else Commits()
-        if not run.read().open:
-            accept(run, checked=True)
-        return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
+            self._file.edit(lambda text: edits.with_block(text, task.id, blocked))
+            return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
+        if not (there and there.done):
+            return self._fail(iteration, task, _why(result, trial.job))
+        return self._land(iteration, trial, result)
 
     def _fail(self, iteration: Iteration, task: Task, why: str) -> Iteration:
         most, tries = self._settings.max_tries, task.tries + 1
@@ -262,41 +249,36 @@ class Crew:
         self._file.edit(lambda text: edits.with_failure(text, task.id, when, why, most))
         return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
 
-    def _landed(self, job: Job, result: Attempt, tip: str) -> tuple[str, str]:
-        """The commit with which the branch has the work, checked on what it had by then; and why it has not."""
+    def _land(self, iteration: Iteration, trial: Trial, result: Attempt) -> Iteration:
+        """The branch gets the commit, checked on what it has by now, and the task its tick."""
+        run, job, tip = self._run, trial.job, self._branch.tip()
         if result.commit and tip != job.commit:
-            name = f"{self._run.state.folder.name}/{job.task}-integration"
-            source = str(self._tree.resolve())
-            again = replace(job, name=name, commit=tip, source=source, bundle="", applies=result.bundle)
-            result = self._executor.now(again)
+            again = replace(job, name=f"{job.name}-landing", commit=tip, source=str(self._tree), bundle="")
+            run.does(f"landing {job.task}")
+            result = self._executor.now(replace(again, applies=result.bundle))
             if not result.commit:
-                return "", f"on top of what the others did meanwhile: {_why(result, job)}"
+                return self._fail(iteration, trial.chain[0], f"on top of what landed meanwhile: {_why(result, job)}")
         if result.commit:
-            self._run.state.note("landing", json.dumps([job.task, result.commit]))
-            self._move(result.commit, b64decode(result.bundle))
-        return result.commit, ""
+            run.state.note("landing", json.dumps([job.task, result.commit]))
+            if not self._branch.moves(result.commit, result.bundle):
+                run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
+                run.complain(run.todo, once="branch")
+        self._file.edit(lambda text: edits.with_done(text, [one.id for one in trial.chain]))
+        run.state.note("landing", "")
+        if not run.read().open:
+            accept(run, checked=True)
+        commits = changes.commits(tip, result.commit) if result.commit else Commits()
+        return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 
-    def _move(self, commit: str, packed: bytes) -> None:
-        """The person's branch moves on, or where their own changes are in the way, one of ralph's."""
-        git("bundle", "unbundle", "/dev/stdin", cwd=self._tree, stdin=packed)
-        merge = ("-c", "core.hooksPath=/dev/null", "merge", "--ff-only", "--quiet", commit)
-        aside = _asked("rev-parse", "--verify", "--quiet", self._branch, cwd=self._tree)
-        if changes.git(*merge, cwd=self._tree).code:
-            git("update-ref", self._branch, commit, cwd=self._tree)
-            name = self._branch.removeprefix("refs/heads/")
-            what = f"your own changes are in the way, so the work is on branch {name}; git merge {name} brings it in"
-            self._run.complain(what, once="branch")
-        elif aside:
-            git("update-ref", "-d", self._branch, aside, cwd=self._tree)
+    def _land_left_over(self) -> None:
+        """What a run that was killed had landed and not ticked yet."""
+        if noted := self._run.state.noted("landing"):
+            task_id, commit = json.loads(noted)
+            if self._branch.has(commit, self._branch.tip()):
+                self._file.edit(lambda text: edits.with_done(text, [task_id]))
+            self._run.state.note("landing", "")
 
-    def _tip(self) -> str:
-        """The commit that everything builds on which begins now."""
-        head = _asked("rev-parse", "HEAD", cwd=self._tree)
-        aside = _asked("rev-parse", "--verify", "--quiet", self._branch, cwd=self._tree)
-        is_ahead = aside and changes.git("merge-base", "--is-ancestor", head, aside, cwd=self._tree).code == 0
-        return aside if is_ahead else head
-
-    def _take_over(self, job: Job, result: Attempt) -> None:
+    def _take_over_notes(self, job: Job, result: Attempt) -> None:
         """What the agent wrote into its sections is in ours, too; a message that it took out is answered."""
         was, now = as_bytes(job.progress), as_bytes(result.progress)
         answered = {line for line in _lines(was, "Messages") if now and line not in _lines(now, "Messages")}
@@ -312,14 +294,6 @@ class Crew:
 
         self._file.edit(taken_over)
 
-    def _land_left_over(self) -> None:
-        """What a run that was killed had landed and not ticked yet."""
-        noted = self._run.state.noted("landing")
-        task_id, commit = json.loads(noted) if noted else ("", "")
-        if commit and changes.git("merge-base", "--is-ancestor", commit, self._tip(), cwd=self._tree).code == 0:
-            self._file.edit(lambda text: edits.with_done(text, [task_id]))
-        self._run.state.note("landing", "")
-
     def declare_done(self) -> None:
         """All tasks are done, and it is ralph who says so."""
         self._file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
@@ -327,8 +301,8 @@ class Crew:
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""
-        for task in self._tried():
-            self._executor.cancel(task)
+        for trial in self._running.values():
+            self._executor.cancel(trial.job.task)
         self._executor.close()
         self._file.edit(edits.put_down)
 
@@ -366,9 +340,3 @@ def _lines(text: bytes, title: str) -> list[bytes]:
     """The lines below that heading which are not blank."""
     start, end = progress.section(text, title)
     return [line.strip() for line in text[start:end].splitlines() if line.strip()]
-
-
-def _asked(*arguments: str, cwd: Path) -> str:
-    """What git says, or nothing."""
-    done = changes.git(*arguments, cwd=cwd)
-    return "" if done.code else os.fsdecode(done.stdout).strip()

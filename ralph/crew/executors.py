@@ -73,7 +73,7 @@ class Local:
 
         def hear(_output: bytes, complaints: bytes) -> None:
             for line in filter(None, map(str.strip, complaints.decode(errors="replace").splitlines())):
-                self.doing[job.task] = line
+                self.doing[job.task] = line.removeprefix("ralph: ")
                 if run.screen.verbose:
                     run.screen.agent(f"{job.task}: {line}")
 

@@ -34,7 +34,7 @@ class Screen:
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
         self.status: Callable[[int], str] = lambda _width: ""
-        """The status line for so many columns; called by the screen's thread."""
+        """The status line for so many columns, or several; called by the screen's thread."""
         self._drawn = ""
         self._errors = 1 if self.is_live and os.isatty(2) else 2  # nothing is to be drawn into the status line
         self._changed = threading.Condition()
@@ -108,15 +108,16 @@ class Screen:
             return fd, bytes(lines)
 
     def _status(self) -> str:
-        """What is drawn of it: one row for certain, also where the terminal counts columns in another way."""
+        """What is drawn of it: a row a line for certain, also where the terminal counts columns in another way."""
         if self._is_closing or not in_front():
             return ""
         edge = width() or 80
         try:
-            line = clipped(self.status(edge), edge)
+            lines = [clipped(line, edge) for line in self.status(edge).splitlines()]
         except Exception:  # noqa: BLE001 - a mistake there costs the status line; it must not cost the lines
             return ""
-        return f"{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}\r" if line else ""
+        rows = [f"\r{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}" for line in lines]
+        return "\n".join(rows) + f"\x1b[{len(rows) - 1}A" * (len(rows) > 1) + "\r" * bool(rows)
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Waits at most that long for what is still to be printed; nothing remains of the status line."""
