@@ -244,7 +244,6 @@ class Crew:
     def _fail(self, iteration: Iteration, task: Task, why: str) -> Iteration:
         most, tries = self._settings.max_tries, task.tries + 1
         given_up = most is not None and tries >= most
-
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         self._file.edit(lambda text: edits.with_failure(text, task.id, when, why, most))
         return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
