@@ -14,7 +14,6 @@ from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.taskjson import PASSES, Imported, Object, mark_of
 from ralph.tasks import Task, edits
-from ralph.words import plain
 
 
 def export(word: str, *, form: str | None, output: str | None, progress_file: str | None) -> int:
@@ -64,8 +63,6 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     """The tasks of the Task List, each with an id of its own; before the first run, those of the plan."""
     path = plan.progress_path
     if imported and not path.exists():
-        said = f"ralph: there is no {path} yet: the statuses are those of {plan.path.name}"
-        print(plain(said), file=sys.stderr)
         return imported.tasks
     listed = _bytes(path)
     other = Path(progress.parse(listed).plan or plan.path)

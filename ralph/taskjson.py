@@ -202,8 +202,7 @@ class _Reading:
             ticked = self._said(node, path, lambda value: value if isinstance(value, bool) else None, _A_BOOL, passes)
             mark = "x" if ticked else "!" if mark == "!" else " "
         task_id = self._said(node, path, _id, _AN_ID, "id") or tasks.new_ids([text], self.nodes)[0]
-        if (other := self.nodes.setdefault(task_id, node)) is not node:
-            self.wrong.append((line, f'{path}.id: "{task_id}" is the id of line {self._line(other.start)} too'))
+        self.nodes[task_id] = node
         notes = []
         if after := self._said(node, path, _lines, "a list of ids", *_AFTER):
             name = node.first(*_AFTER)

@@ -19,7 +19,10 @@ from stories import (
     signal,
     step,
     ticks,
+    tool,
+    tool_result,
     tries,
+    weighs,
     writes,
 )
 
@@ -224,6 +227,16 @@ class TestATryThatWasCutShort:
         assert [success for _, success in tried(project)] == [False] * 3
         assert "- [!] one: The first" in listed(project)
         assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
+
+    def test_by_its_full_context_is_none_and_the_next_one_goes_on_with_what_it_did(
+        self, project: Project, agent: Agent
+    ) -> None:
+        wants(project, ONE)
+        full = raw(init(), writes("half.txt", "1"), weighs(190_000, tool("Read")), tool_result("x"), hangs())
+        agent.story(full, tries(writes("one.txt", "1")))
+        built(project, "--max-context", "60%", "--max-tries", "1")
+        assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["context_full", "ok"]
+        assert project.git("show", "--format=", "--name-only").split() == ["half.txt", "one.txt"]
 
 
 class TestTheSignal:

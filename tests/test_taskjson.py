@@ -297,7 +297,7 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
         ("r.json", of(description=None), "r.json:1: tasks[0]: has no description; say what shall be built"),
         ("r.json", of(title=["x"]), 'r.json:1: tasks[0].title: must be a string, not ["x"]'),
         ("r.json", of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),
-        ("r.json", of(subtasks=[{"id": 1, "title": "y"}]), 'r.json:1: tasks[0].subtasks[0].id: "1" is the id of line'),
+        ("r.json", of(subtasks=[{"id": 1, "title": "y"}]), "r.json: line 1: 1 is the id of 2 tasks; each needs one"),
         ("r.json", of(status="fine"), "r.json:1: tasks[0].status: must be pending, in_progress, done, complete or "),
         ("r.json", of(priority="soon"), "r.json:1: tasks[0].priority: must be a whole number, "),
         ("r.json", of(dependencies=["x"]), 'r.json:1: tasks[0].dependencies[0]: unknown id "x"'),
@@ -322,14 +322,14 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all_in_the_order_of_
     text = """{"requirements": [
       {"id": 1, "requirement": "x", "dependencies": ["zz"]},
       {"id": 2},
-      {"id": 1, "requirement": "x"}]}"""
+      {"id": 3, "requirement": "x", "status": 7}]}"""
     (project.root / "r.json").write_text(text)
     run = project.ralph("r.json")
     assert run.code == 2
     assert run.stderr.splitlines() == [
         'ralph: r.json:2: requirements[0].dependencies[0]: unknown id "zz"',
         "ralph: r.json:3: requirements[1]: has no description; say what shall be built",
-        'ralph: r.json:4: requirements[2].id: "1" is the id of line 2 too',
+        'ralph: r.json:4: requirements[2].status: must be pending, in_progress, done, complete or blocked, not "fine"',
     ]
     assert not (project.root / "r_PROGRESS.md").exists()
 

@@ -44,8 +44,6 @@ class Strict:
         """The task that is being tried, and those above it that are done once it is."""
         self._text = b""
         """The progress file by ralph's own word."""
-        self._unfinished = 0
-        """Tries in a row that were cut short."""
 
     def tidy(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
@@ -99,8 +97,9 @@ class Strict:
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
-        run = self._run
-        if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
+        run, outcome = self._run, iteration.turn.outcome
+        goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
+        if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
             iteration = self._put_down(iteration)
         else:
             iteration = self._checked(iteration)
@@ -141,15 +140,10 @@ class Strict:
         if stop := self._stop(found is None, "checked"):
             return self._put_down(replace(iteration, ended=stop))
         assert found is not None
-        self._unfinished = self._unfinished + 1 if found.unfinished else 0
-        restores, most = run.settings.on_failure == "restore", run.settings.max_stalls
-        if found.unfinished and not restores and (most is None or self._unfinished < most):
-            return self._put_down(iteration)  # the next iteration goes on with what it did
         if why := found.blocked:
             self._let_go()
             self._write(lambda text: edits.with_block(text, task.id, why))
             return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
-        found = replace(found, failed=found.failed or found.unfinished)
         if not found.failed and roles and (role := roles.after(self._role)):
             self._write(lambda text: edits.with_role(text, task.id, role))
             return replace(iteration, moved=True, passed=True)

@@ -27,8 +27,6 @@ def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str, *
         return Finding(failed=iteration.failed)
     if iteration.watched.outside:
         return Finding(failed=f"{named(iteration.watched.outside)} changed, which --only does not allow: put back")
-    if turn.outcome is Outcome.CONTEXT_FULL:
-        return Finding(unfinished=turn.why)
     if turn.outcome is not Outcome.OK:
         return Finding(failed=turn.why)
     claim = heard(proposed(turn.proposal, token) + turn.said, token=token, task_id=chain[0].id)

@@ -43,8 +43,6 @@ class Finding:
     """The reason, and on further lines the end of the output; the session is never in it."""
     blocked: str = ""
     """The agent says that the task cannot go on without a person, and why."""
-    unfinished: str = ""
-    """How it was cut short after it had done something: no try, the next iteration goes on with it."""
     red: bool = False
     """It failed since a check did not pass."""
     rejected: bool = False
