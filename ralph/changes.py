@@ -71,17 +71,13 @@ def commits(old: str, new: str) -> Commits:
         return Commits(head=new, base=old)
     count = _ask("rev-list", "--count", f"{old}..{new}" if old else new)
     changed = _ask("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
-    added, removed = _number(rb"(\d+) insertion", changed), _number(rb"(\d+) del", changed)
+    lines = {kind: int(number) for number, kind in re.findall(rb"(\d+) (insertion|deletion)", changed)}
+    added, removed = lines.get(b"insertion", 0), lines.get(b"deletion", 0)
     return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
 
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name for the tree with nothing in it."""
-
-
-def _number(pattern: bytes, text: bytes) -> int:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else 0
 
 
 class Tree(NamedTuple):

@@ -52,12 +52,10 @@ def call(  # noqa: PLR0913 - each can be said of any program
                 argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True
             )
             _running.add(child.pid)
-        deadline, timed_out = time.monotonic() + timeout_s, False
-        is_main = threading.current_thread() is threading.main_thread()
-        rest = signals.wait if is_main else time.sleep  # the main thread hears of a child's end at once
+        deadline = time.monotonic() + timeout_s
         try:
             while child.poll() is None and time.monotonic() < deadline and not (signals.impatient() or over()):
-                rest(0.01)
+                signals.wait(0.01)
         finally:
             if timed_out := child.returncode is None:
                 send_to(os.killpg, child.pid, signal.SIGKILL)
@@ -100,7 +98,6 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, errors:
             os.kill(os.getpid(), signal.SIGSTOP)
         elif ended:
             child.returncode = os.waitstatus_to_exitcode(status)
-            break
         if not passed and (number := signals.interrupted()):
             child.send_signal(number)
             passed = True

@@ -1,9 +1,9 @@
 """Signals as plain facts: which one asked ralph to stop, how urgently, and a wait that they cut short."""
 
-import contextlib
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import IO
@@ -47,11 +47,14 @@ def impatient() -> bool:
 
 
 def wait(seconds: float, *others: int | IO[bytes]) -> bool:
-    """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end."""
-    ready, _, _ = select.select([*_bell[:1], *others], [], [], max(0.0, seconds))
-    if _bell and _bell[0] in ready:
-        with contextlib.suppress(BlockingIOError):
-            os.read(_bell[0], 4096)
+    """Whether one of these can be read; until then it sleeps, up to that long, or until a signal or a child's end.
+
+    Of the latter only the main thread hears at once: where another one took the byte, it would sleep on.
+    """
+    bell = _bell[:1] if threading.current_thread() is threading.main_thread() else []
+    ready, _, _ = select.select([*bell, *others], [], [], max(0.0, seconds))
+    if bell and bell[0] in ready:
+        os.read(bell[0], 4096)
     return any(one in ready for one in others)
 
 
