@@ -167,6 +167,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
     line = run.write_down(
         "iteration",
+        round=iteration.before.round,  # what follows may stand in the file by now
         success=not bad and (iteration.passed or not iteration.task),
         message=failed or turn.why or words,
         requirement_id=iteration.task or None,

@@ -293,18 +293,13 @@ class Tries:
 
     def _read(self) -> bytes | None:
         """What stands there; None where that is no file, or by a link another one, to which ralph would write."""
-        try:
-            if os.path.realpath(self.path) != self._real or (self.path.exists() and not self.path.is_file()):
-                return None
-            return self.path.read_bytes() if self.path.exists() else b""
-        except OSError:
-            return None
+        is_other = os.path.realpath(self.path) != self._real or (self.path.exists() and not self.path.is_file())
+        return None if is_other else files.held(self.path)
 
 
-def check_history(history: Path, where: str, *, plan: Path, progress_path: Path) -> None:
+def check_history(history: Path, where: str, *others: Path) -> None:
     """Raises RalphError where lines of it would go into something else. `where` is who named it, for the message."""
-    others = [os.path.realpath(other) for other in (plan, progress_path)]
-    is_plan = history.exists() and history.samefile(plan)
-    if is_plan or os.path.realpath(history) in others or history.is_dir() or history.name.endswith("_PROGRESS.md"):
+    is_other = os.path.realpath(history) in map(os.path.realpath, others)
+    if is_other or history.is_dir() or history.name.endswith("_PROGRESS.md"):
         what = "is the plan, a progress file or a folder"
         raise RalphError(f"{where}: {history}: {what}", fix="name a file of its own, such as tries.jsonl")

@@ -11,27 +11,12 @@ from ralph.errors import RalphError
 Value = str | int | bool | Sequence[str]
 """Of a variable: a text is printed as it is, whatever stands in it; a list is for `{% for %}`."""
 
-_ALWAYS = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT", "ITERATION", "MAX_ITERATIONS")
-OF_A_TASK: Mapping[str, Value] = {
-    "STRICT": False,
-    "JOBS": 1,
-    "TASK_ID": "",
-    "TASK": "",
-    "CRITERIA": (),
-    "UNCHECKED": (),
-    "FAILURES": (),
-    "TRY": "",
-    "VERIFY": "",
-    "ONLY": (),
-    "DENIED": (),
-    "SESSION": "",
-    "HISTORY_FILE": "",
-    "MEMORY": "",
-}
-"""What they are where nobody says them: `--strict` does."""
-VARIABLES = (*_ALWAYS, *OF_A_TASK)
-ORIGINAL = _ALWAYS[:4]
+ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """What templates of ralph.sh may write as `${NAME}`."""
+_OF_A_RUN = ("ITERATION", "MAX_ITERATIONS", "STRICT", "JOBS", "VERIFY", "ONLY", "DENIED", "HISTORY_FILE", "MEMORY")
+_OF_A_TASK = ("TASK_ID", "TASK", "CRITERIA", "UNCHECKED", "FAILURES", "TRY", "SESSION")
+VARIABLES = (*ORIGINAL, *_OF_A_RUN, *_OF_A_TASK)
+"""What a template may name; what nobody says is empty."""
 LEADING_COMMENT = re.compile(r"\A\ufeff?\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """Of a template; it may hold settings, and is not for the agent."""
 _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
@@ -77,18 +62,17 @@ class Prompt:
     `values` are those of its variables that stay the same.
     """
 
-    def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value] = OF_A_TASK) -> None:
+    def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value]) -> None:
         import jinja2.meta  # noqa: PLC0415 - 33 ms
         import jinja2.nodes  # noqa: PLC0415
         import jinja2.sandbox  # noqa: PLC0415
 
-        self.path, self._values = path, {**OF_A_TASK, **values}
+        self.path, self._values = path, values
         rest = LEADING_COMMENT.sub("", text, count=1)
         rest = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
         fix = _AS_TEXT if source != rest else ""
         environment = jinja2.sandbox.SandboxedEnvironment(
-            undefined=jinja2.StrictUndefined,
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
             trim_blocks=True,

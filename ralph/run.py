@@ -233,7 +233,7 @@ class Run:
     def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
         about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
-        line = journal.line(event, self.now(), message=message, **about, **more)
+        line = journal.line(event, self.now(), message=message, **about | more)
         try:
             journal.append(self.state.journal, line)
         except OSError as error:

@@ -59,8 +59,7 @@ class Start:
         if settings.history:
             from ralph import journal  # noqa: PLC0415 - few keep one
 
-            where = settings.said["history"].where
-            journal.check_history(settings.history, where, plan=self.plan, progress_path=self.progress_path)
+            journal.check_history(settings.history, settings.said["history"].where, self.plan, self.progress_path)
         return replace(self, mode=mode, settings=settings, template=template, template_text=text)
 
     @property

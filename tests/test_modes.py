@@ -55,6 +55,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     assert seen(project) == ["Mode: plan", "none", "Mode: validate 1/3", "Round: 1/3", "Mode: validate 2/3"]
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []
+    assert [line["round"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 1, 1, 2]
     changes = [line["message"] for line in project.journal() if line["event"] == "mode"]
     assert changes == ["plan -> build", "build -> validate", "validate -> build", "build -> validate"]
     assert (everything(project), len(agent.calls)) == ((0, ""), 5)

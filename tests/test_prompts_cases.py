@@ -139,7 +139,7 @@ OF_A_TASK: dict[str, Value] = {
 
 
 def rendered(text: str, **more: Value) -> str:
-    return Prompt(Path("PROMPT_x.md"), text, ()).render({**OF_A_TASK, **more})
+    return Prompt(Path("PROMPT_x.md"), text, (), {}).render({**OF_A_TASK, **more})
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -208,7 +208,7 @@ class TestTheBuiltInPrompts:
     def prompts(self, project: Project, mode: str, *args: str) -> str:
         return project.ralph("feature.md", mode, "--dry-run", *args).stdout.partition("\n\n")[2]
 
-    @pytest.mark.parametrize("mode", ["plan", "build", "task"])
+    @pytest.mark.parametrize("mode", ["plan", "build", "task", "validate"])
     def test_are_short_rendered_and_tell_what_agents_stumbled_over(self, project: Project, mode: str) -> None:
         """As seen with a real model that planned and built with them. What never changes stands first."""
         project.has_tasks("one: The first")
@@ -216,8 +216,12 @@ class TestTheBuiltInPrompts:
         assert len(prompt.encode()) < 6000
         assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
         assert prompt.index(str(project.root / "feature.md")) > len(prompt) // 2
-        told = ["feature_PROGRESS.md", "plan and progress file are untracked is normal", "AGENTS.md where there is one"]
-        if mode != "plan":
+        told = ["feature_PROGRESS.md", "AGENTS.md where there is one"]
+        if mode == "validate":
+            told += ["every requirement", "specs/", "## Validation", "untick", "Tick nothing", "Never write RALPH_DONE"]
+        else:
+            told += ["plan and progress file are untracked is normal"]
+        if mode in ("build", "task"):
             told += ["a floor: the task's words and the plan bind", "a failure that was there before, note and leave"]
             told += ["throwaway environment", "saves you much reading"]
         if mode == "task":

@@ -126,7 +126,7 @@ def load() -> None:
     for module in pkgutil.walk_packages(sys.modules["ralph"].__path__, "ralph."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    sys.modules["ralph.prompt"].Prompt(Path("any.md"), "Any {# words #}", ())  # compiles jinja's own expressions
+    sys.modules["ralph.prompt"].Prompt(Path("any.md"), "Any {# words #}", (), {})  # compiles jinja's own expressions
     gc.collect()
     gc.freeze()
 
