@@ -1,10 +1,11 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ralph import files, journal
+from ralph import journal
 from ralph.journal import Record
 from ralph.words import plain, shortened
 
@@ -13,8 +14,8 @@ _MOST = 8_000
 """Characters: each iteration pays for reading them."""
 _WORDS = 600
 _DECISIONS = 8
-_TAIL_BYTES = 32_000
-"""Where in a journal these iterations are looked for."""
+_TAIL_BYTES, _FAR_BYTES = 16_000, 300_000
+"""So far back in a journal these iterations are looked for, and a change of mode: each iteration waits for it."""
 _CHANGE_OF_MODE = b'"event": "mode"'
 _NOTES = re.compile(r"^#+ Notes\s*\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
@@ -25,7 +26,10 @@ def memory(path: Path, progress: bytes) -> str:
 
     `path` is the journal, `progress` what the progress file says.
     """
-    written = files.held(path)
+    written = b""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _FAR_BYTES))
+        written = file.read()
     rows = journal.rows(journal.parsed(written[-_TAIL_BYTES:]))[-_ITERATIONS:]
     if not rows:
         return ""
