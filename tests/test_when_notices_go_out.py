@@ -92,3 +92,15 @@ def test_a_run_in_which_no_agent_worked_tells_nobody(project: Project, agent: Ag
     assert project.build("--verify", "true").code == 0
     assert "\nVerified: " in project.progress_text, "otherwise it ended before it was a run"
     assert (agent.calls, sent(mailbox)) == ([], [])
+
+
+def test_the_mode_and_its_round_are_told(project: Project, agent: Agent, mailbox: Path) -> None:
+    done = step(ticks="all", writes_done=True)
+    agent.story(step(adds="one"), done, step(adds="two"), done, step())
+    run = project.ralph("feature.md", "all", "--notify-frequency", "1", "--delay", "0")
+    assert run.code == 0, run.text
+    first, planned, built, validated, _, last = sent(mailbox)
+    assert all("\nMode: plan\n" in one for one in (first, planned))
+    assert "Mode" not in built, "where it is none, it is build"
+    assert "\nMode: validate 1/3\nIteration 3 completed\n" in validated
+    assert "\nMode: validate" in last

@@ -46,7 +46,8 @@ def started(run: "Run") -> Notice:
 def progressed(run: "Run", iteration: Iteration) -> Notice:
     """An iteration is over."""
     what = "failed" if iteration.failed else "completed"
-    return _notice(run, "progress", "Progress", f"Iteration {run.number} {what}", run.summaries[-1])
+    mode = "" if run.mode == "build" else f"Mode: {_mode(run)}"
+    return _notice(run, "progress", "Progress", mode, f"Iteration {run.number} {what}", run.summaries[-1])
 
 
 def waiting(run: "Run", what: str, why: str) -> Notice:

@@ -48,9 +48,9 @@ what you want, then
 def rehearse(asked: Asked) -> int:
     """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
 
-    Wrong is whatever ends a start otherwise than with 0 or at a limit, a verify command that is red on the untouched
-    copy, a notice that does not get through, what keeps the agent from working, and a repository that is not as it was.
-    Raises RalphError where a start would, before anything is copied, and when no copy can be made.
+    Wrong is whatever ends a start otherwise than with 0 or at a limit, a notice that does not get through, what keeps
+    the agent from working, and a repository that is not as it was. Raises RalphError where a start would, before
+    anything is copied, and when no copy can be made.
     """
     signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
     is_sample = not asked.plan
