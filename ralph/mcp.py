@@ -25,6 +25,7 @@ Category = Literal["pattern", "antipattern", "architecture", "debugging", "build
 
 _STATUS = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
+_PROPOSED: Answer = {"note": "ralph checks it when your turn is over, and only then ticks it"}
 
 
 def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
@@ -47,25 +48,23 @@ def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., An
     """The same with a line of the journal for each call, and errors in words; one call at a time."""
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - as above
 
-    def write_down(arguments: dict[str, object], wrong: str) -> None:
-        begun = state.died()  # or still at work
-        run = {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration} if begun else {"run": ""}
-        call = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong}
-        try:
-            journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **run, **call))
-        except OSError as error:
-            _say(f"{state.journal}: cannot be written: {error.strerror}")
-
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
-        wrong = ""
+        answer, wrong = Answer(), ""
         try:
-            return tool(**arguments)
+            answer = tool(**arguments)
         except RalphError as error:
             wrong = error.message
-            raise ToolError(wrong) from error
-        finally:
-            write_down(arguments, wrong)
+        about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
+        if begun := state.died():  # or still at work
+            about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
+        try:
+            journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **about))
+        except OSError as error:
+            _say(f"{state.journal}: cannot be written: {error.strerror}")
+        if wrong:
+            raise ToolError(wrong)
+        return answer
 
     return call
 
@@ -118,7 +117,6 @@ class Tools:
             "total_tasks": len(listed),
             **{status: count[status] for status in _STATUS.values()},
             "completion_percentage": _part_done(listed),
-            "problems": tasks.problems(self._listed()),
             "tasks": [_told(task) for task in listed],
         }
 
@@ -195,9 +193,7 @@ class Tools:
         task, listed = self._find(task_id), tasks.flat(self._listed())
         answer = {"task_id": task_id, "status": _status(task), "completion_percentage": _part_done(listed)}
         answer["remaining_tasks"] = sum(not one.done for one in listed)
-        return answer | (
-            {"note": "ralph checks it when your turn is over, and only then ticks it"} if self._proposes else {}
-        )
+        return answer | (_PROPOSED if self._proposes else {})
 
     def _noted(self, said: str) -> Answer:
         line = f"- [{time.strftime('%Y-%m-%d %H:%M:%S')}] {_one_line(said)}"

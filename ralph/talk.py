@@ -27,6 +27,8 @@ _LOOK_S = 0.5
 def talk(start: "Start", state: State) -> "Asked | None":
     """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
     file = ProgressFile(start.progress_path, state)
+    if start.rehearsal:
+        raise RalphError(f"{start.mode} is a conversation, which cannot be rehearsed", fix="name another mode")
     if not (os.isatty(0) and os.isatty(1)):
         _call(start, state)
     signals.install()

@@ -11,6 +11,7 @@ from forks import PYTHON
 from ralph_driver import Project, progress_text
 from real_claude import Play, uses
 from scripted_model import Reply, Tool, write
+from stories import Agent, init, raw, result, tool, tool_result, writes
 
 Call = Callable[..., Awaitable[Any]]
 TOOLS = (
@@ -98,12 +99,13 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
     assert "killed" not in project.ralph("status", "feature.md").stdout, "calls are no iterations"
 
 
-def test_errors_are_said_in_words_and_change_nothing(project: Project) -> None:
+def test_errors_are_said_in_words_and_change_nothing_and_tries_are_bounded(project: Project) -> None:
+    (project.root / ".ralph.env").write_text("RALPH_MAX_TRIES=2\n")
     project.has_tasks("one: the first", "two: the second\n  - after: one", "three: whole\n  - [ ] part: of it")
     before = project.progress_text
 
     async def story(call: Call) -> None:
-        for tool, arguments, why in (
+        for name, arguments, why in (
             ("mark_task_complete", {"task_id": "four"}, "there is no task four; there are: one, two, three, part"),
             ("mark_task_in_progress", {"task_id": "two"}, "two waits for one"),
             ("mark_task_complete", {"task_id": "three"}, "three has parts that are not complete: part"),
@@ -111,23 +113,14 @@ def test_errors_are_said_in_words_and_change_nothing(project: Project) -> None:
             ("add_task", {"description": " \n"}, "nothing is said there"),
             ("append_learning", {"learning": "x", "category": "gossip"}, "'pattern', 'antipattern'"),
         ):
-            assert why in await call(tool, **arguments), tool
-
-    served(project, story)
-    assert project.progress_text == before
-    assert [success for _, success in calls(project)] == [False] * 5, "what fits no schema is no call"
-
-
-def test_a_task_that_fails_too_often_is_blocked(project: Project) -> None:
-    (project.root / ".ralph.env").write_text("RALPH_MAX_TRIES=2\n")
-    project.has_tasks("Fetch the page")
-
-    async def story(call: Call) -> None:
-        tries = [await call("increment_retry", task_id="fetch_page", reason=why) for why in ("slow", "gone")]
+            assert why in await call(name, **arguments), name
+        assert project.progress_text == before
+        tries = [await call("increment_retry", task_id="one", reason=why) for why in ("slow", "gone")]
         assert [one["status"] for one in tries] == ["pending", "blocked"]
 
     served(project, story)
     assert "blocked: given up after try 2: gone" in project.progress_text
+    assert [success for _, success in calls(project)] == [False] * 5 + [True] * 2, "what fits no schema is no call"
 
 
 def test_who_may_only_propose_leaves_the_task_list_alone(project: Project) -> None:
@@ -162,7 +155,7 @@ def test_the_plan_has_to_be_there(project: Project, args: tuple[str, ...]) -> No
     assert project.ralph(*args).code == 2
 
 
-def tool(name: str, **arguments: object) -> Tool:
+def ten(name: str, **arguments: object) -> Tool:
     """A call of it, as the real claude names it."""
     return Tool(name=f"mcp__ralph__ralph_{name}", input=arguments)
 
@@ -173,11 +166,11 @@ def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(proje
     project.has_tasks("The first", "the second")
     one = {"task_id": "first"}
     model = play(
-        uses(tool("get_next_task"), tool("get_plan_summary"), tool("get_state_summary")),
-        uses(tool("mark_task_in_progress", **one), tool("increment_retry", **one, reason="no luck")),
-        uses(tool("mark_task_complete", **one, verification_notes="seen"), tool("add_task", description="A third")),
-        uses(tool("mark_task_blocked", task_id="second", reason="nobody knows"), tool("mark_task_complete", **one)),
-        uses(tool("append_learning", learning="it is so", category="build"), tool("update_memory", content="so it is")),
+        uses(ten("get_next_task"), ten("get_plan_summary"), ten("get_state_summary")),
+        uses(ten("mark_task_in_progress", **one), ten("increment_retry", **one, reason="no luck")),
+        uses(ten("mark_task_complete", **one, verification_notes="seen"), ten("add_task", description="A third")),
+        uses(ten("mark_task_blocked", task_id="second", reason="nobody knows"), ten("mark_task_complete", **one)),
+        uses(ten("append_learning", learning="it is so", category="build"), ten("update_memory", content="so it is")),
         Reply(text="Done."),
     )
     run = project.build("--mcp", "--max-iterations", "1", "--", "--mcp-config", "own.json")
@@ -193,13 +186,13 @@ def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(proje
 
 def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, play: Play) -> None:
     project.has_tasks("one: the first\n  - verify: File `one.txt` exists", "two: the second")
-    done = [tool("mark_task_complete", task_id=name) for name in ("one", "two")]
+    done = [ten("mark_task_complete", task_id=name) for name in ("one", "two")]
     play(
-        uses(done[0], done[1], tool("add_task", description="A fourth"), tool("get_next_task")),
+        uses(done[0], done[1], ten("add_task", description="A fourth"), ten("get_next_task")),
         Reply(text="I believe that it is done."),
-        uses(tool("mark_task_blocked", task_id="two", reason="no <key>\nfor it")),
+        uses(ten("mark_task_blocked", task_id="two", reason="no <key>\nfor it")),
         Reply(text="I cannot."),
-        uses(write(project.root / "one.txt", "1\n"), tool("append_learning", learning="it is so", category="pattern")),
+        uses(write(project.root / "one.txt", "1\n"), ten("append_learning", learning="it is so", category="pattern")),
         uses(done[0]),
         Reply(text="Now it is."),
     )
@@ -221,6 +214,19 @@ def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, p
         ("add_task", True),
         ("get_next_task", True),
     ]
+
+
+def test_a_call_that_was_refused_says_nothing_of_the_task(project: Project, agent: Agent) -> None:
+    project.has_tasks("one: the first\n  - verify: File `one.txt` exists")
+    call = tool("mcp__ralph__ralph_mark_task_complete", task_id="one")
+    does = [init(), writes("one.txt", "1\n"), call]
+    agent.story(
+        raw(*does, tool_result("not the task of this iteration", is_error=True), result("Did it.")),
+        raw(*does, tool_result("{}"), result("Did it.")),
+    )
+    run = project.build("--strict", "--max-iterations", "2")
+    assert run.code == 0, run.text
+    assert "one, try 1: it ended without a <task-done> signal" in run.text
 
 
 def test_a_run_that_cannot_hand_the_tools_over_says_so_before_it_costs(project: Project) -> None:
