@@ -90,10 +90,10 @@ OF_A_RUN: Sequence[click.Parameter] = (
 
 def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
     """What these words and options ask for, taken out of them; `rest` is for the agent."""
-    file, plan, mode, number = (said.pop(name) for name in ("requirements", "plan", "mode", "number"))
-    words = [word for word in (plan, mode, number) if word]
-    if file is not None:  # then the plan may be missing, and the others stand one word earlier
-        words = [file, *(words[1:] if words and Path(words[0]) == Path(file) else words)]
+    file = said.pop("requirements")
+    words = [word for name in ("plan", "mode", "number") if (word := said.pop(name))]
+    if file:  # then the plan may be missing, and the others stand one word earlier
+        words = [file, *(word for word in words if word != file)]
     if words[1:2] and re.fullmatch("[0-9]+", words[1]):
         words.insert(1, "")
     if words[3:]:
