@@ -329,7 +329,7 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all_in_the_order_of_
     assert run.stderr.splitlines() == [
         'ralph: r.json:2: requirements[0].dependencies[0]: unknown id "zz"',
         "ralph: r.json:3: requirements[1]: has no description; say what shall be built",
-        'ralph: r.json:4: requirements[2].status: must be pending, in_progress, done, complete or blocked, not "fine"',
+        "ralph: r.json:4: requirements[2].status: must be pending, in_progress, done, complete or blocked, not 7",
     ]
     assert not (project.root / "r_PROGRESS.md").exists()
 
