@@ -33,7 +33,7 @@ def of_git(name: str) -> Plant:
     return link(f".git/{name}", f"git/{name}", blocks=True)
 
 
-STATE_FOLDERS = ("kept", "transcripts", "running", "before")
+STATE_FOLDERS = ("kept", "transcripts", "running")
 PLANTS = {
     "git's folder": link(".git", "git", blocks=True),
     "git's folder, by a file": Plant('rm -rf .git; echo "gitdir: $OUT/git" > .git', ".git"),
@@ -191,22 +191,6 @@ def test_nothing_is_touched_outside_of_the_tree(
         assert contents(out) == before, again.text
 
 
-def test_what_an_agent_leaves_in_the_notes_for_a_death_is_not_run(
-    project: Project, agent: Agent, out: Path, tmp_path: Path
-) -> None:
-    poison = tmp_path / "poison"
-    poison.write_bytes(f"cos\nsystem\n(S'touch {tmp_path}/was-run'\ntR.".encode())
-    spread = f"for one in $(find $STATE/before $STATE/running -type f); do cp {poison} $one.x; mv $one.x $one; done"
-    keep = "cp $STATE/running/iteration $STATE/it"
-    back = "mv $STATE/it $STATE/running/iteration"
-    agent.story(
-        tries(runs(f"{TRESPASS}; {keep}; {spread}; {back}; {KILL}")), tries(writes("one.txt", "1")), repeat=True
-    )
-    assert built(project, out, "--strict").code == -9
-    built(project, out, "--strict")
-    assert not (tmp_path / "was-run").exists()
-
-
 NESTED = "git init -q sub && echo 'fn main' > sub/main.rs && git -C sub add main.rs && git -C sub commit -qm theirs"
 
 
@@ -214,11 +198,13 @@ class TestARepositoryWithin:
     """What `git clone`, `cargo new` and the like leave."""
 
     @pytest.mark.parametrize(
-        ("how", "where"), [("git init -q sub", "sub"), (f"mkdir new; cd new; {NESTED}", "new/sub")]
+        ("how", "where"),
+        [("git init -q sub", "sub"), (f"mkdir new; cd new; {NESTED}", "new/sub"), (NESTED, "sub")],
     )
     def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:
+        options = (*ONLY, "--only", "sub/**") if how == NESTED else ()
         agent.story(tries(runs(how), writes("one.txt", "1"), writes("src/a.py", "a = 2\n")))
-        run = built(project, out, "--strict")
+        run = built(project, out, "--strict", *options)
         assert run.code == 0, run.text
         assert "has a repository of its own: left alone" in run.text
         assert (project.root / where / ".git" / "HEAD").is_file()
@@ -235,8 +221,3 @@ class TestARepositoryWithin:
         assert not (project.root / "sub").exists()
         kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
         assert [(path / "main.rs").read_text() for path in kept] == ["fn main\n"]
-
-    def test_passes_where_only_allows_it(self, project: Project, agent: Agent, out: Path) -> None:
-        agent.story(tries(runs(NESTED), writes("one.txt", "1")))
-        assert built(project, out, "--strict", *ONLY, "--only", "sub/**").code == 0
-        assert (project.root / "sub" / ".git").is_dir()

@@ -161,7 +161,7 @@ class Shadow(Git):
             for path in (repository.common / "objects" / "pack").glob("pack-*") if repository else ():
                 with contextlib.suppress(OSError):  # another file system
                     (objects / "pack" / path.name).hardlink_to(path)
-        remove_orphaned_locks([self.folder / "index.lock"], self.root)  # of a ralph that was killed
+        remove_orphaned_locks(self.folder.glob("*.lock"), self.root)  # of a ralph that was killed
         self._prepare()
         self._call("update-index", "-q", "--refresh")  # else each look would read all that was only touched
         self.drop(self.names("ls-files", "-c", "-i", "-z", "--exclude-standard"))
