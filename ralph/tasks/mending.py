@@ -29,8 +29,7 @@ class Mended(NamedTuple):
 
 def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
-    wanted = _meaning(before)
-    if _meaning(after) == wanted:
+    if after == before or _meaning(after) == (wanted := _meaning(before)):
         return Mended(after)
     known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
     new = unknown(read(after), known)
