@@ -24,7 +24,7 @@ def iterate(run: Run) -> Iteration:
     """One turn of the agent, with everything it started ended again, and what it changed."""
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
-    run.takes_agent()
+    run.agent = next(iter(run.free_agents()), run.agent)
     values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
     if run.earlier:  # who is told "17 of at most 5" would think that it is over
         values["MAX_ITERATIONS"] = ""
@@ -34,6 +34,7 @@ def iterate(run: Run) -> Iteration:
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
         turn = _turn(run, files)
+    turn.others = any(one is not run.agent for one in run.free_agents())
     commits, changed = Commits(), watched.changed or ()
     after = run.read()
     if not watched.strayed:  # else no git may run any more

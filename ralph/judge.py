@@ -101,7 +101,7 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     outcome, after = iteration.turn.outcome, iteration.after
     missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
     lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved
-    again = {Outcome.TROUBLE: not lasts, Outcome.LIMIT: settings.wait}.get(outcome, False)
+    again = {Outcome.TROUBLE: not lasts, Outcome.LIMIT: settings.wait or iteration.turn.others}.get(outcome, False)
     trouble = outcome is Outcome.TROUBLE and lasts
     failed = "" if again else _failure(iteration, tally, settings)
     failed = f"trouble for an hour: {iteration.turn.why}" if trouble else failed

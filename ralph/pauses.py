@@ -32,10 +32,9 @@ def wait(run: Run, turn: Turn) -> Stop | None:
     now, most_s, cause = run.now(), run.settings.max_time, turn.outcome.value
     seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
-        limited = run.agent.name
-        run.limited[limited] = now + seconds
-        if run.takes_agent():
-            what = f"{run.agent.name} works while {limited} is at its limit, until {moment(now + seconds, now)}"
+        run.limited[run.agent.name] = now + seconds
+        if free := run.free_agents():
+            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(now + seconds, now)}"
             run.screen.say(f"ralph: {what}: {turn.why}")
             run.outbox.send(notices.waiting(run, what, turn.why))
             return None

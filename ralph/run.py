@@ -101,7 +101,7 @@ class Run:
         self.start, self.settings, self.file, self.state, self.pace = start, settings, file, state, pace
         self.agents = agent.chosen(settings, start.asked.agent_arguments)
         self.agent = self.agents[0]
-        """The one whose turn it is: the first that is not at its limit."""
+        """The one whose turn it is."""
         self.limited = dict[str, float]()
         """Until when an agent is at its limit, since 1970, by its name."""
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
@@ -183,11 +183,9 @@ class Run:
         for one in self.settings.remarks:
             self.complain(one.message, once=one.message)
 
-    def takes_agent(self) -> bool:
-        """Whether one is not at its limit; the first of these works from now on."""
-        free = [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.now()]
-        self.agent = next(iter(free), self.agent)
-        return bool(free)
+    def free_agents(self) -> list[agent.Agent]:
+        """Those that are not at their limit; the first works next."""
+        return [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.now()]
 
     def now(self) -> float:
         """The time since 1970, in seconds."""

@@ -22,6 +22,7 @@ from stories import (
 )
 
 from ralph.agent.stream import Stream
+from ralph.agent.turn import Outcome, Tokens
 from ralph.process import Ended
 
 
@@ -137,3 +138,45 @@ def test_a_line_that_was_cut_does_not_begin_anew() -> None:
     assert last_words(b"> " + b"x" * 5000 + b"\n") == "…" + "x" * 1999
     assert last_words(b"> quoted " + b"x" * 1990 + b"\nend") == "…oted " + "x" * 1990 + "\nend"
     assert last_words(init(), result("> " + "y" * 30_000)) == "…" + "y" * 19_999
+
+
+# What others print.
+
+GEMINI = (
+    b'{"type":"init","model":"gemini-2.5-pro"}\n{"type":"message","role":"assistant","content":"Wor","delta":true}\n'
+)
+GEMINI += b'{"type":"message","role":"assistant","content":"ds.","delta":true}\n'
+STATS = b'"stats":{"total_tokens":150,"input_tokens":100,"output_tokens":20,"cached":60}'
+CODEX = (
+    b'{"type":"thread.started"}\n{"type":"item.completed","item":{"id":"1","type":"agent_message","text":"Words."}}\n'
+)
+TOKENS = b'"cost":0.25,"tokens":{"input":40,"output":20,"reasoning":30,"cache":{"read":60,"write":0}}'
+STEP = b'{"type":"step_start","part":{}}\n{"type":"text","part":{"text":"Words."}}\n'
+STEP += b'{"type":"step_finish","part":{"reason":"%s",' + TOKENS + b"}}\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "outcome", "said"),
+    [
+        pytest.param(GEMINI + b'{"type":"result","status":"success",%s}\n' % STATS, Outcome.OK, "Words.", id="gemini"),
+        pytest.param(GEMINI, Outcome.FAILED, "", id="gemini, interrupted: it exits with 0 then too"),
+        pytest.param(
+            GEMINI + b'{"type":"error","message":"Loop detected"}\n{"type":"result","status":"success",%s}\n' % STATS,
+            *(Outcome.FAILED, ""),
+            id="gemini, which found itself in a loop",
+        ),
+        pytest.param(CODEX, Outcome.FAILED, "", id="codex, killed"),
+        pytest.param(CODEX + b'{"type":"turn.completed","usage":{}}\n', Outcome.OK, "Words.", id="codex"),
+        pytest.param(STEP % b"tool-calls" + STEP % b"stop", Outcome.OK, "Words.", id="opencode"),
+        pytest.param(STEP % b"tool-calls", Outcome.FAILED, "", id="opencode, which was refused a tool"),
+    ],
+)
+def test_what_other_agents_print_means_what_it_would_of_claude(printed: bytes, outcome: Outcome, said: str) -> None:
+    stream = Stream(lambda _event: None, lambda _line: None)
+    stream.sees(printed)
+    turn = stream.turn(ENDED, took_s=1.0, now=0.0)
+    assert (turn.outcome, turn.said) == (outcome, said)
+    if outcome is Outcome.OK and b"step" not in printed and b"usage" not in printed:
+        assert turn.tokens == Tokens(input=40, output=50, cache_read=60)
+    if outcome is Outcome.OK and b"step" in printed:
+        assert (turn.tokens, turn.cost_usd) == (Tokens(input=80, output=100, cache_read=120), 0.5)

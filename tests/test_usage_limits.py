@@ -214,5 +214,5 @@ def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, ag
     project.has_tasks("one")
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
-    run = project.build("--agent", "claude,codex")
+    run = project.build("--agent", "claude,codex", "--no-wait")
     assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text

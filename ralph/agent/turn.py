@@ -65,6 +65,8 @@ class Turn:
     """The part of the model's context window that was used in the end."""
     resets_at: int | None = None
     """When the usage limit ends, in seconds since 1970; None when that is unknown."""
+    others: bool = False
+    """Another agent is not at its limit, and can work meanwhile."""
     proposal: Mapping[str, Any] = field(default_factory=dict)
     """Its last call of a tool of `ralph mcp` that says what came of a task, as the stream tells it."""
     left_over: tuple[str, ...] = ()

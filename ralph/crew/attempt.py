@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -115,7 +116,8 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     for name, text in job.files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(as_bytes(text))
-    if job.setup and (code := foreground(["sh", "-c", job.setup], env=env, cwd=str(tree / job.here))):
+    setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
+    if job.setup and (code := foreground(setup, env=env, cwd=str(tree / job.here))):
         raise RalphError(f"the setup command exited with {code}")
     progress = folder / f"{files.plan_name(Path(job.plan))}_PROGRESS.md"
     progress.write_bytes(as_bytes(job.progress))
