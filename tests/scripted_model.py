@@ -136,10 +136,10 @@ class ScriptedModel:
             return ASIDE
         with self._lock:
             self.requests.append(request)
-            return _filled(next(self._script, LAST), request)
+            return filled(next(self._script, LAST), request)
 
 
-def _filled(reply: Reply, request: Request) -> Reply:
+def filled(reply: Reply, request: Request) -> Reply:
     """The same with the session and the task of a strict prompt in place of their names."""
     asked = next((found for text in request.texts() if (found := SIGNAL.search(text))), None)
     if asked is None:

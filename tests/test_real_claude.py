@@ -14,7 +14,7 @@ from leaps import leaping
 from offspring import Offspring
 from ralph_driver import Project, eventually, marked, progress_text
 from real_claude import AS_ROOT, Play, uses
-from scripted_model import Reply, Tool, bash, edit, read, write
+from scripted_model import ASIDE, Reply, Request, ScriptedModel, Tool, bash, edit, filled, read, write
 from stories import signal as done_signal
 
 SONNET = ("--model", "sonnet")
@@ -325,3 +325,30 @@ def test_what_is_denied_is_refused_to_an_honest_agent(project: Project, play: Pl
     assert ["has been denied" in one for one in told] == [True] * len(CAUGHT) + [False] * (len(PASSING) + 2)
     assert ["No such tool" in one for one in told[-2:]] == [True, True]
     assert not (project.root / "x").exists()
+
+
+class AnyOrder(ScriptedModel):
+    """Answers several agents at the same time: who has not worked yet shall work, who has shall say so."""
+
+    def answer(self, request: Request) -> Reply:
+        if not request.body.get("tools"):
+            return ASIDE
+        works = bash("echo @TASK@ >> $([ @TASK@ = c ] && echo c.txt || echo README.md) && echo worked on it")
+        done = Reply(text=f"Add a line\n\n{done_signal()}")
+        return filled(done if request.says("worked on it") and has_result(request) else uses(works), request)
+
+
+def has_result(request: Request) -> bool:
+    return any("tool_result" in json.dumps(one) for one in request.body["messages"])
+
+
+def test_three_at_the_same_time_land_one_by_one_though_two_conflict(project: Project, play: Play) -> None:
+    play()
+    project.has_tasks("a: The first", "b: The second", "c: The third")
+    with AnyOrder([]) as model:
+        project.env["ANTHROPIC_BASE_URL"] = model.url
+        run = project.build("--strict", "--jobs", "3")
+    assert run.code == 0, run.text
+    assert "on top of what landed meanwhile: the agent exited with 1: conflicts in README.md" in run.text
+    assert sorted(project.git("log", "--format=%s").splitlines()[:-1]) == [f"{task}: Add a line" for task in "abc"]
+    assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
