@@ -29,6 +29,10 @@ prompt=$(cat)
 : > "$(printf '%s\n' "$prompt" | sed -n 's/.*File `\(.*\)` exists.*/\1/p' | head -n 1)"
 printf '%s\n' "$prompt" | grep -m 1 '^<task-done '
 """
+BARE_CREW = r"""
+seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0"; 
+flock .git sh -c "git add made/@ && git commit -qm @"' "$2"
+"""
 BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | true; n=$((n + 1)); done'
 BARE_STRICT = r"""
 while found=$(grep -n -m 1 '^- \[ \]' "$1"); do
@@ -112,10 +116,10 @@ class Bench:
         unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
         return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / unit)
 
-    def table(self, title: str, subjects: Mapping[str, Callable[[], Cost]]) -> None:
+    def table(self, title: str, subjects: Mapping[str, Callable[[], Cost]], runs: int = RUNS) -> None:
         """Prints the medians of interleaved runs, and the ratios to the first, each run beside its own."""
         costs: dict[str, list[Cost]] = {name: [] for name in subjects}
-        for _ in range(RUNS):
+        for _ in range(runs):
             for name, measure in subjects.items():
                 costs[name].append(measure())
         print(f"\n## {title}\n\n| what | wall | ratio | CPU ratio | peak |\n|---|---|---|---|---|")
@@ -168,20 +172,35 @@ def strict(bench: Bench) -> None:
     build = (bench.ralph, "feature.md", "build", *more)
     bare = ("bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), str(obedient))
 
-    def works(command: tuple[str, ...], tasks: int, files: int) -> Cost:
-        shutil.rmtree(bench.root / "strict", ignore_errors=True)
-        lines = [f"- [ ] t{n}: Task {n}\n  - verify: File `made/{n}` exists\n" for n in range(tasks)]
-        folder = bench.folder("strict", PROGRESS.format("IN_PROGRESS", "".join(lines)))
-        (folder / "made").mkdir()
-        for n in range(files):
-            (folder / "src" / str(n % 100)).mkdir(parents=True, exist_ok=True)
-            (folder / "src" / str(n % 100) / f"{n}.py").write_text(f"# {n}\n")
-        bench.commits("strict")
-        return bench.cost(*command, folder="strict")
-
     for tasks, files in ((30, 0), (100, 0), (30, 5000)):
-        both = {"shell": partial(works, bare, tasks, files), "ralph": partial(works, build, tasks, files)}
+        both = {"shell": partial(_all, bench, bare, tasks, files), "ralph": partial(_all, bench, build, tasks, files)}
         bench.table(f"strict, {tasks} tasks, {files} more files", both)
+
+
+def _all(bench: Bench, command: tuple[str, ...], tasks: int, files: int = 0) -> Cost:
+    """Of doing so many tasks, each of which makes a file, in a repository with so many others."""
+    shutil.rmtree(bench.root / "strict", ignore_errors=True)
+    lines = [f"- [ ] t{n}: Task {n}\n  - verify: File `made/{n}` exists\n" for n in range(tasks)]
+    folder = bench.folder("strict", PROGRESS.format("IN_PROGRESS", "".join(lines)))
+    (folder / "made").mkdir()
+    (folder / "made" / ".keep").touch()
+    for n in range(files):
+        (folder / "src" / str(n % 100)).mkdir(parents=True, exist_ok=True)
+        (folder / "src" / str(n % 100) / f"{n}.py").write_text(f"# {n}\n")
+    bench.commits("strict")
+    return bench.cost(*command, folder="strict")
+
+
+def crew(bench: Bench) -> None:
+    """Sixteen independent tasks with an agent that takes two seconds, beside xargs doing them without any check."""
+    slow = bench.root / "slow"
+    slow.write_text(OBEDIENT.replace("prompt=", "sleep 2; prompt="))
+    slow.chmod(0o700)
+    for jobs in ("1", "2", "4", "8"):
+        words = ("feature.md", "build", "--strict", "--delay", "0", "--agent", str(slow), "--jobs", jobs)
+        bare = ("bash", "-c", BARE_CREW, "xargs", jobs, str(slow))
+        both = {"xargs": partial(_all, bench, bare, 16), "ralph": partial(_all, bench, (bench.ralph, *words), 16)}
+        bench.table(f"crew, 16 tasks, {jobs} at once", both, runs=1)
 
 
 def hops(bench: Bench) -> None:
@@ -192,7 +211,7 @@ def hops(bench: Bench) -> None:
 
 
 if __name__ == "__main__":
-    tables = {table.__name__: table for table in (start, loop, strict, hops)}
+    tables = {table.__name__: table for table in (start, loop, strict, crew, hops)}
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112 - a disk's slowness is not ralph's
     print(f"load average: {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     with tempfile.TemporaryDirectory(prefix="ralph-bench-", dir=memory_disk) as root:
