@@ -16,7 +16,7 @@ _WORDS = 600
 _DECISIONS = 8
 _TAIL_BYTES, _FAR_BYTES = 16_000, 300_000
 """So far back in a journal these iterations are looked for, and a change of mode: each iteration waits for it."""
-_CHANGE_OF_MODE = b'"event": "mode"'
+_ITERATION, _CHANGE_OF_MODE = b'"event": "iteration"', b'"event": "mode"'
 _NOTES = re.compile(r"^#+ Notes\s*\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
@@ -30,15 +30,21 @@ def memory(path: Path, progress: bytes) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _FAR_BYTES))
         written = file.read()
-    rows = journal.rows(journal.parsed(written[-_TAIL_BYTES:]))[-_ITERATIONS:]
+    rows = journal.rows(_newest(written))
     if not rows:
         return ""
     lines = ["The last iterations, the newest last:", *(line for row in rows for line in _told(row))]
     if (at := written.rfind(_CHANGE_OF_MODE)) >= 0:
-        end = written.index(b"\n", at) + 1
-        lines += _left(journal.parsed(written[max(0, end - _TAIL_BYTES) : end]), progress)
+        lines += _left(_newest(written[: written.index(b"\n", at) + 1]), progress)
     lines.append(f"This run so far: {rows[-1].so_far}")
     return shortened(plain("\n".join(lines)), _MOST)
+
+
+def _newest(written: bytes) -> list[Record]:
+    """The records from the third-last iteration on; no more of them are read."""
+    lines = written[-_TAIL_BYTES:].split(b"\n")
+    iterations = [number for number, line in enumerate(lines) if _ITERATION in line][-_ITERATIONS:]
+    return journal.parsed(b"\n".join(lines[iterations[0] if iterations else 0 :]))
 
 
 def _told(row: Record) -> Iterator[str]:
