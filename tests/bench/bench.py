@@ -30,7 +30,7 @@ prompt=$(cat)
 printf '%s\n' "$prompt" | grep -m 1 '^<task-done '
 """
 BARE_CREW = r"""
-seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0"; 
+seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0";
 flock .git sh -c "git add made/@ && git commit -qm @"' "$2"
 """
 BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | true; n=$((n + 1)); done'
