@@ -94,8 +94,8 @@ def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
 
 
 def _tell(error: RalphError) -> int:
-    """Says what is wrong, a line for each; the exit code. To be told that a run works here is for people."""
-    for line in error.message.splitlines() if error.exit_code != 75 or attended() else ():
+    """Says what is wrong, a line for each; the exit code."""
+    for line in error.message.splitlines() if attended() or not error.for_people else ():
         click.echo(f"ralph: {plain(line)}", err=True)
     return error.exit_code
 

@@ -4,21 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 class RalphError(Exception):
-    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets (see the README's table)."""
+    """What is wrong, and where; `fix` is the next move, `exit_code` what the shell gets (see the README's table).
 
-    def __init__(self, what: str, exit_code: int = 2, *, fix: str = "") -> None:
+    What is `for_people` is told on a terminal only: cron, which starts again and again, shall not mail it.
+    """
+
+    def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False) -> None:
         super().__init__(what)
-        self.what = what
-        self.exit_code = exit_code
-        self.fix = fix
+        self.what, self.fix, self.exit_code, self.for_people = what, fix, exit_code, for_people
         self.problems: Sequence[RalphError] = (self,)
         """Each thing that is wrong, where several were found at once; else this one."""
 
     @classmethod
-    def of(cls, problems: Iterable["RalphError"], exit_code: int = 2) -> "RalphError":
+    def of(cls, problems: Iterable["RalphError"], exit_code: int = 2, *, for_people: bool = False) -> "RalphError":
         """All of these in one, each once."""
         each = {one.message: one for problem in problems for one in problem.problems}
-        whole = cls("\n".join(each), exit_code)
+        whole = cls("\n".join(each), exit_code, for_people=for_people)
         whole.problems = tuple(each.values())
         return whole
 

@@ -81,7 +81,7 @@ def acquire(tree: Path) -> Lock:
         os.close(lock.fd)
     except OSError as error:
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
-    raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED)
+    raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED, for_people=True)
 
 
 def holder(tree: Path) -> Holder | None:

@@ -22,7 +22,6 @@ from ralph.screen.text import attended
 from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.verdict import Reason, Tally, verdict
-from ralph.words import plain
 
 if TYPE_CHECKING:
     from ralph.taskjson import Imported
@@ -127,23 +126,19 @@ def run(asked: Asked) -> int:
         return run(following) if following else 0
     held = lock.acquire(lock.working_tree(Path.cwd()))
     file = ProgressFile(start.progress_path, state)
-    now, early = file.read() if file.exists() else None, None
+    now = file.read() if file.exists() else None
     check_place(start, now)
-    if now and not held.dead_run():  # what a dead run left running has to be ended, whatever the file says
-        early = ends_at_once(start, now, state, file.text)
-    if early is None:
-        from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
+    early = ends_at_once(start, now, state, file.text) if now and not held.dead_run() else None
+    if early:
+        also: Sequence[str] = ()
+        if start.imported:
+            from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
-        code = session(start, file, state, held)
-    else:
-        code = early.exit_code
-        if attended():
-            lines = [early.message]
-            if start.imported:
-                from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
+            also = taskjson.left_out(start.imported, file.text, start.progress_path)
+        raise RalphError.of([early, *map(RalphError, also)], early.exit_code, for_people=True)
+    from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
-                lines += filter(None, ["; ".join(taskjson.left_out(start.imported, file.text, start.progress_path))])
-            print("\n".join(f"ralph: {plain(line)}" for line in lines))
+    code = session(start, file, state, held)
     held.release()
     return code
 
@@ -249,14 +244,14 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
 
     `text` are the file's bytes.
     """
-    path, died = start.progress_path, state.died() is not None
+    if state.died():
+        return None  # what the run wrote that died was never checked
+    path = start.progress_path
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
-    if now.done and died:
-        now = progress.parse(progress.with_status(text, "IN_PROGRESS"))  # what a run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
-    if not stop and start.strict and not died and not ready:
+    if not stop and start.strict and not ready:
         from ralph import tasklist  # noqa: PLC0415 - only --strict needs it
 
         stop = tasklist.stuck(tasklist.check(text, path.name, start.settings), path.name)
