@@ -3,7 +3,7 @@
 import re
 
 from ralph_driver import CHECKOUT, Project
-from stories import Agent, step, tries, writes
+from stories import Agent, edits, step, tries, writes
 from test_strict import ONE, built, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
@@ -80,6 +80,22 @@ def test_one_task_alone_passes_its_roles_and_without_a_review_is_done_once_its_c
     built(project, "--roles", "test,build", "--task", "one")
     assert marks_of(project) == ["- [ ] oth", "- [x] one"]
     assert modes(project) == [("test", True), ("build", True)]
+
+
+def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(
+        step(
+            writes("tests/one.py", "assert True\n"), writes("app.py", "no test\n"), edits("Plan:", "Mode: build\nPlan:")
+        ),
+        step(writes("app.py", "spoilt\n"), adds="Refuse an empty one"),
+    )
+    assert project.ralph("feature.md", "test", "1").code == 3
+    assert (project.root / "tests" / "one.py").exists()
+    run = project.ralph("feature.md", "review")
+    assert run.code == 0, run.text
+    assert "- [ ] Refuse an empty one" in project.progress_text
+    assert not (project.root / "app.py").exists()
 
 
 def test_roles_that_cannot_work_cost_nothing(project: Project, agent: Agent) -> None:
