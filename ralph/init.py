@@ -51,6 +51,7 @@ def init() -> None:
         raise RalphError(f"./.ralph.env: {error.strerror}; nothing was changed", 1, fix=fix) from error
     for name, command in found.items():
         click.echo(f"{name}: {command}")
-    click.echo(
-        f"./.ralph.env is written; a run is done when this passes: {verify or 'nothing; set RALPH_VERIFY there'}"
+    told = (
+        f"no RALPH_DONE counts before this passes: {verify}" if verify else "no check was found; set RALPH_VERIFY there"
     )
+    click.echo(f"./.ralph.env is written; {told}")

@@ -232,7 +232,7 @@ class Settings:
     keep_transcripts: None = _row("SIZE", "", gone="the newest 200 MB of transcripts are kept")
 
     def __init__(self, *, said: Mapping[str, Given] | None = None, **found: Any) -> None:
-        self.said = said or {}
+        self.said = dict(said or {})
         """Who set it, for each field that somebody set."""
         self.remarks = list[RalphError]()
         """What is not wrong and deserves a word."""
@@ -252,7 +252,7 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
     Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
     set, and `problems`, found before. `also_known` are the names that channels read.
     """
-    problems, remarks = list(problems), list[RalphError]()
+    problems, settings = list(problems), Settings()
     meant = dict[Setting, list[tuple[Given, Any]]]()
     for one in sorted(given, key=lambda one: one.source):
         setting = BY_VARIABLE.get(one.variable)
@@ -260,19 +260,18 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             problems.append(wrong)
         elif setting and setting.gone:
             what = f"{one.where}: {one.variable} does nothing any more: {setting.gone}"
-            remarks.append(RalphError(what, fix="leave it out"))
+            settings.remarks.append(RalphError(what, fix="leave it out"))
         elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
             text, of_option = one.text.strip(), one.source is Source.COMMAND_LINE
             try:  # a pattern of the command line is one, whatever stands in it
                 value = setting.parse(shlex.quote(text) if of_option and setting.metavar == "GLOB" else text)
-                meant[setting] = [*meant.get(setting, ()), (one, value)]
+                meant.setdefault(setting, []).append((one, value))
             except ValueError as error:
                 problems.append(RalphError(f'{one.where}{"" if of_option else f": {one.variable}"}: "{text}": {error}'))
-    settings, said = Settings(), dict[str, Given]()
+    said = settings.said
     for setting, each in meant.items():
         said[setting.field], value = _decided(setting, each)
         setattr(settings, setting.field, value)
-    settings.said, settings.remarks = said, remarks
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, said["auto_commit"] = False, said["deny"]
     if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:
