@@ -214,8 +214,12 @@ class _Keeping:
 
     def _run(self, job: Job) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
-        opened = zip((0, 1, 2), job.files, (os.O_RDONLY, *[os.O_WRONLY | os.O_APPEND] * 2), strict=True)
-        opens = [(os.POSIX_SPAWN_OPEN, fd, path, flags, 0) for fd, path, flags in opened]
+        append = os.O_WRONLY | os.O_APPEND
+        opens = [
+            (os.POSIX_SPAWN_OPEN, 0, job.files.prompt, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, job.files.output, append, 0),
+            (os.POSIX_SPAWN_OPEN, 2, job.files.errors, append, 0),
+        ]
         try:
             self._pid = pid = os.posix_spawnp(
                 job.argv[0], job.argv, job.env, file_actions=opens, setsid=True, setsigdef=_IGNORED_BY_PYTHON
