@@ -12,7 +12,6 @@ from ralph.words import duration
 
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
-_INTERRUPTED = "was interrupted"
 
 
 class CommandRun(NamedTuple):
@@ -54,7 +53,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
         if signals.interrupted():
-            cut = _INTERRUPTED
+            cut = "was interrupted"
             run.ends(what)
         elif timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"
@@ -74,7 +73,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
         run.complain(f"ended what {what} left running: {command}")
     for command in ended.survivors:
         run.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
-    if cut == _INTERRUPTED:
+    if cut and signals.interrupted():
         return None
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
     return CommandRun(
