@@ -102,11 +102,8 @@ def test_nobodys_settings_and_git_count_nobody_is_told_and_nothing_is_left(plain
     assert names_in(plain_project.root) == ["feature.md"]
 
 
-QUICKER = "from ralph import cli; from ralph.rehearsal import rehearsal; rehearsal._PACE_S /= 5; cli.main()"
-
-
 def test_it_plans_builds_and_shows_what_came_of_it(plain_project: Project) -> None:
-    run = plain_project.start_tty("rehearse", command=(sys.executable, "-P", "-c", QUICKER)).wait()
+    run = plain_project.start_tty("rehearse").wait()
     assert run.code == 0, run.stdout
     assert "\x1b[1m$ ralph sample.md plan\x1b[0m\n" in run.stdout
     lines = lines_only(run.stdout).splitlines()
@@ -454,7 +451,7 @@ def test_what_a_start_would_refuse_is_refused_before_anything_is_copied(project:
 
 def stand_in(project: Project, mode: str, commits: str = "commit") -> str:
     """One turn of the stand-in by itself, with a person's own prompt; its closing words."""
-    module = ["ralph.rehearsal.standin", mode, "feature.md", "feature_PROGRESS.md", "0", commits]
+    module = ["ralph.rehearsal.standin", mode, "feature.md", "feature_PROGRESS.md", commits]
     argv = [sys.executable, "-P", "-m", *module]
     done = subprocess.run(argv, cwd=project.root, env=project.env, input=b"Anything.", check=True, capture_output=True)
     *_, last = [json.loads(line) for line in done.stdout.splitlines()]

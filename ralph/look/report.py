@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import click
 
-from ralph import __version__, files
+from ralph import __version__
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.journal import Record
@@ -39,9 +39,8 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
     try:
         if output is None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.replace(path, made, mode=0o600)
-        else:
-            path.write_bytes(made)
+            path.unlink(missing_ok=True)  # it may be a link of an agent's
+        path.write_bytes(made)
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
     print(plain(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))

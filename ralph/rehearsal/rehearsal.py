@@ -22,14 +22,12 @@ from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.rehearsal.copy import Copy
 from ralph.screen.screen import Screen
-from ralph.screen.text import hung, width
+from ralph.screen.text import hung
 from ralph.start import Start
 from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import counted, named
 
-_PACE_S = 0.06
-"""Seconds after each step of the sample's agent on a terminal, so that a person can follow."""
 _SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
 copy of {top}
@@ -106,7 +104,6 @@ class Rehearsal:
         """The progress file in the copy, beside it where it lies outside of the working tree."""
         self.screen = Screen()
         self.screen.open()
-        self.pace_s = _PACE_S if is_sample and width() else 0.0
         self.code = 0
         """The last start's exit code."""
         self.happened: list[str] = []
@@ -211,21 +208,14 @@ class Rehearsal:
         commits = settings.auto_commit and (copy.top / ".git").is_dir()
         python = [sys.executable, "-P", "-m"]
         mode = "build" if not settings.once else "validate" if "done" in settings.then else "plan"
-        turn = [
-            *python,
-            "ralph.rehearsal.standin",
-            "all" if asked.mode == "all" else mode,
-            str(there),
-            str(self.file),
-            str(self.pace_s),
-            "commit" if commits else "no-commit",
-        ]
+        mode = "all" if asked.mode == "all" else mode
+        turn = [*python, "ralph.rehearsal.standin", mode, str(there), str(self.file), "commit" * commits]
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(turn)}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         said = {
             "--progress-file": str(self.file),
             "--agent": shlex.quote(str(stand_in)),
-            "--delay": f"{2 * self.pace_s}s",
+            "--delay": "0",
             "--max-failures": "1",  # it does not do better the second time
             "--verify": copy.moved(settings.verify) if settings.verify else "",
             "--wrap": "env" if settings.wrap else "",  # a sandbox does not know where the copy is

@@ -1,8 +1,7 @@
 """The stand-in agent: does small, real work without a model, and prints events as the real one does.
 
-`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE PACE_S commit|no-commit`, the prompt on standard input. Of
-that it needs only the signal that --strict asks for. Any plan will do: for a task that is not the sample's it writes
-a note.
+`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it needs only
+the signal that --strict asks for. Any plan will do: for a task that is not the sample's it writes a note.
 """
 
 import json
@@ -70,7 +69,7 @@ def _works(file: Path) -> str:
     if now.open:
         task = now.open[0]
         work = _does(task.text, f"{now.tasks.index(task) + 1}")
-        if sys.argv[5] == "commit":  # a hook that mends what it finds fails only the first time
+        if sys.argv[4]:  # a hook that mends what it finds fails only the first time
             _runs(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}", tries=2)
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
@@ -117,7 +116,6 @@ def _uses(tool: str, **arguments: str) -> None:
 def _prints(**event: object) -> None:
     print(json.dumps(event), flush=True)
     signals.wait(0)  # what git's end has left to hear
-    signals.wait(float(sys.argv[4]))
     if (number := signals.interrupted()) is not None:
         signals.die_by(number)
 
