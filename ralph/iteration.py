@@ -37,7 +37,7 @@ def iterate(run: Run) -> Iteration:
     turn.others = any(one is not run.agent for one in run.free_agents())
     commits, changed = Commits(), watched.changed or ()
     after = run.read()
-    if not watched.strayed:  # else no git may run any more
+    if not watched.blocked:  # else no git may run any more
         if not run.guard:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today

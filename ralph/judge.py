@@ -32,7 +32,7 @@ class Watched:
     """Files that --only does not allow."""
     changed: tuple[str, ...] | None = None
     """What else is not as it was; None where somebody else has to look."""
-    strayed: str = ""
+    blocked: str = ""
     """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
 
 
@@ -96,8 +96,8 @@ def _ticked(progress: Progress) -> Counter[str]:
 
 def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """The same with what it came to, before anything is verified."""
-    if strayed := iteration.watched.strayed:
-        return replace(iteration, failed=strayed, ended=Stop(Reason.TAMPERED, strayed))
+    if blocked := iteration.watched.blocked:
+        return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome, after = iteration.turn.outcome, iteration.after
     missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
     lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved

@@ -40,7 +40,7 @@ def reason_to_stop(run: Run) -> Stop | None:
 def settle(run: Run, iteration: Iteration) -> Iteration:
     """The same with what it came to; the file says so too."""
     iteration = judge(iteration, run.tally, run.settings)
-    if iteration.watched.strayed:  # git would be led elsewhere
+    if iteration.watched.blocked:  # git would be led elsewhere
         return iteration
     if run.strict:
         return run.strict.dispose(iteration)

@@ -56,8 +56,7 @@ class Tree:
         """Everything put back; what was changed."""
         if self.before:
             repository, place = self.before
-            repository.head_back(place, "try", self.aside)
-            repository.index_back(place)
+            repository.put_back(place, "try", self.aside)
         changes = self.shadow.changes()
         assert self.shadow.put_back(changes, lambda *_: True, self.aside) == {}
         return set(changes)
@@ -68,7 +67,7 @@ class Tree:
         assert repository is not None
         commit, failed = repository.commit(names, message)
         assert failed == ""
-        return repository.told(commit)[3] if commit else set()
+        return repository.describe(commit)[2] if commit else set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
         path = self.root / name

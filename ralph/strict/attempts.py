@@ -155,8 +155,8 @@ class Strict:
 
     def _stop(self, over: bool, doing: str) -> Stop | None:
         """Why nothing more may be done: by a program that ran, or since it is `over`."""
-        if strayed := self._guard.blocked:
-            return Stop(Reason.TAMPERED, strayed)
+        if blocked := self._guard.blocked:
+            return Stop(Reason.TAMPERED, blocked)
         return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
 
     def _pass(self, iteration: Iteration) -> str:

@@ -106,7 +106,7 @@ class Guard:
         undone = self.put_right("while an agent works") if self._is_strict and self.put_right else []
         self._name = f"{run.id}-{run.number}"
         self._settle(run.task, watched)
-        watched.tampered, watched.strayed = (*undone, *watched.tampered), self.blocked
+        watched.tampered, watched.blocked = (*undone, *watched.tampered), self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
@@ -168,13 +168,13 @@ class Guard:
         commit, failed = repository.commit(names, message, self.run_git)
         if not commit:
             return failed
-        parent, _, commits, changed = repository.told(commit)
-        if parent == place.commit and changed <= names:
+        _, commits, changed = repository.describe(commit)
+        if commits.base == place.commit and changed <= names:
             self.committed, self._place = commits, repository.place()
             return ""
         self._head_back()
         more = f"put more into the commit than the task changed: {named(sorted(changed - names))}"
-        return "a hook " + (more if parent == place.commit else "moved HEAD")
+        return "a hook " + (more if commits.base == place.commit else "moved HEAD")
 
     @functools.cached_property
     def _own_in_commits(self) -> set[str]:
@@ -250,7 +250,7 @@ class Guard:
                 watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
                 self._note_uncommitted(task, {*self._earlier, *changed})
             elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
-                _, failed = repository.commit(changed, repository.told(moved)[1])
+                _, failed = repository.commit(changed, repository.describe(moved)[0])
                 if failed:
                     self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
@@ -259,9 +259,7 @@ class Guard:
         repository, place = self._repository, self._place
         if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
-        moved = repository.head_back(place, self._name, self._state.aside)
-        if moved is not None or self._run.settings.auto_commit:  # else a file that a person only staged would go in
-            repository.index_back(place)
+        moved = repository.put_back(place, self._name, self._state.aside)
         if moved is not None:
             self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
         return moved

@@ -151,11 +151,12 @@ class Repository(Git):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def head_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:
-        """HEAD and its branch are where they were, and the files as they are; None when nothing had moved.
+    def put_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:
+        """HEAD, its branch and the index are what they were, the files as they are; None when HEAD had not moved.
 
         Else a ref that keeps the commit which was there; empty where that was the same.
         """
+        self.index_back(was)
         if not any(self.head()):  # a HEAD that git cannot read makes it no repository
             head = f"ref: {was.branch}" if was.branch else was.commit
             files.replace(self.git_dir / "HEAD", os.fsencode(f"{head}\n"))
@@ -235,14 +236,14 @@ class Repository(Git):
         changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
         return "", failed if changed.intersection(chosen) else ""
 
-    def told(self, commit: str) -> tuple[str, str, Commits, set[str]]:
-        """Of a commit its parent, what it says of itself, how large it is, and the files that it changed."""
+    def describe(self, commit: str) -> tuple[str, Commits, set[str]]:
+        """Of a commit what it says of itself, how large it is, and the files that it changed."""
         asked = ("-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P%x00%B%x00")
         parent, said, _, *rest = os.fsdecode(self.run("diff-tree", *asked, commit)).split("\0")
         lines = [line.strip("\n").split("\t", 2) for line in rest if line.count("\t") >= 2]
         added, removed = (sum(int(one[number]) for one in lines if one[number].isdigit()) for number in (0, 1))
         commits = Commits(count=1, added=added, removed=removed, head=commit, base=parent)
-        return parent, said, commits, {one[2] for one in lines}
+        return said, commits, {one[2] for one in lines}
 
     def unstage(self, names: Collection[str]) -> None:
         """Of these files is staged what HEAD has."""

@@ -112,7 +112,7 @@ class Shadow(Git):
 
     def changes(self) -> dict[str, Change]:
         """What is not as it was; nothing where the tree is not where it was."""
-        if not self._is_in_place():
+        if os.path.realpath(self.root) != self._real_root or not self.root.is_dir():
             return {}
         found = self._look()
         if self._checksum_now() != self.checksum:
@@ -213,12 +213,7 @@ class Shadow(Git):
             if stat.S_ISREG(at.st_mode) and stat.S_IMODE(at.st_mode) not in (0o666 & ~mask, 0o777 & ~mask):
                 self.modes[name] = stat.S_IMODE(at.st_mode)
 
-    def _is_in_place(self) -> bool:
-        return os.path.realpath(self.root) == self._real_root and self.root.is_dir()
-
     def _undo(self, wrong: Mapping[str, Change], aside: Callable[[str], Path]) -> None:
-        if not self._is_in_place():
-            raise RalphError(f"{self.root} leads to {os.path.realpath(self.root)} now; nothing was put back there", 4)
         for name, change in wrong.items():
             self._make_room(name, aside)
             if change is not Change.DIFFERENT:
