@@ -291,7 +291,7 @@ _VERBS = [
         click.Argument(["what"], type=click.Choice(("commit",))),
         click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
     ),
-    _Verb("ralph.init.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
+    _Verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
     _Verb(
         "ralph.mcp.mcp",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.

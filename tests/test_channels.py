@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from ralph_driver import eventually
 
 from ralph import files
-from ralph.channels import Channel, Notice, Outbox, configured, deliver, dialects, load
+from ralph.channels import Channel, Notice, Outbox, configured, deliver, load
+from ralph.channels.channel import clean, cut, filled
 from ralph.errors import RalphError
 
 BUILT_IN = {channel.name: channel for channel in load([files.data("notify")])}
@@ -324,7 +325,7 @@ notices = st.builds(Notice, event=st.just("progress"), title=texts, body=texts)
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
     variables = BUILT_IN[channel].settings(VALUES) | notice.variables
-    request: dict[str, Any] = dialects.filled(BUILT_IN[channel].request, variables)
+    request: dict[str, Any] = filled(BUILT_IN[channel].request, variables)
     return request
 
 
@@ -356,7 +357,7 @@ class Parsed(HTMLParser):
 @given(notice=notices)
 def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
     """Well-formed and within its limit: one code block, and no markup of the text's own."""
-    body = dialects.clean(notice.body)
+    body = clean(notice.body)
 
     seen = Parsed(request_for("telegram", notice)["json"]["text"])
     assert seen.tags == (["b", "/b", "pre", "/pre"] if body else ["b", "/b"])
@@ -376,7 +377,7 @@ def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
     ntfy = request_for("ntfy", notice)
     assert len(ntfy.get("body", "").encode()) <= 4096
     sent = parse_qs(urlsplit(ntfy["url"]).query, keep_blank_values=True)
-    assert sent["title"] == [dialects.cut(" ".join(dialects.clean(notice.title).split()), 200)]
+    assert sent["title"] == [cut(" ".join(clean(notice.title).split()), 200)]
 
     assert request_for("webhook", notice)["json"].get("body", "") == body
 

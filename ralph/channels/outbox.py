@@ -4,8 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from ralph.channels.channel import Channel, deliver
-from ralph.channels.dialects import EVENTS, Notice
+from ralph.channels.channel import EVENTS, Channel, Notice, deliver
 
 _MOST_WAITING = 20
 """Notices for one channel; more pile up only behind a destination that does not answer."""
