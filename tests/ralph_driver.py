@@ -24,28 +24,36 @@ Process = Forked | subprocess.Popen[bytes]
 CHECKOUT = Path(__file__).resolve().parents[1]
 COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
-import sys, time
+import glob, json, os, sys, time
 from ralph.cli import main
 from ralph.run import Clock, Pace
 from ralph.process import Patience
 
-class Faster(Clock):
-    def __init__(self, speed, began=time.time(), running=Clock().running()):
-        self.speed, self.began, self.first = speed, began, running
+how, patience = map(json.loads, sys.argv[1:3])
+sys.argv[1:3] = []
+began, first = time.time(), Clock().running()
+
+class Other(Clock):
+    slept = 0.0
+
+    def elapsed(self, seconds, jump_s):
+        jumped = os.path.exists(how["when"]) if how["when"] else self.slept > 0
+        return seconds * how["speed"] + self.slept + jumped * jump_s
 
     def now(self):
-        return self.began + (time.time() - self.began) * self.speed
+        return began + self.elapsed(super().now() - began, how["wall_s"])
 
     def running(self):
-        return self.first + (super().running() - self.first) * self.speed
+        return first + self.elapsed(super().running() - first, how["running_s"])
+
+    def awake(self):
+        return super().awake() + how["awake_s"] * len(glob.glob(how["marks"] + "/mark-*"))
 
     def sleep(self, seconds):
-        super().sleep(seconds / self.speed)
+        super().sleep(0 if how["times"] else seconds / how["speed"])
+        self.slept += max(0, seconds) * how["times"]
 
-speed, patience = sys.argv[1:3]
-sys.argv[1:3] = []
-given = dict(word.split("=") for word in patience.split())
-main(Pace(clock=Faster(float(speed)), patience=Patience(**{name: float(s) for name, s in given.items()})))
+main(Pace(clock=Other(), patience=Patience(**patience)))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 """For a night: more examples of each property, and others; longer storms; tables in full."""
@@ -61,14 +69,27 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def paced(*, speed: float = 1, **patience_s: float) -> tuple[str, ...]:
+def paced(
+    *,
+    speed: float = 1,
+    times: float = 0,
+    wall_s: float = 0,
+    running_s: float = 0,
+    when: Path | str = "",
+    awake_s: float = 0,
+    marks: Path | str = "",
+    **patience_s: float,
+) -> tuple[str, ...]:
     """A `command` for ralph at another pace: its waits and limits of time pass so many times faster.
 
-    What is measured in ralph's own waking seconds stays: the idle watchdog, the timeouts of an iteration and of verify,
-    and how long it waits for what shall end, which `patience_s` says (fields of ralph.process.Patience).
+    With `times` it leaps over every sleep, so many times as far as it was asked to. The clock on the wall and the one
+    that nobody sets jump once, at the first such leap or when the file `when` is there: the first alone has been set,
+    both together have seen the machine asleep. The one that watches over an agent jumps by `awake_s` with each mark
+    that the agent in the folder `marks` makes; else what is measured in ralph's own waking seconds stays. How long it
+    waits for what shall end, `patience_s` says (fields of ralph.process.Patience).
     """
-    patience = " ".join(f"{name}={seconds}" for name, seconds in patience_s.items())
-    return (*PYTHON, "-c", PACED, str(speed), patience)
+    how = {"speed": speed, "times": times, "wall_s": wall_s, "running_s": running_s, "awake_s": awake_s}
+    return (*PYTHON, "-c", PACED, json.dumps({**how, "when": str(when), "marks": str(marks)}), json.dumps(patience_s))
 
 
 UNHURRIED = paced(interrupt_s=600, terminate_s=600, send_s=600)
