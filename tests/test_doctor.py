@@ -236,7 +236,7 @@ def test_a_full_disk(doctor: Doctor, tmp_path: Path) -> None:
         report = doctor("feature.md", env={"XDG_STATE_HOME": str(disk)})
     finally:
         subprocess.run(["umount", disk], check=True)
-    assert report.says("bad", "machine", f"4 MB free in {disk}", "free some space"), report.of("machine")
+    assert report.says("warning", "machine", f"4 MB free in {disk}", "free some space"), report.of("machine")
 
 
 def test_what_may_not_be_read_or_written_to_is_no_traceback(patient: Project, no_override: list[str]) -> None:

@@ -54,6 +54,8 @@ class _Doubt(NamedTuple):
     asked: Asked
     settings: Settings
     agents: Sequence[agent.Agent]
+    hide: Callable[[str], str]
+    """Makes of a line one that shows no secret."""
 
 
 def checks(asked: Asked, without: Collection[str] = ()) -> Iterator[Check]:
@@ -61,18 +63,19 @@ def checks(asked: Asked, without: Collection[str] = ()) -> Iterator[Check]:
 
     What fails does not hide the others, and is said once.
     """
-    settings, agents, hide, told = Settings(), list[agent.Agent](), _hider(), set[str]()
+    settings, agents, told = Settings(), list[agent.Agent](), set[str]()
     with contextlib.suppress(RalphError, OSError):  # what is wrong with them is said below
         asked = replace(asked, plan=str(plans.find(asked.plan).path)) if asked.plan else asked
         settings = _settings_of(asked)
         agents = agent.chosen(settings, asked.agent_arguments)
-    doubt = _Doubt(asked, settings, agents)
-    for subject, look in _SUBJECTS.items():
+    doubt = _Doubt(asked, settings, agents, _hider())
+    for look in _SUBJECTS:
+        subject = look.__name__.removeprefix("_")
         for one in () if subject in without else _guarded(look(doubt)):
-            said = hide(one.said)
+            said = doubt.hide(one.said)
             if said not in told:
                 told.add(said)
-                yield Check(one.level, said, hide(one.fix), subject)
+                yield Check(one.level, said, doubt.hide(one.fix), subject)
 
 
 def _guarded(found: Iterator[Check]) -> Iterator[Check]:
@@ -199,7 +202,6 @@ def _repository(doubt: _Doubt) -> Iterator[Check]:
 
 _LITTLE_BYTES = 1_000_000_000
 """A night of transcripts, builds and the agent's own notes; a part of the disk would be a lot on a large one."""
-_NO_BYTES = 50_000_000
 
 
 def _machine(_doubt: _Doubt) -> Iterator[Check]:
@@ -208,10 +210,8 @@ def _machine(_doubt: _Doubt) -> Iterator[Check]:
         place = next(one for one in (path, *path.parents) if os.path.lexists(one))
         if not os.access(place, os.W_OK):
             yield bad(f"{place} cannot be written to", "make it writable, or set XDG_STATE_HOME elsewhere")
-        disk = os.statvfs(place)
-        if (free := disk.f_bavail * disk.f_frsize) < _LITTLE_BYTES:
-            said = f"{free / 1e6:.0f} MB free in {place}"
-            yield (bad if free < _NO_BYTES else warning)(said, "free some space; who cannot write works for nothing")
+        if (free := shutil.disk_usage(place).free) < _LITTLE_BYTES:
+            yield warning(f"{free / 1e6:.0f} MB free in {place}", "free some space; who cannot write works for nothing")
 
 
 _HEARTBEAT = "RALPH_HEARTBEAT_URL"
@@ -231,7 +231,7 @@ def _notices(_doubt: _Doubt) -> Iterator[Check]:
 
 def _cron(doubt: _Doubt) -> Iterator[Check]:
     """The line for the crontab that gives a run what it finds here."""
-    asked, hide = doubt.asked, _hider()
+    asked, hide = doubt.asked, doubt.hide
     if not asked.plan:
         return
     decided = [one for one in doubt.settings.said.values() if one.source is Source.ENVIRONMENT]
@@ -249,17 +249,7 @@ def _cron(doubt: _Doubt) -> Iterator[Check]:
     )  # % ends a command
 
 
-_SUBJECTS: dict[str, Callable[[_Doubt], Iterator[Check]]] = {
-    "settings": _settings,
-    "plan": _plan,
-    "agent": _agent,
-    "login": _login,
-    "rights": _rights,
-    "repository": _repository,
-    "machine": _machine,
-    "notices": _notices,
-    "cron": _cron,
-}
+_SUBJECTS = (_settings, _plan, _agent, _login, _rights, _repository, _machine, _notices, _cron)
 
 _KEYS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL")
 _SAID = re.compile(
