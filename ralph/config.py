@@ -150,14 +150,12 @@ def init() -> None:
     """Settings for this project, in ./.ralph.env, with the verify command that was found."""
     found: dict[str, str] = {}
     for names, pattern, command in _SEEN:
-        first, *others = map(Path, names.split())
-        is_there = first.is_file() and all(path.is_file() for path in others)
-        if is_there and re.search(pattern, files.held(first).decode(errors="replace")):
-            found.setdefault(str(first), command)
+        paths = [Path(name) for name in names.split()]
+        if all(path.is_file() for path in paths) and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
+            found.setdefault(paths[0].name, command)
     verify, *more = found.values() or [""]
     lines = ["# ralph's settings in this project; `ralph help settings` explains all of them.", ""]
-    lines += [f"{'' if verify else '#'}RALPH_VERIFY={shlex.quote(verify) if verify else ''}"]
-    lines += [f"#RALPH_VERIFY={shlex.quote(command)}" for command in more]
+    lines += [f"RALPH_VERIFY={shlex.quote(verify)}", *(f"#RALPH_VERIFY={shlex.quote(command)}" for command in more)]
     for setting in (BY_VARIABLE[f"RALPH_{name}"] for name in _WORTH.split()):
         lines += ["", *wrap(setting.meaning, 96, initial_indent="# ", subsequent_indent="# ")]
         lines += [f"#{setting.variable}={setting.default}"]
@@ -166,7 +164,7 @@ def init() -> None:
             file.write("\n".join([*lines, ""]))
     except OSError as error:
         fix = f"write RALPH_VERIFY={shlex.quote(verify)} into it" if verify else ""
-        raise RalphError(f"./.ralph.env: {error.strerror}; nothing was changed", 1, fix=fix) from error
+        raise RalphError(f"./.ralph.env: {error.strerror}", 1, fix=fix) from error
     for name, command in found.items():
         click.echo(f"{name}: {command}")
     told = (

@@ -164,7 +164,7 @@ def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(
     assert all(f": {command}\n" in run.stdout for command in [verify, *others] if command)
     file = project.root / ".ralph.env"
     given, problems = sources.in_file(file, Source.PROJECT_FILE)
-    assert ([(one.variable, one.text) for one in given], problems) == ([("RALPH_VERIFY", verify)] if verify else [], [])
+    assert ([(one.variable, one.text) for one in given], problems) == ([("RALPH_VERIFY", verify)], [])
     assert [command for command in others if f"\n#RALPH_VERIFY='{command}'\n" not in file.read_text()] == []
     assert "\n#RALPH_STRICT=false\n" in file.read_text()
     written = file.read_bytes()
