@@ -1,6 +1,7 @@
 """What holds for every progress file and every edit (design section 4): any bytes are one, and all else stays.
 
-What counts in a file is read here a second time, slowly, so that the code is not measured by itself.
+What counts in a file is read here a second time, slowly, so that the code is not measured by itself; but for code
+fences, whose cases are in test_progress_text.py.
 """
 
 import re
@@ -9,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from test_markdown import BOM, Plain, plain_outside, texts_of
 
 from ralph import progress
 from ralph.progress import Progress, harmless_output, parse
+from ralph.progress.reading import BOM, Line, blocks
 
 SIGNED = b"<!-- ralph writes this section"
 amounts = st.floats(0, 1e9)
@@ -27,6 +28,15 @@ telling = st.sampled_from(
     b"|```|```sh|  ````|~~~|- ```|    ```|`````|``` a`b".split(b"|")
 )
 noise = st.binary(max_size=12) | st.sampled_from([b"", b" ", b"\x00", b"caf\xe9", "é\u2028".encode(), b"\xff\xfe"])
+line_ends = st.sampled_from([b"\n", b"\n", b"\r\n"])
+
+
+def texts_of(line: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """Texts of such lines, with any line ends, perhaps a byte order mark, perhaps no final newline."""
+    whole = st.lists(st.tuples(line, line_ends), max_size=14).map(lambda all_: b"".join(a + b for a, b in all_))
+    return st.builds(lambda bom, text, last: bom + text + last, st.sampled_from([b"", BOM]), whole, line | st.just(b""))
+
+
 texts = texts_of(telling | telling | noise)
 unsigned = texts.filter(lambda text: SIGNED not in text)
 any_text = (
@@ -39,7 +49,7 @@ any_text = (
 names = st.text("abcAB é*_`.🚀", min_size=1, max_size=6).filter(lambda name: any(map(str.isalnum, name)))
 
 
-def word_of(line: Plain) -> bytes:
+def word_of(line: Line) -> bytes:
     """What stands on this line if it is a control word: up to three blanks before it, white space after it."""
     body = line.body.lstrip(b" ")
     if len(line.body) - len(body) > 3:
@@ -51,23 +61,23 @@ def word_of(line: Plain) -> bytes:
 
 def words(text: bytes) -> list[bytes]:
     """The control words that count in a text, in order."""
-    return [word for line in plain_outside(text)[0] if (word := word_of(line))]
+    return [word for line in blocks(text).lines if (word := word_of(line))]
 
 
-def rewritten(text: bytes, change: Callable[[Plain, bytes], bytes]) -> bytes:
+def rewritten(text: bytes, change: Callable[[Line, bytes], bytes]) -> bytes:
     """The text with each line that counts as a word changed, line by line."""
     parts, at = [], 0
-    for line in plain_outside(text)[0]:
+    for line in blocks(text).lines:
         raw = text[line.start : line.end]
         parts += [text[at : line.start], change(line, raw) if word_of(line) else raw]
         at = line.end
     return b"".join([*parts, text[at:]])
 
 
-def verified_lines(text: bytes) -> list[Plain]:
+def verified_lines(text: bytes) -> list[Line]:
     """The lines that say Verified below a RALPH_DONE, with nothing but white space and others of them between."""
     found, below = [], False
-    for line in plain_outside(text)[0]:
+    for line in blocks(text).lines:
         name, colon, _ = line.body.lstrip(b" ").partition(b":")
         if below and name + colon == b"Verified:" and not line.body.startswith(b"    "):
             found.append(line)
@@ -76,7 +86,7 @@ def verified_lines(text: bytes) -> list[Plain]:
     return found
 
 
-def without_lines(text: bytes, lines: Sequence[Plain]) -> bytes:
+def without_lines(text: bytes, lines: Sequence[Line]) -> bytes:
     for line in reversed(lines):
         text = text[: line.start] + text[line.end :]
     return text
@@ -108,12 +118,12 @@ def meaning(now: Progress) -> tuple[object, ...]:
 @given(texts | st.binary())
 def test_any_bytes_are_a_progress_file(text: bytes) -> None:
     now = parse(text)
-    _, unclosed = plain_outside(text)
+    unclosed = blocks(text).unclosed
     found = words(text)
-    blocks = [word.removeprefix(b"RALPH_BLOCKED").removeprefix(b":") for word in found if b"BLOCKED" in word]
+    reasons = [word.removeprefix(b"RALPH_BLOCKED").removeprefix(b":") for word in found if b"BLOCKED" in word]
     assert (now.done, now.stop, now.size) == (b"RALPH_DONE" in found, b"RALPH_STOP" in found, len(text))
-    assert now.blocked == (blocks[0].decode(errors="replace").strip() if blocks else None)
-    assert now.unclosed_fence == (unclosed.number if unclosed else None)
+    assert now.blocked == (reasons[0].decode(errors="replace").strip() if reasons else None)
+    assert now.unclosed_fence == (text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None)
     assert all(text[task.line.start : task.line.end].startswith(task.line.body) for task in now.tasks)
     assert now.verified == bool(verified_lines(text))
 
@@ -122,7 +132,7 @@ def test_any_bytes_are_a_progress_file(text: bytes) -> None:
 def test_a_status_changes_that_word_and_takes_verified_away_and_no_other_byte(text: bytes, word: bytes) -> None:
     other = b"IN_PROGRESS" if word == b"RALPH_DONE" else b"RALPH_DONE"
 
-    def changed(line: Plain, raw: bytes) -> bytes:
+    def changed(line: Line, raw: bytes) -> bytes:
         return raw.replace(other, word) if word_of(line) == other else raw
 
     bare, now = progress.without_verified(text), progress.with_status(text, word.decode())
@@ -137,7 +147,7 @@ def test_a_status_changes_that_word_and_takes_verified_away_and_no_other_byte(te
 
 @given(texts)
 def test_taking_ralphs_block_out_removes_that_line_and_no_other_byte(text: bytes) -> None:
-    def out(line: Plain, raw: bytes) -> bytes:
+    def out(line: Line, raw: bytes) -> bytes:
         own = word_of(line).partition(b":")[2].decode(errors="replace").strip().startswith("ralph: ")
         return b"" if own else raw
 
@@ -148,7 +158,7 @@ def test_taking_ralphs_block_out_removes_that_line_and_no_other_byte(text: bytes
 
 def below_status(text: bytes) -> int:
     """The end of the line that says IN_PROGRESS, else of the Status heading, else of the text."""
-    lines, _ = plain_outside(text)
+    lines = blocks(text).lines
     places = [line.end for line in lines if word_of(line) == b"IN_PROGRESS"]
     places += [line.end for line in lines if line.body.strip() == b"## Status"]
     return [*places, len(text)][0]

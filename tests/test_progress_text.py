@@ -1,5 +1,7 @@
 """What counts in a progress file, and its edits, case by case; what holds for all is in test_progress_properties.py."""
 
+import time
+
 import pytest
 from ralph_driver import Project
 from stories import Agent, step
@@ -22,6 +24,13 @@ BOM = b"\xef\xbb\xbf"
         ("IN_PROGRESS\n\nRALPH_DONE", True),
         ("~~~ text\n```\n~~~\nRALPH_DONE", True),
         ("`x` ```y``` z\nRALPH_DONE", True),
+        ("- 1) ```\nx\n  ```\nRALPH_DONE", True),
+        ("```\nx\n````` \nRALPH_DONE", True),
+        ("```\nRALPH_DONE\n``` sh", True),
+        ("> ```\nRALPH_DONE", True),
+        ("```\n- ```\nRALPH_DONE\n```", False),
+        ("~~~ a`b\nRALPH_DONE\n~~~~", False),
+        ("\t```\nRALPH_DONE\n      ```", False),
         ("    RALPH_DONE", False),
         ("`````\n```\nRALPH_DONE\n```\n`````", False),
         ("`RALPH_DONE`", False),
@@ -32,6 +41,21 @@ BOM = b"\xef\xbb\xbf"
 def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: bool) -> None:
     assert parse((HEAD + text + TAIL).encode()).done is done
     assert parse(BOM + b"caf\xe9 \xff\r\n" + text.replace("\n", "\r\n").encode()).done is done
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"```a\n" * 100_000, id="a hundred thousand fences that are never closed"),
+        pytest.param(b"~~~~a\n" * 10_000 + b"````\n~~~\n", id="ten thousand whose only ends are of other kinds"),
+        pytest.param(b" \t" * 500_000 + b"- " * 500_000, id="a megabyte of white space and bullets in one line"),
+    ],
+)
+def test_no_text_is_slow(text: bytes) -> None:
+    """A hundred times as long would be a quadratic one's."""
+    began = time.process_time()
+    parse(text)
+    assert time.process_time() - began < 10
 
 
 def test_a_start_that_finds_done_calls_nobody_and_says_nothing(project: Project, agent: Agent) -> None:

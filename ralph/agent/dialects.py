@@ -8,7 +8,7 @@ first event says. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.3
 import contextlib
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Event = dict[str, Any]
@@ -42,17 +42,11 @@ def _came(call: str, output: object, *, code: object = None, failed: bool = Fals
     return {"type": "user", "message": {"content": [block]}}
 
 
-def _result(said: str, tokens: Mapping[str, int], *, error: str = "", status: object = None, cost: float = 0) -> Event:
+def _result(said: str, error: str = "", *, status: object = None, cost: float = 0.0, **tokens: int) -> Event:
     """The end; `tokens` are those of all models, and a cost of nothing is one that is not known."""
-    of = {
-        "inputTokens": tokens["input"],
-        "outputTokens": tokens["output"],
-        "cacheReadInputTokens": tokens["cache_read"],
-        "cacheCreationInputTokens": tokens["cache_write"],
-    }
-    event = {"type": "result", "is_error": bool(error), "result": said, "modelUsage": {"": of}}
-    more = {"errors": [error], "result": "", "api_error_status": status} if error else {}
-    return {**event, **more, **({"total_cost_usd": cost} if cost else {})}
+    ended: Event = {"type": "result", "is_error": bool(error), "modelUsage": {"": tokens}}
+    ended |= {"errors": [error], "api_error_status": status} if error else {"result": said}
+    return ended | ({"total_cost_usd": cost} if cost else {})
 
 
 def codex(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
@@ -81,11 +75,15 @@ def codex(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
         case "error", _ if event["message"].startswith("Reconnecting"):
             yield {"type": "system", "subtype": "api_retry", "error": event["message"]}
         case (("turn.completed" | "turn.failed"), _):
-            usage: Counter[str] = Counter(event.get("usage"))  # of input the cached is a part
-            cached = usage["cached_input_tokens"]
-            tokens = {"input": usage["input_tokens"] - cached, "cache_read": cached}
-            tokens |= {"output": usage["output_tokens"], "cache_write": usage["cache_write_input_tokens"]}
-            yield _result(seen.get("said", ""), tokens, error=(event.get("error") or {}).get("message", ""))
+            usage: Counter[str] = Counter(event.get("usage"))
+            yield _result(
+                seen.get("said", ""),
+                (event.get("error") or {}).get("message", ""),
+                inputTokens=usage["input_tokens"] - usage["cached_input_tokens"],  # which are a part of them
+                cacheReadInputTokens=usage["cached_input_tokens"],
+                cacheCreationInputTokens=usage["cache_write_input_tokens"],
+                outputTokens=usage["output_tokens"],
+            )
 
 
 def gemini(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
@@ -104,11 +102,14 @@ def gemini(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
             yield _came(call, event.get("output") or "", failed=status == "error")
         case {"type": "error", "message": why}:
             seen["error"] = why
-        case {"type": "result", "stats": stats}:  # of input the cached is a part, and of the total the thoughts
-            tokens = {"input": stats["input_tokens"] - stats["cached"], "cache_read": stats["cached"]}
-            tokens |= {"output": stats["total_tokens"] - stats["input_tokens"], "cache_write": 0}
-            error = (event.get("error") or {}).get("message") or seen.get("error", "")
-            yield _result(seen.get("said", ""), tokens, error=error)
+        case {"type": "result", "stats": stats}:
+            yield _result(
+                seen.get("said", ""),
+                (event.get("error") or {}).get("message") or seen.get("error", ""),
+                inputTokens=stats["input_tokens"] - stats["cached"],  # which are a part of them
+                cacheReadInputTokens=stats["cached"],
+                outputTokens=stats["total_tokens"] - stats["input_tokens"],  # with what it thought
+            )
 
 
 def opencode(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
@@ -131,16 +132,15 @@ def opencode(event: Event, seen: dict[str, Any]) -> Iterator[Event]:
             yield _came(part["callID"], output, code=code, failed=state["status"] == "error")
         case "step_finish":
             said, cache = part["tokens"], part["tokens"]["cache"]
-            tokens.update(input=said["input"], output=said["output"] + said["reasoning"])
-            tokens.update(cache_read=cache["read"], cache_write=cache["write"])
-            seen["cost"] = seen.get("cost", 0) + part["cost"]
+            tokens.update(inputTokens=said["input"], outputTokens=said["output"] + said["reasoning"])
+            tokens.update(cacheReadInputTokens=cache["read"], cacheCreationInputTokens=cache["write"])
+            seen["cost"] = seen.get("cost", 0.0) + part["cost"]
             if part["reason"] != "tool-calls":
-                yield _result(seen["said"], tokens, cost=seen["cost"])
+                yield _result(seen["said"], cost=seen["cost"], **tokens)
         case "error":
-            error = event["error"]
-            data = error.get("data") or {}
+            error, data = event["error"], event["error"].get("data") or {}
             why = data.get("message") or error["name"]
-            yield _result("", tokens, error=why, status=data.get("statusCode"), cost=seen.get("cost", 0))
+            yield _result("", why, status=data.get("statusCode"), cost=seen.get("cost", 0.0), **tokens)
 
 
 def claude(event: Event, _seen: dict[str, Any]) -> Iterable[Event]:
