@@ -69,6 +69,7 @@ def hands_on(run: Run, stop: Stop) -> bool:
 def end_once(run: Run, iteration: Iteration) -> Iteration:
     """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
     before, after, stop = iteration.before, iteration.after, iteration.ended
+    reason = stop and stop.reason
     judges = "done" in run.settings.then
     planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
     if planned or (after.done and not before.done):
@@ -79,17 +80,15 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         run.file.edit(lambda text: progress.with_tasks(text, [task.line.body for task in iteration.missing]))
         run.complain(f"put back what {run.mode} may not take away: {counted(len(iteration.missing), 'open task')}")
         iteration = replace(iteration, missing=())
-    if run.settings.strict and (wrong := _listed_badly(run)) and stop == Stop(Reason.ONCE):
+    if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
-    if stop and stop.reason is Reason.ONCE_FAILED and iteration.turn.outcome is not Outcome.OK and _goes_on(run):
+    if stop and reason is Reason.ONCE_FAILED and iteration.turn.outcome is not Outcome.OK and _goes_on(run):
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
-    if stop and stop.reason is Reason.ONCE and judges:
-        return replace(iteration, ended=_judged(run))
-    if stop and stop.reason in (Reason.ONCE, Reason.BLOCKED) and not judges and _stands(run):
+    if judges:
+        return replace(iteration, ended=_judged(run)) if reason is Reason.ONCE else iteration
+    if reason in (Reason.ONCE, Reason.BLOCKED) and _stands(run):
         run.file.edit(lambda text: progress.with_mode(text, _following(run) or "build"))
-        if stop.reason is Reason.ONCE and _goes_on(run):
-            return replace(iteration, ended=None)
-    return iteration
+    return replace(iteration, ended=None) if reason is Reason.ONCE and _goes_on(run) else iteration
 
 
 def _judged(run: Run) -> Stop | None:

@@ -52,6 +52,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     agent.story(step(SEES, adds="one"), BUILDS, step(SEES, MISSES), BUILDS, step(SEES, says("All is there.")))
     code, text = everything(project, "--verify", "true")
     assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "validate"]), text
+    assert "ralph: done · 1/1 tasks · 5 iterations · 2 commits · " in text
     assert seen(project) == ["Mode: plan", "none", "Mode: validate 1/3", "Round: 1/3", "Mode: validate 2/3"]
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []

@@ -100,7 +100,7 @@ def closing(run: "Run", stop: Stop, now: Progress) -> str:
 def came_to(run: "Run", now: Progress) -> str:
     """Tasks, iterations, commits, time and cost of a run so far."""
     tally, parts = run.tally, [tasks(now)]
-    if not run.settings.once:
+    if tally.iterations > 1 or not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
     parts.append(duration(run.elapsed_s()))
     if tally.waits:
