@@ -242,7 +242,8 @@ class Settings:
 
 
 TABLE = tuple(row._replace(field=name) for name, row in vars(Settings).items() if isinstance(row, Setting))
-BY_VARIABLE = {one.variable: one for one in TABLE} | {f"RALPH_{one.alias.upper()}": one for one in TABLE if one.alias}
+BY_VARIABLE = {one.variable: one for one in TABLE}
+BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in TABLE if one.alias}
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 

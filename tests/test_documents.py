@@ -53,6 +53,7 @@ def rows(text: str, heading: str) -> dict[str, str]:
 
 
 def test_the_help_has_each_setting_with_its_default() -> None:
+    assert [name for name in BY_VARIABLE if not re.fullmatch("RALPH_[A-Z_]+", name)] == [], "a shell can set each"
     for setting in (one for one in ON_COMMAND_LINE if not one.gone):
         names = ", ".join(f"--{name}" for name in (setting.name, setting.alias) if name)
         names += "" if setting.metavar else f" / --no-{setting.name}"
