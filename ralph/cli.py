@@ -33,6 +33,7 @@ MODE is any PROMPT_<mode>.md, or all; without it the one in the progress file.
                             --max-time 8h  --max-cost USD  --verify COMMAND
                             --strict  --dry-run  -q  --verbose  -C DIR
   ralph feature.md all      plan, build, validate, until nothing is missing
+  ralph feature.md talk     to the agent, here; then it may go on
   ralph rehearse [PLAN]     see it work, with a stand-in agent
   ralph doctor [PLAN]       is all there that a run needs?
   ralph status [PLAN]       how it stands
