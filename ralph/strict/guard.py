@@ -185,6 +185,7 @@ class Guard:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if self._repository and self._run.settings.auto_commit:
+                self._shadow.make_folder()
                 self._place = self._repository.place()
                 self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):

@@ -104,11 +104,13 @@ class Shadow(Git):
 
     def resume(self, began: float, checksum: str, modes: Mapping[str, int], left_alone: Collection[str]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
+        if self._checksum_now() != checksum:
+            return False
         self._rules = files.held(self.folder / "info" / "exclude")
         self._prepare()
         self._began, self.checksum, self.modes, self.left_alone = began, checksum, dict(modes), left_alone
         self._protected_then = self.names("ls-files", "-c", "-z")
-        return self._checksum_now() == checksum
+        return True
 
     def changes(self) -> dict[str, Change]:
         """What is not as it was; nothing where the tree is not where it was."""
@@ -151,11 +153,10 @@ class Shadow(Git):
         """
         repository, objects = self._repository, self.folder / "objects"
         self._rules = b"/.jj/\n" + (repository.rules() if repository else b"")
-        self._refuse_links()
+        self.make_folder()
         if sum(one.stat().st_size for one in objects.glob("0?/*")) * 16 > _LARGE_BYTES:  # 16 of 256 folders
             shutil.rmtree(self.folder)
-        for path in (objects / "pack", self.folder / "refs", self.folder / "info"):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.make_folder()
         if not (self.folder / "HEAD").exists():
             (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
             for path in (repository.common / "objects" / "pack").glob("pack-*") if repository else ():
@@ -170,18 +171,20 @@ class Shadow(Git):
             return ()
         return repository.names("ls-files", "-c", "-i", "-z", "--exclude-standard")
 
-    def _refuse_links(self) -> None:
-        """RalphError where a link leads out of the folder: ralph would write elsewhere."""
+    def make_folder(self) -> None:
+        """The folder is there; RalphError where a link leads out of it, and ralph would write elsewhere."""
         links = [str(place) for place in (self.folder.parent, self.folder) if place.is_symlink()]
         for place in (self.folder, self.folder / "objects"):
             if place.is_dir():
                 links += [entry.path for entry in os.scandir(place) if entry.is_symlink()]
         if links:
             raise RalphError(f"{links[0]}: is a link, and ralph made none there", 1, fix=f"remove {links[0]}")
+        for name in ("objects/pack", "refs", "info"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _prepare(self) -> None:
         """The folder has ralph's settings, whatever somebody made of them."""
-        self._refuse_links()
+        self.make_folder()
         kind = self._repository.object_format if self._repository else "sha1"
         files.overwrite(self.folder / "config", _CONFIG.format(format=kind).encode())
         files.overwrite(self.folder / "info" / "attributes", _TO_THE_BYTE)
