@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
-from ralph.verdict import Reason, Stop, Tally, budget_usd
+from ralph.verdict import Reason, Stop, Tally
 from ralph.words import counted, duration, moment, named, shortened, usd
 
 _TROUBLE_PAUSES = 8
@@ -103,12 +103,12 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved
     again = {Outcome.TROUBLE: not lasts, Outcome.LIMIT: settings.wait or iteration.turn.others}.get(outcome, False)
     trouble = outcome is Outcome.TROUBLE and lasts
-    failed = "" if again else _failure(iteration, tally, settings)
+    failed = "" if again else _failure(iteration, settings)
     failed = f"trouble for an hour: {iteration.turn.why}" if trouble else failed
     iteration = replace(iteration, failed=failed, trouble=trouble, missing=missing, moved=moved, again=again)
     if not settings.once:
         refused = refusal(iteration) if after.done else ()
-        return replace(iteration, refused=refused, ended=_ended(iteration, tally, settings))
+        return replace(iteration, refused=refused, ended=_ended(iteration, settings))
     again = again and not iteration.changed
     return replace(iteration, again=again, ended=None if again else _once(iteration))
 
@@ -118,23 +118,17 @@ _CUT_SHORT = (*_WATCHDOG, Outcome.OUT_OF_TURNS, Outcome.OUT_OF_BUDGET, Outcome.C
 """Outcomes that are no failure when something was done before."""
 
 
-def _failure(iteration: Iteration, tally: Tally, settings: Settings) -> str:
+def _failure(iteration: Iteration, settings: Settings) -> str:
     """Why it failed. One that was cut short did not where it did something; one that hangs always edits a little."""
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
     lasting = settings.auto_commit and turn.outcome in _WATCHDOG
     did = iteration.listed or iteration.commits.count > 0 or (bool(iteration.changed) and not lasting)
-    if turn.outcome not in _CUT_SHORT or did or _binding_rest_usd(iteration, tally, settings) is not None:
+    is_starts = turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None
+    if turn.outcome not in _CUT_SHORT or did or is_starts:  # the start's money: the verdict knows
         return ""
     return f"{turn.why}, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
-
-
-def _binding_rest_usd(iteration: Iteration, tally: Tally, settings: Settings) -> float | None:
-    """What was left of the start's or the plan's money, if an agent out of budget was bound by that, not by its own."""
-    rest = budget_usd(iteration.before, tally, settings)
-    binds = iteration.turn.outcome is Outcome.OUT_OF_BUDGET and rest != settings.max_iteration_cost
-    return rest if binds else None
 
 
 _ENDS = {
@@ -146,15 +140,12 @@ _ENDS = {
 _ENDS_ONCE = {**_ENDS, Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
-def _ended(iteration: Iteration, tally: Tally, settings: Settings) -> Stop | None:
+def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     turn = iteration.turn
     if turn.outcome in _ENDS and not iteration.again:
         return Stop(_ENDS[turn.outcome], _why(turn))
     if iteration.watched.tampered and settings.on_tamper == "abort":
         return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
-    rest_usd = _binding_rest_usd(iteration, tally, settings)
-    if rest_usd is not None and (turn.cost_usd or 0.0) < rest_usd:  # what the agent says it cost does not show it
-        return Stop(Reason.LIMIT, f"nothing is left of max-cost or max-total-cost: {turn.why}")
     return None
 
 
@@ -219,8 +210,6 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
         in_a_row = tally.waits_for is turn.outcome and not moved
         return replace(tally, waits_for=turn.outcome, repeats=tally.repeats + 1 if in_a_row else 1)
     bad = bool(failed or iteration.refused or iteration.after.done)
-    excused = turn.outcome is Outcome.OUT_OF_TIME or (turn.outcome is Outcome.OUT_OF_BUDGET and not failed)
-    stalled = not (moved or iteration.trouble or excused)
     failures = tally.failures + (bool(failed) and (iteration.given_up or not iteration.tried))
     refusals = tally.refusals + bool(iteration.refused)
     return replace(
@@ -228,7 +217,7 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
         iterations=tally.iterations + 1,
         failures=failures if bad else 0,
         refusals=refusals if bad else 0,
-        stalls=tally.stalls + stalled,
+        stalls=tally.stalls + (not moved and not iteration.trouble),
         last_failure=failed or tally.last_failure,
         last_refusal="; ".join(iteration.refused) or tally.last_refusal,
         trouble=bad and (tally.trouble or iteration.trouble),

@@ -139,24 +139,12 @@ def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(outcome: Ou
         assert judged.failed == (why if failed else "")
 
 
-@pytest.mark.parametrize("cost_usd", [1.02, None])
 @pytest.mark.parametrize(
-    ("settings", "failed"),
-    [
-        ({"max_iteration_cost": 1.0}, True),
-        ({"max_total_cost": 11.0}, False),
-        ({"max_iteration_cost": 1.01, "max_cost": 9.0}, False),
-        ({"max_iteration_cost": 0.99, "max_cost": 9.0, "max_total_cost": 11.0}, True),
-    ],
+    ("settings", "failed"), [({"max_iteration_cost": 1.0}, True), ({"max_total_cost": 11.0}, False)]
 )
-def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(
-    settings: dict[str, Any], failed: bool, cost_usd: float | None
-) -> None:
-    """Eight dollars of this start are spent, ten of the plan."""
-    done = iteration("Spent: $10; - [ ] a", "Spent: $10; - [ ] a", replace(OUT_OF_BUDGET, cost_usd=cost_usd))
-    judged = judge(done, Tally(cost_usd=8.0), limits(**settings))
-    assert bool(judged.failed) == failed
-    assert bool(judged.ended) == (cost_usd is None and not failed), "else the verdict knows it"
+def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(settings: dict[str, Any], failed: bool) -> None:
+    judged = judge(iteration(A, A, OUT_OF_BUDGET), Tally(), limits(**settings))
+    assert (bool(judged.failed), judged.ended) == (failed, None)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +312,8 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
         (HOUR, ONCE, f"{PAUSES} 1: not finished"),
         ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
-        ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=1, max_cost=1.0), "1: limit reached"),
-        ([Step(turn=replace(OUT_OF_TIME, took_s=60))], limits(max_stalls=1, max_time=60.0), "1: limit reached"),
+        ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
+        ([Step(turn=replace(OUT_OF_TIME, took_s=60))], limits(max_stalls=2, max_time=60.0), "1: limit reached"),
     ],
 )
 def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> None:
