@@ -106,9 +106,6 @@ def test_what_is_stuck_names_what_blocks_what() -> None:
             "- [ ] a: x\n- [ ] a: y\n", ["lines 2, 3: a is the id of 2 tasks; each needs one of its own"], id="twice"
         ),
         pytest.param(
-            "- [ ] a: x\n  - priority: high\n", ['line 3: priority: "high" is no whole number'], id="no number"
-        ),
-        pytest.param(
             "- [ ] a: x\n  - after: b\n- [ ] b: x\n  - after: a\n- [ ] c: x\n  - after: a\n",
             ["lines 2, 4: a, b wait for each other"],
             id="two in a ring, and one beside it",

@@ -128,7 +128,7 @@ def message(task_id: str, text: str, said: str, role: str) -> str:
     words = said_of_work(said) or text
     first, _, rest = words.partition("\n")
     subject = textwrap.shorten(first, _WIDTH, placeholder=" …")
-    lines = [textwrap.fill(line, _WIDTH) for line in (rest if subject == first else words).strip()[:_BODY].splitlines()]
-    body = re.sub(r"^(?=#|[\w-]+:)", " ", "\n".join(lines).strip(), flags=re.MULTILINE)
+    body = (rest if subject == first else words).strip()[:_BODY]
+    body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)
     trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
     return "\n\n".join(filter(None, [f"{task_id}: {subject.rstrip('.')}", body, trailers])) + "\n"

@@ -36,8 +36,6 @@ class Note(NamedTuple):
     name: str
     value: str
     line: Line = _NOWHERE
-    number: int = 0
-    """That of the line, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,7 @@ def read(text: bytes) -> tuple[Task, ...]:
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
             value = note[2].decode(errors="surrogateescape").strip()
-            owner.notes.append(Note(name=note[1].decode().lower(), value=value, line=line, number=number))
+            owner.notes.append(Note(note[1].decode().lower(), value, line))
         around.append((column, owner))
     return tuple(found)
 
@@ -248,8 +246,6 @@ def problems(tasks: Sequence[Task]) -> list[str]:
     for task in flat(tasks):
         gone = [name for name in task.after if name not in same]
         wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
-        odd = [note for note in task.notes if note.name == "priority" and not WHOLE.fullmatch(note.value)]
-        wrong += [f'line {note.number}: priority: "{note.value}" is no whole number' for note in odd]
     return wrong or _ring(tasks)
 
 
