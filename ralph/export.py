@@ -78,18 +78,18 @@ def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     by_id = {task.id: task for task in tasks.flat(today)}
     words = {mark_of(node.get("status")): node.get("status") for node in imported.nodes.values()}
-    edits: list[tuple[int, int, str]] = []
+    puts: list[tuple[int, int, str]] = []
     for one in tasks.flat(imported.tasks):
         node = imported.nodes[one.id]
         if now := by_id.get(one.id):
             changes = _changes(node, one, now, imported.form, words)
-            edits += [_member(imported.text, node, name, value) for name, value in changes]
+            puts += [_member(imported.text, node, name, value) for name, value in changes]
     last = imported.nodes[imported.tasks[-1].id]
     lead = imported.text[len(imported.text[: last.start].rstrip()) : last.start] or " "
     new = [_object(task, imported.form) for task in tasks.unknown(today, imported.nodes)]
-    edits.append((last.end, last.end, "".join(f",{lead}{json.dumps(one, ensure_ascii=False)}" for one in new)))
+    puts.append((last.end, last.end, "".join(f",{lead}{json.dumps(one, ensure_ascii=False)}" for one in new)))
     text = imported.text
-    for start, end, put in sorted(edits, reverse=True):
+    for start, end, put in sorted(puts, reverse=True):
         text = text[:start] + put + text[end:]
     return text
 

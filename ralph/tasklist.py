@@ -60,7 +60,7 @@ def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]
     above = next(above for one, above in tasks.placed(listed) if one.id == task.id)
     return {
         "TASK_ID": task.id,
-        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in reversed(above)),
+        "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in above),
         "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
         "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
         "FAILURES": list(task.failed),

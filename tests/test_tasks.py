@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph import progress, tasks
+from ralph import progress, tasklist, tasks
 from ralph.tasks import Task, edits
 
 LIST = b"""# Progress: x
@@ -129,6 +129,8 @@ def test_what_is_done_with_a_task_goes_up_as_long_as_nothing_beside_it_is_open()
     assert [task.id for task in tasks.chain(listed, "d")] == ["d", "c", "a"]
     more = of("- [ ] a: x\n  - [ ] b: x\n  - [ ] c: x\n    - [ ] d: x\n")
     assert [task.id for task in tasks.chain(more, "d")] == ["d", "c"]
+    (deep,) = [task for task in tasks.flat(more) if task.id == "d"]
+    assert tasklist.values(deep, more, "s")["TASK"] == "x (a part of c: x) (a part of a: x)"
 
 
 def test_thousands_of_tasks_in_a_chain_take_no_time_and_a_thousand_levels_are_read() -> None:
