@@ -9,6 +9,7 @@ import shlex
 import site
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ copy of {top}
 _SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.
 """
-_SAMPLE_OUTRO = """
+_SAMPLE_OUTRO = """\
 It works, and the repository is gone again. Your turn: write down in feature.md
 what you want, then
 
@@ -92,6 +93,10 @@ def _make_sample(top: Path) -> None:
     os.chdir(top)
 
 
+def _told(found: Sequence[Check]) -> list[str]:
+    return [f"- {one.subject}: {one.said}\n  {one.fix}" for one in found]
+
+
 class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
@@ -146,25 +151,21 @@ class Rehearsal:
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
         wrong, look = ([one for one in self.found if one.level == level] for level in ("bad", "warning"))
-        self.screen.say("WHAT WOULD HAVE HAPPENED")
-        for line in self.happened:
-            self._tell("  ", line)
-        self.screen.say("\nWHAT WOULD HAVE GONE WRONG")
-        if not wrong:
-            self._tell("  ", "nothing that a rehearsal can show")
-        for one in [*wrong, *look]:
-            if look and one is look[0]:
-                self.screen.say("\nWORTH A LOOK")
-            self._tell("  - ", f"{one.subject}: {one.said}")
-            self._tell("    ", one.fix)
+        sections = {
+            "WHAT WOULD HAVE HAPPENED": self.happened,
+            "WHAT WOULD HAVE GONE WRONG": _told(wrong) or ["nothing that a rehearsal can show"],
+            "WORTH A LOOK": _told(look),
+        }
+        for heading, lines in sections.items():
+            if lines:
+                self.screen.say(heading)
+                for row in hung("  ", "\n".join(lines)):
+                    self.screen.agent(row)
+                self.screen.agent("")
         if self.is_sample and not wrong:
             self.screen.agent(_SAMPLE_OUTRO)
         self.screen.close()
         return 1 if wrong else 0
-
-    def _tell(self, lead: str, text: str) -> None:
-        for row in hung(lead, text):
-            self.screen.agent(row)
 
     def _show(self, *command: str) -> None:
         """What a command prints in the sample's copy."""
