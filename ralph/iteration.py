@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from ralph import journal, progress
-from ralph.agent.command import why_not_started
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import notices
@@ -135,7 +134,8 @@ def _turn(run: Run, files: Files) -> Turn:
         if settings.max_context is not None:
             drop_parts(files.output)
     if ended.unstarted:
-        return Turn(outcome=Outcome.HOPELESS, why=why_not_started(argv, ended.unstarted))
+        why = f"the agent {argv[0]} cannot be started: {ended.unstarted.strerror}"
+        return Turn(outcome=Outcome.HOPELESS, why=f"{why} (a script needs a right #! line; see --agent)")
     return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
 
 

@@ -1,6 +1,7 @@
 """Agents that cannot work, agents of another kind, and what the agent finds around itself (design section 6)."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -102,6 +103,40 @@ def test_another_agent_may_print_plain_text_and_fails_by_its_exit_code(project: 
     assert "Hello from mine." in run.stdout
     assert "$" not in next(line for line in run.text.splitlines() if line.startswith("#1 · "))
     assert "RALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
+
+
+OWN = """command = ["COMMAND"]
+run = ["exec"]
+env = { MINE = "yes" }
+[flags]
+model = ["--model={}"]
+[[errors]]
+means = "limit"
+says = "That was all"
+"""
+
+
+def test_an_agent_of_ones_own_is_a_file(project: Project) -> None:
+    file = project.home / ".ralph" / "agents" / "mine.toml"
+    file.parent.mkdir(parents=True)
+    command = script(project, 'cat >/dev/null; echo "$MINE $*" > seen.txt; echo "That was all for today."; exit 9')
+    file.write_text(OWN.replace("COMMAND", command))
+    run = project.build("--agent", "mine", "--model", "m1", "--no-wait", "--", "x")
+    assert (run.code, (project.root / "seen.txt").read_text()) == (3, "yes exec --model=m1 x\n"), run.text
+    assert project.journal()[0]["agent"] == "mine"
+    for wrong, why in {"command": "Expected '='", 'command = "mine"': "a list of words", "run = []": "command"}.items():
+        file.write_text(wrong)
+        run = project.build("--agent", "mine")
+        assert (run.code, f"{file}: is no agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text
+
+
+def test_what_only_a_template_asks_of_an_agent_that_cannot_is_said(project: Project) -> None:
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_build.md").write_text("{# RALPH_MAX_TURNS: 3\nRALPH_TOOLS: Read #}\nWork.\n")
+    run = project.build("1", "--agent", script(project, "cat > /dev/null"))
+    assert run.code == 3, run.text
+    for line in (1, 2):
+        assert re.search(rf"PROMPT_build.md:{line}: the agent \S*mine cannot do this", run.stderr), run.stderr
 
 
 def test_a_claude_by_its_path_is_claude(project: Project, agent: Agent) -> None:

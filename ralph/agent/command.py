@@ -115,7 +115,7 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     Raises RalphError for what one of them shall do and cannot; where only a template asks for it, that is remarked.
     """
     program, *more = settings.agent
-    first, *others = [_agent([name, *more]) for name in ([program] if more else program.split(","))]
+    first, *others = [_agent([name, *more]) for name in ([program] if more or "/" in program else program.split(","))]
     agents = [first._replace(arguments=arguments)]
     for other in others:
         flags = {name: words for name, words in other.flags.items() if name not in _OF_FIRST}
@@ -164,11 +164,6 @@ def _load(path: Path) -> Agent:
     if any(isinstance(words, str) for words in commands):
         raise RalphError(f"{path}: is no agent file: a command is a list of words")
     return agent
-
-
-def why_not_started(command: Sequence[str], error: OSError) -> str:
-    """What the system's refusal to start it means, with the remedy."""
-    return f"the agent {command[0]} cannot be started: {error.strerror} (a script needs a right #! line; see --agent)"
 
 
 def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
