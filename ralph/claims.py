@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ralph import progress
 from ralph.errors import RalphError
@@ -30,7 +29,8 @@ def check_claim(run: Run) -> None:
 
 def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
     refuse(run, reasons, output=output)
-    run.tally = replace(run.tally, refusals=run.tally.refusals + 1, last_refusal="; ".join(reasons))
+    run.tally.refusals += 1
+    run.tally.last_refusal = "; ".join(reasons)
     if run.summaries:
         run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
 

@@ -196,34 +196,30 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
     how long it is waited.
     """
-    turn, failed, moved = iteration.turn, iteration.failed, iteration.moved
-    costs = [cost for cost in (tally.cost_usd, turn.cost_usd) if cost is not None]
-    tally = replace(
-        tally,
-        commits=tally.commits + iteration.commits.count,
-        cost_usd=sum(costs) if costs else None,
-        at_least=tally.at_least or turn.at_least,
-        pays=turn.pays or tally.pays,
-        stalls=0 if moved else tally.stalls,
-    )
+    tally, turn = replace(tally), iteration.turn
+    tally.commits += iteration.commits.count
+    if turn.cost_usd is not None:
+        tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
+    tally.at_least |= turn.at_least
+    tally.pays = turn.pays or tally.pays
+    if iteration.moved:
+        tally.stalls = 0
     if iteration.again:
-        in_a_row = tally.waits_for is turn.outcome and not moved
-        return replace(tally, waits_for=turn.outcome, repeats=tally.repeats + 1 if in_a_row else 1)
-    bad = bool(failed or iteration.refused or iteration.after.done)
-    failures = tally.failures + (bool(failed) and (iteration.given_up or not iteration.tried))
-    refusals = tally.refusals + bool(iteration.refused)
-    return replace(
-        tally,
-        iterations=tally.iterations + 1,
-        failures=failures if bad else 0,
-        refusals=refusals if bad else 0,
-        stalls=tally.stalls + (not moved and not iteration.trouble),
-        last_failure=failed or tally.last_failure,
-        last_refusal="; ".join(iteration.refused) or tally.last_refusal,
-        trouble=bad and (tally.trouble or iteration.trouble),
-        waits_for=None,
-        repeats=0,
-    )
+        in_a_row = tally.waits_for is turn.outcome and not iteration.moved
+        tally.waits_for, tally.repeats = turn.outcome, tally.repeats + 1 if in_a_row else 1
+        return tally
+    tally.waits_for, tally.repeats = None, 0
+    tally.iterations += 1
+    tally.stalls += not iteration.moved and not iteration.trouble
+    if not iteration.failed and not iteration.refused and not iteration.after.done:
+        tally.failures, tally.refusals, tally.trouble = 0, 0, False
+        return tally
+    tally.failures += bool(iteration.failed) and (iteration.given_up or not iteration.tried)
+    tally.refusals += bool(iteration.refused)
+    tally.trouble |= iteration.trouble
+    tally.last_failure = iteration.failed or tally.last_failure
+    tally.last_refusal = "; ".join(iteration.refused) or tally.last_refusal
+    return tally
 
 
 def summary(iteration: Iteration) -> str:

@@ -1,7 +1,5 @@
 """What lies between two iterations: a notice, a pause, or a long wait."""
 
-from dataclasses import replace
-
 from ralph.agent.turn import Outcome, Turn
 from ralph.channels import notices
 from ralph.judge import Iteration, wait_s
@@ -53,7 +51,8 @@ def wait(run: Run, turn: Turn) -> Stop | None:
     _sleep(run, seconds)
     waited_s = run.elapsed_s() - began
     run.waited_s += waited_s
-    run.tally = replace(run.tally, waits=run.tally.waits + 1, waited_s=run.tally.waited_s + waited_s)
+    run.tally.waits += 1
+    run.tally.waited_s += waited_s
     return None
 
 

@@ -68,7 +68,7 @@ class Stop(NamedTuple):
         }.get(self.reason, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Tally:
     """What has happened in this start so far; "in a row" is since the last good iteration."""
 
