@@ -120,31 +120,30 @@ class Guard:
             self.blocked = self._run.tries.rewritten(self._state.keep)
         return self.blocked
 
+    @_disk_errors_end_the_run()
     def settle_programs(self) -> None:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
-            with _disk_errors_end_the_run():
-                self._head_back()
-                if self._only or self._protected_files() != self._shadow.protected:
-                    self._files_back(Watched())
+            self._head_back()
+            if self._only or self._protected_files() != self._shadow.protected:
+                self._files_back(Watched())
 
+    @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        if self.blocked:
+        changes = {} if self.blocked else self._shadow.changes()
+        if self.blocked or self._are_too_many(changes):
             return
-        with _disk_errors_end_the_run():
-            changes = self._shadow.changes()
-            if self._are_too_many(changes):
-                return
-            if changes:
-                kept = f"in {self._state.folder / 'kept'}"
-                if self._repository:
-                    names = [name for name, change in changes.items() if change is not Change.REPOSITORY]
-                    kept = self._repository.keep_changes(names, self._name, self._shadow.folder / "scratch-index")
-                self._shadow.put_back(changes, lambda *_: True, self._state.aside)
-                self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
+        if changes:
+            kept = f"in {self._state.folder / 'kept'}"
+            if self._repository:
+                names = [name for name, change in changes.items() if change is not Change.REPOSITORY]
+                kept = self._repository.keep_changes(names, self._name, self._shadow.folder / "scratch-index")
+            self._shadow.put_back(changes, lambda *_: True, self._state.aside)
+            self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
         self._note_uncommitted(task, self._earlier)
 
+    @_disk_errors_end_the_run()
     def commit(self, task: str, message: str) -> str:
         """Commits what the tries of this task changed; why it could not, or nothing.
 
@@ -181,6 +180,7 @@ class Guard:
         """Those of ralph's own files that git tracks."""
         return self._repository.tracked(self._own) if self._repository else self._own
 
+    @_disk_errors_end_the_run()
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
@@ -208,16 +208,16 @@ class Guard:
         """The run is over: nothing has to be put back any more."""
         self._state.note(_NOTE, "")
 
+    @_disk_errors_end_the_run()
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         settings = self._run.settings
         self._is_strict, self._only = settings.strict and not settings.once, settings.only
         self.blocked, self.committed = "", Commits()
-        with _disk_errors_end_the_run():
-            self._shadow.begin()
-            if self._repository:
-                self._place = self._repository.place()
-            self._compared = self._compared_now()
+        self._shadow.begin()
+        if self._repository:
+            self._place = self._repository.place()
+        self._compared = self._compared_now()
         shadow, iteration = self._shadow, self._state.noted("iteration").partition("\n")[0]
         noted = [iteration, self._is_strict, self._only, self._compared, self._place, self._protected]
         # what an agent makes of it may be believed, but is never run
@@ -236,6 +236,7 @@ class Guard:
     def _compared_now(self) -> dict[str, str]:
         return compared.look(self._repository, self._outside if self._is_strict else (), self._plan)
 
+    @_disk_errors_end_the_run()
     def _settle(self, task: str, watched: Watched) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
 
@@ -243,17 +244,16 @@ class Guard:
         its commits is then committed as one.
         """
         repository = self._repository
-        with _disk_errors_end_the_run():
-            if self._is_strict and not self.blocked:
-                self._head_back()
-            changed = self._files_back(watched)
-            if self._is_strict:
-                watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
-                self._note_uncommitted(task, {*self._earlier, *changed})
-            elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
-                _, failed = repository.commit(changed, repository.describe(moved)[0])
-                if failed:
-                    self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
+        if self._is_strict and not self.blocked:
+            self._head_back()
+        changed = self._files_back(watched)
+        if self._is_strict:
+            watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
+            self._note_uncommitted(task, {*self._earlier, *changed})
+        elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
+            _, failed = repository.commit(changed, repository.describe(moved)[0])
+            if failed:
+                self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
