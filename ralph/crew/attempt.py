@@ -124,7 +124,10 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     words = [job.plan, "build", *job.arguments, "--strict", "--task", job.task, "--progress-file", str(progress)]
     words += ["--jobs", "1", "--max-tries", str(job.tries + 1), "--max-failures", "1", "--delay", "0", "--no-wait"]
     if applied:
-        words += ["--agent", f"{sys.executable} -P -m ralph.crew.apply {applied}"]
+        stands_in = folder / "claude"  # by that name it is told whatever the settings ask of an agent
+        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.apply {applied}\n")
+        stands_in.chmod(0o700)
+        words += ["--agent", shlex.quote(str(stands_in))]
         words += ["--roles", "build"] if "RALPH_ROLES" in env else []
     code = foreground([sys.executable, "-P", "-m", "ralph", *words], env=env, cwd=str(tree / job.here))
     records = [one for path in folder.glob("state/ralph/*/journal.jsonl") for one in journal.read(path)]
