@@ -113,36 +113,36 @@ def _mend_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
 
 
-class _Verb(click.Command):
-    """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
-
-    def __init__(self, where: str, meaning: str, *params: click.Parameter, **more: Any) -> None:
-        module, _, name = where.rpartition(".")
-        super().__init__(name, params=[*params, _FOLDER], help=meaning, **more)
-        self.module, self.is_of_run = module, options.OF_A_RUN[1] in params
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Does it, in a folder that is there."""
-        try:
-            os.getcwd()  # noqa: PTH109 - the same, without an object
-        except OSError as error:
-            raise RalphError("the folder that this runs in is gone", fix="cd to where the plan is") from error
-        said, about = ctx.params, list[Any]()
-        if self.is_of_run:
-            about = [options.asked(said, *ctx.obj)]
-        elif ctx.obj[0]:
-            raise RalphError("what follows -- is for the agent, and there is none")
-        elif "plan" in said:
-            about = [said.pop("plan")]
-        return getattr(import_module(self.module), self.name or "")(*about, **said)
-
-
-class _Run(_Verb):
+class _Run(click.Command):
     """What does not begin with a verb."""
 
     def format_usage(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """In the order in which people write it."""
         formatter.write_usage("ralph", "PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]")
+
+
+def _verb(
+    where: str, meaning: str, *params: click.Parameter, kind: type[click.Command] = click.Command, **more: Any
+) -> click.Command:
+    """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
+    module, _, name = where.rpartition(".")
+
+    def call(**said: Any) -> Any:
+        try:
+            os.getcwd()  # noqa: PTH109 - the same, without an object
+        except OSError as error:
+            raise RalphError("the folder that this runs in is gone", fix="cd to where the plan is") from error
+        rest, pace = click.get_current_context().obj
+        about = []
+        if "requirements" in said:
+            about = [options.asked(said, rest, pace)]
+        elif rest:
+            raise RalphError("what follows -- is for the agent, and there is none")
+        elif "plan" in said:
+            about = [said.pop("plan")]
+        return getattr(import_module(module), name)(*about, **said)
+
+    return kind(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _PlanOrVerb(click.Group):
@@ -200,7 +200,7 @@ _FOLDER = _option(
 )
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
-_RUN = _Run(
+_RUN = _verb(
     "ralph.start.run",
     "Works through PLAN with a coding agent.",
     *options.OF_A_RUN,
@@ -208,10 +208,11 @@ _RUN = _Run(
     _flag("print all that the agent says, does and is told", "--verbose"),
     _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
+    kind=_Run,
     epilog=_PLACES,
 )
 _VERBS = [
-    _Verb(
+    _verb(
         "ralph.look.status.status",
         """How it stands: every plan of this folder in a line, or PLAN with its tasks and last iterations.
 
@@ -221,7 +222,7 @@ _VERBS = [
         _PROGRESS,
         _JSON,
     ),
-    _Verb(
+    _verb(
         "ralph.look.log.log",
         """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
 
@@ -237,7 +238,7 @@ _VERBS = [
         _flag("show all that the agent said, did and was told", "--verbose"),
         _PROGRESS,
     ),
-    _Verb(
+    _verb(
         "ralph.look.report.report",
         "What PLAN came to, as one HTML file with pictures: tasks, cost, tokens and time by iteration.",
         _PLAN,
@@ -245,7 +246,7 @@ _VERBS = [
         _flag("show it in the browser", "--open", "opens"),
         _PROGRESS,
     ),
-    _Verb(
+    _verb(
         "ralph.export.export",
         """The tasks of PLAN as JSON, with today's statuses; a plan in JSON is printed as it is but for those.
 
@@ -260,7 +261,7 @@ _VERBS = [
         _file("where; PLAN itself is brought up to date", "-o", "--output"),
         _PROGRESS,
     ),
-    _Verb(
+    _verb(
         "ralph.rehearsal.rehearsal.rehearse",
         """Without PLAN: plans and builds a sample in a throwaway repository, with a stand-in agent: no key, no network.
 
@@ -271,7 +272,7 @@ _VERBS = [
         *options.OF_A_RUN,
         _flag("print all that the stand-in says and does", "--verbose"),
     ),
-    _Verb(
+    _verb(
         "ralph.look.doctor.doctor",
         """Whether a run would find what it needs: each subject a line, with what to do. Exit code 0 or 1.
 
@@ -281,19 +282,19 @@ _VERBS = [
         _flag("a line for each thing that was looked at", "--verbose"),
         _JSON,
     ),
-    _Verb(
+    _verb(
         "ralph.config.notify",
         "Channels that tell people how it goes: `setup` asks for their settings, `test` tries them.",
         click.Argument(["what"], type=click.Choice(("setup", "test"))),
     ),
-    _Verb(
+    _verb(
         "ralph.config.config",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",))),
         click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
     ),
-    _Verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
-    _Verb(
+    _verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
+    _verb(
         "ralph.mcp.mcp",
         """Serves the tasks of PLAN as tools to an agent, over the Model Context Protocol on stdin and stdout.
 
@@ -303,7 +304,7 @@ _VERBS = [
         _PROGRESS,
         _flag("propose only, and leave the task list as it is", "--propose"),
     ),
-    _Verb(
+    _verb(
         "ralph.crew.attempt.attempt",
         "What --jobs starts for each task, wherever that is: a job as JSON on stdin, what came of it on stdout.",
         hidden=True,
