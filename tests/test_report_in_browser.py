@@ -36,20 +36,22 @@ LOOK = """<pre></pre><script>onload = () => {
 """What a page that holds the report at several widths finds out about it."""
 
 
-PAGES = {
-    "some": made(records(EVENTFUL), progress_text("x one", "two")),
-    "many": made(records([{**EVENTFUL[1], "cost_usd": 180} for _ in range(249)])),
-    "thousands": made(records([{**EVENTFUL[1], "cost_usd": 9} for _ in range(1_500)])),
-    "long words": made(
-        records([{**EVENTFUL[0], "message": LONG}], ended=LONG), progress_text(LONG), name=LONG, why=LONG
-    ),
-    "hostile": made(
-        records([{**EVENTFUL[0], "message": EVIL, "mode": EVIL, "ended": EVIL}], ended=EVIL, message=EVIL),
-        progress_text(EVIL),
-        name=EVIL,
-        why=EVIL,
-    ),
-}
+def pages() -> dict[str, str]:
+    """Reports of every kind: made when they are looked at, for they take a second."""
+    return {
+        "some": made(records(EVENTFUL), progress_text("x one", "two")),
+        "many": made(records([{**EVENTFUL[1], "cost_usd": 180} for _ in range(249)])),
+        "thousands": made(records([{**EVENTFUL[1], "cost_usd": 9} for _ in range(1_500)])),
+        "long words": made(
+            records([{**EVENTFUL[0], "message": LONG}], ended=LONG), progress_text(LONG), name=LONG, why=LONG
+        ),
+        "hostile": made(
+            records([{**EVENTFUL[0], "message": EVIL, "mode": EVIL, "ended": EVIL}], ended=EVIL, message=EVIL),
+            progress_text(EVIL),
+            name=EVIL,
+            why=EVIL,
+        ),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict
     if chromium is None:
         pytest.skip("chromium is not installed")
     folder = tmp_path_factory.mktemp("browser")
-    each = [(name, width) for name in PAGES for width in WIDTHS]
-    frames = [f'<iframe srcdoc="{html.escape(PAGES[name])}" style="width:{width}px;border:0">' for name, width in each]
+    made_pages = pages()
+    each = [(name, width) for name in made_pages for width in WIDTHS]
+    frames = [
+        f'<iframe srcdoc="{html.escape(made_pages[name])}" style="width:{width}px;border:0">' for name, width in each
+    ]
     file = folder / "frames.html"
     file.write_text("<!doctype html><meta charset=utf-8>" + "</iframe>".join([*frames, LOOK]))
     argv = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
