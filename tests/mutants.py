@@ -73,18 +73,18 @@ def _fault(match: re.Match[str]) -> Fault:
 
 
 @contextmanager
-def copy() -> Iterator[Path]:
-    """The tree as it is now, in a folder that goes away."""
+def copy(of: Path, *, whole: bool = True) -> Iterator[Path]:
+    """The tree as it is now, in a folder that goes away; `whole` with what Python has compiled in it."""
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         tree = Path(folder) / "tree"
-        shutil.copytree(CHECKOUT, tree, ignore=LEFT_OUT, symlinks=True)
+        shutil.copytree(of, tree, ignore=None if whole else LEFT_OUT, symlinks=True)
         yield tree
 
 
 def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, str, list[tuple[str, str]]]:
     """The exit code and the output of pytest there, what failed and why; what does not end in time has failed."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"}
+    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "", "COLUMNS": "400"}
     with subprocess.Popen(
         argv, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as tests:
@@ -97,13 +97,13 @@ def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, 
     return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", said, re.MULTILINE)
 
 
-def judged(fault: Fault) -> tuple[str, str]:
+def judged(fault: Fault, base: Path) -> tuple[str, str]:
     """What became of it: killed, ALIVE or not plantable; and by whom, or why."""
     try:
         planted = fault.planted()
     except (OSError, ValueError, SyntaxError) as error:
         return "not plantable", str(error)
-    with copy() as tree:
+    with copy(base) as tree:
         (tree / fault.file).write_text(planted, "utf-8")
         module = fault.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         imports = subprocess.run(
@@ -122,13 +122,15 @@ def judged(fault: Fault) -> tuple[str, str]:
     return "ALIVE", ""
 
 
-def sound(faults: Sequence[Fault], jobs: int) -> bool:
-    """Whether the tests that shall find these faults pass without them; what fails once on a busy machine may again."""
+def sound(faults: Sequence[Fault], base: Path, jobs: int) -> bool:
+    """Whether the tests that shall find these faults pass without them; what fails once on a busy machine may again.
+
+    What they compile stays there: 5 s of each fault's tests.
+    """
     tests = sorted({test for fault in faults for test in fault.tests})
-    with copy() as tree:
-        code, said, failed = run(tree, "-n", str(jobs), *tests, within_s=LONGEST_S * len(tests))
-        if code == FAILED and failed:
-            code, said, failed = run(tree, *(name for name, _ in failed))
+    code, said, failed = run(base, "-n", str(jobs), *tests, within_s=LONGEST_S * len(tests))
+    if code == FAILED and failed:
+        code, said, failed = run(base, *(name for name, _ in failed))
     if code:
         print(f"without any fault these tests do not pass: {failed or said[-2000:]}")
     return code == 0
@@ -145,17 +147,21 @@ def main() -> int:
     faults = [one for one in everything if asked.only in f"{one.sentence} {one.file} {' '.join(one.tests)}"]
     if asked.check:
         return check(faults)
-    if not sound(faults, asked.j):
-        return 2
+    with copy(CHECKOUT, whole=False) as base:
+        return plant(faults, base, asked.j) if sound(faults, base, asked.j) else 2
+
+
+def plant(faults: Sequence[Fault], base: Path, jobs: int) -> int:
+    """Says of each what became of it; the exit code."""
     counts = {"killed": 0, "ALIVE": 0, "not plantable": 0}
 
     def one(fault: Fault) -> None:
         began = time.monotonic()
-        what, why = judged(fault)
+        what, why = judged(fault, base)
         counts[what] += 1
         print(f"{what:13} {time.monotonic() - began:5.1f} s  {fault.sentence} ({why})", flush=True)
 
-    with ThreadPoolExecutor(asked.j) as threads:
+    with ThreadPoolExecutor(jobs) as threads:
         list(threads.map(one, faults))
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["ALIVE"] else 2 if counts["not plantable"] else 0
