@@ -229,15 +229,16 @@ _LARGE_BYTES = 4_000_000
 
 
 def rotate(path: Path) -> None:
-    """Leaves of a large journal the newer half, behind a line with what the older one came to."""
-    if not path.is_file() or path.stat().st_size <= _LARGE_BYTES:
-        return
-    data = path.read_bytes()
-    at = data.index(b"\n", len(data) // 2) + 1
-    older = sums(parsed(data[:at]))
-    names = (*_SUMMED, "iterations", "cost_usd", "cost_at_least", "tokens")
-    said = line("sums", time.time(), message="", run="", **{name: getattr(older, name) for name in names})
-    files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
+    """Leaves of a large journal the newer half, behind a line with what the older one came to; all where it cannot."""
+    with contextlib.suppress(OSError, ValueError):  # a full disk; one line without an end
+        if path.is_symlink() or path.stat().st_size <= _LARGE_BYTES:
+            return
+        data = path.read_bytes()
+        at = data.index(b"\n", len(data) // 2) + 1
+        older = sums(parsed(data[:at]))
+        names = (*_SUMMED, "iterations", "cost_usd", "cost_at_least", "tokens")
+        said = line("sums", time.time(), message="", run="", **{name: getattr(older, name) for name in names})
+        files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
 
 
 def line(event: str, at: float, *, message: str, **more: object) -> dict[str, object]:

@@ -195,9 +195,13 @@ def test_who_reads_on_gets_whole_lines_only(begun: Path) -> None:
 
 
 def test_a_large_journal_keeps_its_newer_half_and_the_sums_of_all(path: Path) -> None:
+    journal.rotate(path)
     append(path, line(iteration=1, message="small"))
     journal.rotate(path)
     assert numbers(path) == [1]
+    path.write_bytes(b"x" * 5_000_000)
+    journal.rotate(path)
+    assert path.stat().st_size == 5_000_000, "what is no journal is left alone"
     costs: dict[str, Any] = {"cost_usd": 0.5, "tokens": {"input": 7}, "commits": 2, "duration_s": 1.5}
     lines = [json.dumps(line(iteration=number, message="x" * 400, **costs)) for number in range(1, 9_001)]
     path.write_text("\n".join(lines) + "\n")
