@@ -146,9 +146,11 @@ class Crew:
         if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self._running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # a message is for one agent
-        budget_usd, budget = left_usd(run.file.last, run.tally, settings), list[str]()
-        if budget_usd is not None:
-            budget = ["--max-iteration-cost", f"{max(0.0001, budget_usd / settings.jobs):.4f}"]
+        left, bounds = left_usd(run.file.last, run.tally, settings), list[str]()
+        if left is not None:
+            bounds += ["--max-iteration-cost", f"{max(0.0001, left / settings.jobs):.4f}"]
+        if settings.max_time is not None:
+            bounds += ["--max-time", f"{max(1.0, settings.max_time - run.elapsed_s()):.3f}s"]
         is_elsewhere = bool(settings.runner or settings.executor)
         return Job(
             name=f"{run.state.folder.name}/{task.id}",
@@ -162,7 +164,7 @@ class Crew:
             files={os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought},
             progress=as_text(text),
             env=self._env(),
-            arguments=budget,
+            arguments=bounds,
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )

@@ -29,7 +29,9 @@ class Branch:
     def moves(self, commit: str, packed: str) -> bool:
         """Moves on to that commit, which comes in a bundle; whether it was the person's branch that could move."""
         git("bundle", "unbundle", "/dev/stdin", cwd=self.tree, stdin=b64decode(packed))
-        if changes.git(*_NO_HOOKS, "merge", "--ff-only", "--quiet", commit, cwd=self.tree).code:
+        if changes.git(
+            *_NO_HOOKS, "merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit, cwd=self.tree
+        ).code:
             git("update-ref", f"refs/heads/{self.own}", commit, cwd=self.tree)
             return False
         if own := self._own_tip():
