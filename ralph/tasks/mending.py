@@ -29,7 +29,10 @@ class Mended(NamedTuple):
 
 def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
-    if after == before or _meaning(after) == (wanted := _meaning(before)):
+    if after == before:
+        return Mended(after)
+    wanted = _meaning(before)
+    if _meaning(after) == wanted:
         return Mended(after)
     known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
     new = unknown(read(after), known)
@@ -62,11 +65,18 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
 def _undone(before: bytes, after: bytes, text: bytes, new: Sequence[Task]) -> tuple[str, ...]:
     """The lines in which what was left differs from what stands there now, but for new tasks, which are proposals."""
     left, now = _said(after), _said(text)
-    bodies = [line.body for task in flat(new) for line in (task.line, *(note.line for note in task.notes))]
-    proposals = _said(b"\n".join(bodies))
-    changed = [line for line in {**_said(before), **left} if (line in left) != (line in now) and line not in proposals]
-    said = tuple(f'"{line}" {"added" if line in left else "removed"}' for line in changed[:_MOST_SAID])
-    return said or (() if new else ("what stands elsewhere or in another order means something else there",))
+    for task in flat(new):
+        for proposed in (task.line, *(note.line for note in task.notes)):
+            left.pop(proposed.body.decode(errors="surrogateescape").strip(), None)
+    said = []
+    for line in _said(before) | left:
+        if line in left and line not in now:
+            said.append(f'"{line}" added')
+        elif line in now and line not in left:
+            said.append(f'"{line}" removed')
+    if not said and not new:
+        said = ["what stands elsewhere or in another order means something else there"]
+    return tuple(said[:_MOST_SAID])
 
 
 def _said(text: bytes) -> dict[str, None]:
@@ -80,14 +90,17 @@ def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> b
     ours = {title for title, is_ours, _ in _sections(before) if is_ours}
     theirs: dict[str, bytes] = {}
     for title, _, section in _sections(after):
-        if title not in ours and not title.startswith(_OURS):
-            heading, *rest = section.splitlines(keepends=True)
-            theirs[title] = theirs.get(title, b"") + quote.join([heading, *rest])
+        if title in ours or title.startswith(_OURS):
+            continue
+        heading, *rest = section.splitlines(keepends=True)
+        theirs[title] = theirs.get(title, b"") + quote.join([heading, *rest])
     if new:
         section = theirs.get("proposed", b"\n## Proposed\n\n")
         listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
         theirs["proposed"] = insert(section, len(section), listed)
-    parts = [section if title in ours else theirs.pop(title, b"") for title, _, section in _sections(before)]
+    parts = []
+    for title, _, section in _sections(before):
+        parts.append(section if title in ours else theirs.pop(title, b""))
     parts += theirs.values()
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
