@@ -124,11 +124,10 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
         said = settings.said if agent is agents[0] else settings.said.keys() - _OF_FIRST
         asked = [name for name in _FLAG_OF if name in said and getattr(settings, name) not in (None, False)]
         lacking = [settings.said[name] for name in asked if _FLAG_OF[name] not in agent.flags]
-        places = [one.where for one in lacking if one.source not in _TEMPLATES]
-        if places:
-            raise RalphError(f"{', '.join(places)}: the agent {agent.command[0]} cannot do this", fix="leave it out")
-        remarks = [RalphError(f"{one.where}: the agent {agent.command[0]} cannot do this") for one in lacking]
-        settings.remarks += [one for one in remarks if one.message not in {known.message for known in settings.remarks}]
+        what = f": the agent {agent.command[0]} cannot do this"
+        if places := [one.where for one in lacking if one.source not in _TEMPLATES]:
+            raise RalphError(", ".join(places) + what, fix="leave it out")
+        settings.remarks += [RalphError(one.where + what) for one in lacking]
     return agents
 
 
