@@ -8,7 +8,7 @@ import pytest
 from http_server import Server
 from ralph_driver import COMMAND, Project, eventually
 from real_claude import Play, uses
-from scripted_model import Reply, edit, read
+from scripted_model import Reply, edit, read, write
 from stories import Agent, edits, marks, step, waits_for
 from tmux import Open, Tmux
 
@@ -131,11 +131,36 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     assert project.progress_text == text
 
 
-def test_the_real_claude_talks_and_then_builds(project: Project, play: Play, terminal: Open) -> None:
+def is_no_first_start(project: Project) -> None:
+    """claude asks nothing of what it asks when it is new."""
     about = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(project.root): about}}
     keys = {"customApiKeyResponses": {"approved": ["dummy"], "rejected": []}}
     (project.home / ".claude.json").write_text(json.dumps(settings | keys))
+
+
+def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(
+    project: Project, play: Play, terminal: Open
+) -> None:
+    is_no_first_start(project)
+    spec = project.root / "specs" / "login.md"
+    model = play(Reply(text="Who logs in?"), uses(write(spec, "# Login\n")), Reply(text="It is complete."))
+    tmux = terminal(100, 50)
+    tmux.enter(ralph("discover"))
+    eventually(lambda: "Who logs in?" in tmux.screen)
+    tmux.enter("Everybody.")
+    eventually(lambda: "Do you want to create login.md?" in tmux.screen)
+    tmux.press("Enter")
+    eventually(lambda: "It is complete." in tmux.screen)
+    tmux.enter("/exit")
+    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
+    tmux.enter("n")
+    assert (tmux.exit_code(), spec.read_text()) == (0, "# Login\n"), tmux.screen
+    assert model.requests[0].says("You find out, with the person")
+
+
+def test_the_real_claude_talks_and_then_builds(project: Project, play: Play, terminal: Open) -> None:
+    is_no_first_start(project)
     project.has_tasks("one")
     wish = edit(project.progress, "- [ ] one", "- [ ] one\n- [ ] two")
     model = play(
