@@ -1,6 +1,7 @@
 """Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ralph import progress
 from ralph.agent.turn import Outcome
@@ -8,8 +9,26 @@ from ralph.claims import check_claim
 from ralph.errors import RalphError
 from ralph.judge import Iteration, open_tasks
 from ralph.run import Run
+from ralph.settings import Settings
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
+
+if TYPE_CHECKING:
+    from ralph.start import Start
+
+
+def check_following(start: "Start") -> None:
+    """Raises RalphError where something is wrong with a mode to which `all` comes."""
+    modes = [start.mode]
+    while (mode := following(start.settings)) and mode not in modes:
+        start = start.entered(mode)
+        start.prompt()
+        modes.append(mode)
+
+
+def following(settings: Settings) -> str:
+    """The mode that a template names first as what follows; empty where it names none."""
+    return next((mode for mode in settings.then if mode != "done"), "")
 
 
 def begin(run: Run) -> None:
@@ -58,11 +77,12 @@ def follow(run: Run) -> None:
 
 def hands_on(run: Run, stop: Stop) -> bool:
     """Whether what is done is handed on to the next mode: of `all`, and where the template names one."""
-    following = _following(run)
-    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not following or not run.tally.iterations:
+    mode = following(run.settings)
+    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
+    run.start.entered(mode)  # or it ends here, where its template is gone
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
-    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), following, rounds))
+    run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
     return True
 
 
@@ -87,7 +107,7 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if judges:
         return replace(iteration, ended=_judged(run)) if reason is Reason.ONCE else iteration
     if reason in (Reason.ONCE, Reason.BLOCKED) and _stands(run):
-        run.file.edit(lambda text: progress.with_mode(text, _following(run) or "build"))
+        run.file.edit(lambda text: progress.with_mode(text, following(run.settings) or "build"))
     return replace(iteration, ended=None) if reason is Reason.ONCE and _goes_on(run) else iteration
 
 
@@ -103,7 +123,7 @@ def _judged(run: Run) -> Stop | None:
         left = run.tally.last_refusal
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
-        run.file.edit(lambda text: progress.with_mode(text, _following(run) or "build", count))
+        run.file.edit(lambda text: progress.with_mode(text, following(run.settings) or "build", count))
         if not count:
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if _goes_on(run) else Stop(Reason.UNFINISHED, left)
@@ -117,11 +137,6 @@ def _stands(run: Run) -> bool:
 def _goes_on(run: Run) -> bool:
     """Whether the run goes on once this mode is over."""
     return run.start.asked.mode == "all" or run.switched
-
-
-def _following(run: Run) -> str:
-    """The mode that the template names first; empty where it names none."""
-    return next((mode for mode in run.settings.then if mode != "done"), "")
 
 
 def _listed_badly(run: Run) -> str:

@@ -11,7 +11,7 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
-from ralph.phases import begin
+from ralph.phases import begin, check_following
 from ralph.process import end_own, signals
 from ralph.progress.file import ProgressFile
 from ralph.run import Pace, Run
@@ -57,6 +57,8 @@ def _prepare(run: Run, held: Lock) -> None:
     held.begin(run.id, start.plan.name, start.progress_path)
     check_there(run.agents, settings)
     run.prompt = start.prompt()
+    if start.asked.mode == "all":
+        check_following(start)
     run.remark()
     state.make_room()
     recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
