@@ -125,7 +125,8 @@ def _turn(run: Run, files: Files) -> Turn:
             stream.over()
         return cut is not None
 
-    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings), mcp=run.start.tools_server)
+    server = run.start.tools_server if settings.mcp else ""
+    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings), mcp=server)
     env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:

@@ -91,9 +91,7 @@ class Start:
 
     @property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it; empty without --mcp. Under strict they only propose."""
-        if not self.settings.mcp:
-            return ""
+        """The server of the task tools, as claude takes it. Under strict they only propose."""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
@@ -216,7 +214,8 @@ def _show(start: Start, state: State) -> int:
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
-    print(env + shlex.join(first.argv(start.settings, mcp=start.tools_server, talk="…" * start.settings.interactive)))
+    server = start.tools_server if start.settings.mcp else ""
+    print(env + shlex.join(first.argv(start.settings, mcp=server, talk="…" * start.settings.interactive)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
