@@ -42,7 +42,7 @@ _SETTINGS = r"^(core\.(hookspath|excludesfile)|commit\.gpgsign)$"
 _FALSE = ("false", "no", "off", "0")
 
 Runner = Callable[[Sequence[str], bytes], str]
-"""Runs git with its hooks, with this standard input; why it failed, or nothing."""
+"""Runs git with its hooks; why it failed or nothing. Names come by standard input: a sandbox may hide files of ours."""
 
 
 class Git:
