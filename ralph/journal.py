@@ -127,6 +127,11 @@ class Record:
         return datetime.fromisoformat(self.timestamp).timestamp()
 
     @property
+    def began(self) -> float:
+        """When it began, since 1970."""
+        return self.at - self.duration_s
+
+    @property
     def moved(self) -> bool:
         """Whether a task was ticked or added, or something in the repository changed, as far as is known."""
         return self.done is None or bool(self.ticked or self.new or self.commits or self.changed)

@@ -184,3 +184,11 @@ def test_any_records_give_a_page_that_parses(lines: list[dict[str, Any]], text: 
     assert sum(tag == "tr" for tag, _ in found) >= len(journal.rows(journal.records(lines)))
     percents = [float(style.split(":")[1][:-1]) for _, attrs in found if (style := attrs.get("style"))]
     assert all(0 <= percent <= 100.01 for percent in percents)
+
+
+def test_agents_at_the_same_time_have_a_row_each() -> None:
+    together = made(records([{"duration_s": 900}, {"duration_s": 1000}, {"duration_s": 100, "success": False}]))
+    lanes = together.split('<div class="lane">')[1:]
+    assert [lane.count("<i") for lane in lanes] == [2, 1], "the second began before the first was over"
+    assert re.findall(r'<i class="again".*?left:([\d.]+)%;width:([\d.]+)%', together) == [("95.24", "4.76")]
+    assert "lane" not in made(records([{"duration_s": 500}] * 3)).partition("<body>")[2]

@@ -105,6 +105,18 @@ def charts(rows: Sequence[Record]) -> Iterator[tuple[Chart, str, float, list[dic
             yield chart, f"{chart.shown(total)} {'in all' if chart.is_sum else chart.kinds[0]}", top, newest
 
 
+def lanes(rows: Sequence[Record]) -> list[list[Record]]:
+    """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
+    found = list[list[Record]]()
+    for row in sorted(rows, key=lambda row: row.began):
+        free = [lane for lane in found if lane[-1].at <= row.began + 1]  # timestamps are whole seconds
+        if free:
+            free[0].append(row)
+        else:
+            found.append([row])
+    return found
+
+
 def verdict(row: Record) -> str:
     """The word for how an iteration ended."""
     if row.ended == "ok" and not row.success:
@@ -138,6 +150,7 @@ def page(seen: Seen, now: float) -> bytes:
         newest=seen.rows[-_MOST_ROWS:],
         records=[one for one in seen.records if one.event in ("iteration", "run")][-_MOST_ROWS:],
         charts=charts(seen.rows),
+        lanes=lanes([row for row in seen.rows[-_MOST_ROWS:] if row.run == seen.rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         now=now,
         version=__version__,
