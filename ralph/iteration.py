@@ -175,6 +175,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         requirement_id=iteration.task or None,
         summary=shortened(said, 500),
         ended=turn.outcome.name.lower(),
+        until=turn.resets_at or 0,
         counted=not iteration.again,
         refused=bool(iteration.refused),
         duration_s=round(turn.took_s, 3),

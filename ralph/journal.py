@@ -83,7 +83,7 @@ class Record:
     verified_s: float = 0.0
     """After it; added up when the journal is read."""
     until: float = 0.0
-    """Of a wait, since 1970."""
+    """When a wait is over, or a limit that was met, since 1970."""
     cost_usd: float | None = None
     cost_at_least: bool = False
     tokens: dict[str, int] | None = None

@@ -19,7 +19,8 @@ def loop(run: Run) -> Stop:
     while not stop:
         iteration = settle(run, run.crew.iterate() if run.crew else iterate(run))
         record(run, iteration)
-        stop = iteration.ended or rest(run, iteration) or reason_to_stop(run)
+        stop = iteration.ended or rest(run, iteration)
+        stop = (run.crew.lets_finish(stop) if run.crew else stop) or reason_to_stop(run)
     return leave(run, run.interrupted() or stop)
 
 

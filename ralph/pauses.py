@@ -25,12 +25,12 @@ def wait(run: Run, turn: Turn) -> Stop | None:
 
     None for a limit where another agent can work meanwhile.
     """
-    if _over(run):
+    if _over(run) or (run.crew and run.crew.began < run.waited_to):  # it met the limit that was waited for since
         return None
     now, most_s, cause = run.now(), run.settings.max_time, turn.outcome.value
     seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
-        run.limited[run.agent.name] = now + seconds
+        run.limited |= {one.name: now + seconds for one in (run.agents if run.crew else [run.agent])}
         if free := run.free_agents():
             what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(now + seconds, now)}"
             run.screen.say(f"ralph: {what}: {turn.why}")
@@ -51,6 +51,7 @@ def wait(run: Run, turn: Turn) -> Stop | None:
     _sleep(run, seconds)
     waited_s = run.elapsed_s() - began
     run.waited_s += waited_s
+    run.waited_to = run.pace.clock.running()
     run.tally.waits += 1
     run.tally.waited_s += waited_s
     return None

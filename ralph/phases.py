@@ -62,7 +62,7 @@ def follow(run: Run) -> None:
     """Where somebody has changed what mode the file names, that one holds from here on."""
     now, before = run.read(), run.mode
     mode = now.mode
-    if mode == run.said_mode or now.done:
+    if mode == run.said_mode or now.done or (run.crew and run.crew.works):
         return
     run.said_mode = mode
     try:
@@ -81,6 +81,9 @@ def hands_on(run: Run, stop: Stop) -> bool:
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
     run.start.entered(mode)  # or it ends here, where its template is gone
+    if run.todo:
+        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
+        raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
     return True

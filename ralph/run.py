@@ -91,6 +91,8 @@ class Run:
     """Who picks, checks, ticks and commits, where that is ralph's."""
     crew: "Crew | None" = None
     """The same, where several tasks are tried at the same time."""
+    waited_to = 0.0
+    """When the last wait was over, by its clock."""
     todo = ""
     """What is left for the person, in a line."""
     switched = False

@@ -33,6 +33,12 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
+def is_checked(text: bytes, settings: Settings) -> bool:
+    """Whether a machine has checked anything of what these tasks claim."""
+    lines = [criteria.parse(line) for task in tasks.flat(tasks.read(text)) for line in task.criteria]
+    return bool(settings.verify) or any(one.kind is not Kind.UNCHECKED for one in lines)
+
+
 def planned(before: bytes, text: bytes) -> bytes:
     """The same after planning: with ids, and without the ticks that it made, since nobody has checked anything."""
     text = edits.put_down(edits.with_ids(text))

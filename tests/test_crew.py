@@ -11,7 +11,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from ralph_driver import COMMAND, LONG, Project, Run, eventually, kill, marked, progress_text
+from ralph_driver import COMMAND, LONG, Project, Run, eventually, kill, marked, paced, progress_text
+from stories import Agent, at_limit, runs, tries, waits_for
+from stories import marks as reaches
 
 AGENT = """#!/bin/sh
 prompt=$(cat)
@@ -137,6 +139,43 @@ class TestIndependentTasks:
         assert sorted((marks / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"]
         assert "be quick" not in project.progress_text
 
+    def test_wait_for_the_end_of_a_usage_limit_that_one_of_them_meets(self, project: Project, agent: Agent) -> None:
+        project.has_tasks("a: The first", "b: The second", "c: The third")
+        works = tries(runs("touch $(mktemp -u made-XXXXXX)"))
+        agent.story(at_limit(resets_in_s=None), works, works, works)
+        run = project.build("--strict", "--jobs", "2", command=paced(speed=100))
+        assert run.code == 0, run.text
+        assert "waiting until" in run.text
+        lines = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
+        assert sorted(lines) == [("limit", False), ("ok", True), ("ok", True), ("ok", True)]
+        assert "failed:" not in project.progress_text
+        assert "Verified:" not in project.progress_text, "nothing was there that checks"
+
+    def test_finish_where_another_ends_the_run(self, project: Project, agent: Agent) -> None:
+        project.has_tasks("a: The first", "b: The second", "c: The third")
+        agent.story(at_limit(reaches("limited")), tries(waits_for("limited"), runs("touch made")))
+        run = project.build("--strict", "--jobs", "2", "--no-wait")
+        assert run.code == 3, run.text
+        assert project.progress_text.count("- [x]") == 1
+        assert len(agent.calls) == 2
+
+    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent) -> None:
+        project.has_tasks("a: The first", "b: The second")
+        works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
+        agent.story(works, works)
+        assert project.build("--strict", "--jobs", "2", "--max-cost", "9", "--max-iteration-cost", "4.2").code == 0
+        bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
+        assert bounds == ["4.200000"] * 2
+
+    def test_of_one_parent_end_with_what_the_parent_asks_for(self, crew: Crew, project: Project) -> None:
+        asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
+        crew.has(
+            f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", a="meets b; touch a.txt", b="meets a; touch b.txt"
+        )
+        crew.works()
+        assert sorted(task for task, _ in crew.tries()[:2]) == ["a", "b"]
+        assert project.progress_text.count("- [x]") == 3
+
 
 class TestAClone:
     def test_is_made_ready_and_has_ports_of_its_own(self, crew: Crew, project: Project, marks: Path) -> None:
@@ -182,6 +221,24 @@ class TestThePersonsOwnWork:
         assert (project.root / "README.md").read_text() == "mine\n"
         assert crew.subjects() == []
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
+        project.git("add", "README.md")
+        project.git("commit", "-qm", "My own")
+        crew.has("- [x] a: The first\n- [x] b: The second\n- [ ] c: The third\n", c="cat b.txt > c.txt")
+        crew.works()
+        assert crew.subjects() == ["My own"]
+        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"], (
+            "what landed stays until it is merged"
+        )
+
+    def test_on_another_branch_is_none_of_the_works_business(self, crew: Crew, project: Project, marks: Path) -> None:
+        crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets switched; echo a > a.txt")
+        running = project.start(*crew.words())
+        eventually((marks / "begun").exists)
+        project.git("switch", "-qc", "other")
+        (marks / "switched").touch()
+        assert "git merge ralph/feature brings the work in" in running.wait().text
+        assert crew.subjects() == crew.subjects("main") == []
+        assert crew.subjects("ralph/feature") == ["a: Do a"]
 
     def test_is_built_upon_once_it_is_committed(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets committed; echo a > a.txt")
@@ -307,8 +364,8 @@ def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_g
     names = [f"t{number}" for number in range(7)]
     after = {name: random.sample(names[:place], random.randint(0, min(2, place))) for place, name in enumerate(names)}
     listed, does = "", {}
-    for name, waits_for in after.items():
-        listed += f"- [ ] {name}: Task\n" + f"  - after: {', '.join(waits_for)}\n" * bool(waits_for)
+    for name, others in after.items():
+        listed += f"- [ ] {name}: Task\n" + f"  - after: {', '.join(others)}\n" * bool(others)
         first = random.choice(["true", "exit 1", "kill -9 $PPID", "touch red.txt", "echo $task > shared.txt"])
         once = f"[ -e {marks}/$task ] || {{ touch {marks}/$task; {first}; }}"
         does[name] = f"{once}; sleep 0.{random.randint(0, 4)}; echo $task > {random.choice(names)}.txt; touch $task.own"
@@ -317,6 +374,6 @@ def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_g
     crew.works("--verify", "! test -e red.txt", *unlimited, jobs=3)
     landed = [subject.partition(":")[0] for subject in crew.subjects()]
     assert sorted(landed) == sorted(names), "each once"
-    assert all(landed.index(one) < landed.index(name) for name, waits_for in after.items() for one in waits_for)
+    assert all(landed.index(one) < landed.index(name) for name, others in after.items() for one in others)
     for commit in project.git("rev-list", "HEAD").split():
         assert "red.txt" not in project.git("ls-tree", "--name-only", commit).split(), "green at each commit"

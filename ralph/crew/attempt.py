@@ -20,11 +20,13 @@ from typing import Any
 
 from ralph import changes, files, journal
 from ralph.errors import RalphError
-from ralph.process import foreground, signals
+from ralph.process import call, foreground, signals
+from ralph.words import duration
 
 NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
 _GIT_S = 600.0
+_SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 20
 
 
@@ -117,8 +119,12 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(as_bytes(text))
     setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-    if job.setup and (code := foreground(setup, env=env, cwd=str(tree / job.here))):
-        raise RalphError(f"the setup command exited with {code}")
+    if job.setup:
+        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=str(tree / job.here))
+        sys.stderr.buffer.write(done.stdout + done.stderr)
+        if done.code:
+            how = f"had not ended after {duration(_SETUP_S)}" if done.timed_out else f"exited with {done.code}"
+            raise RalphError(f"the setup command {how}")
     progress = folder / f"{files.plan_name(Path(job.plan))}_PROGRESS.md"
     progress.write_bytes(as_bytes(job.progress))
     words = [job.plan, "build", *job.arguments, "--strict", "--task", job.task, "--progress-file", str(progress)]

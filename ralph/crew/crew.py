@@ -4,6 +4,7 @@ It is a run as any other, the only one with the lock, the progress file, the jou
 clones: the progress file is never in their reach, and the branch is as the gates have seen it at each commit.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -34,6 +35,8 @@ from ralph.words import duration, named
 
 _MOST = 20
 """Tries at the same time on one machine."""
+_LANDINGS = 3
+"""So often a landing is begun that does not get to its agent: a registry may be down that the setup needs."""
 _GLANCE_S = 0.2
 _LOOK_S = 2.0
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
@@ -53,6 +56,8 @@ class Trial(NamedTuple):
     """The task, and those above it that are done once it is."""
     began: float
     """By the run's clock."""
+    share_usd: float | None
+    """What it may cost."""
 
 
 class Crew:
@@ -63,10 +68,14 @@ class Crew:
         self._tree = working_tree(run.top).resolve()
         self._check()
         self._branch = Branch(self._tree, run.start.name)
+        if not self._branch.name:
+            raise RalphError(f"--jobs lands work on a branch, and HEAD of {self._tree} is on none", fix="git switch")
         self._executor = Dask(run, run.settings.executor) if run.settings.executor else Local(run)
         self._running: dict[Future[Attempt], Trial] = {}
-        self._ended: tuple[Trial, Attempt] | None = None
-        """What was tried last, and what came of it."""
+        self._finished: tuple[Trial, Attempt] | None = None
+        """From `iterate` to `dispose`: what was tried, and what came of it."""
+        self._stop: Stop | None = None
+        """Why nothing begins any more, while others still work."""
         self._land_left_over()
 
     def _check(self) -> None:
@@ -94,6 +103,18 @@ class Crew:
         return bool(self._running)
 
     @property
+    def began(self) -> float:
+        """When that began, by the run's clock, which ended last."""
+        return self._finished[0].began if self._finished else 0.0
+
+    def lets_finish(self, stop: Stop | None) -> Stop | None:
+        """Why to stop now; where others are at work, they finish first, unless a signal came."""
+        if stop is None or stop.reason is Reason.INTERRUPTED or not self._running:
+            return stop
+        self._stop = stop
+        return None
+
+    @property
     def doing(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.clock.running()
@@ -118,27 +139,38 @@ class Crew:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run, name = self._run, self._file.path.name
         tasklist.check(self._file.text, name, self._settings)
-        while len(self._running) < self._settings.jobs:
+        while len(self._running) < self._settings.jobs and not self._stop:
             begun = run.tally.iterations + len(self._running)
             stop = verdict(self._file.last, replace(run.tally, iterations=begun), self._settings, run.elapsed_s())
             listed = tasks.read(self._file.text)
-            if stop or (task := tasks.select(listed)) is None:
+            share_usd = self._share_usd()
+            if stop or share_usd == 0 or (task := tasks.select(listed)) is None:
                 break
-            self._begin(task, tasks.chain(listed, task.id))
+            self._begin(task, tasks.chain(listed, task.id), share_usd)
         if self._running:
             return None
         all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-        return tasklist.stuck(tasks.read(self._file.text), name) or Stop(Reason.STUCK, all_ticked)
+        return self._stop or tasklist.stuck(tasks.read(self._file.text), name) or Stop(Reason.STUCK, all_ticked)
 
-    def _begin(self, task: Task, chain: tuple[Task, ...]) -> None:
-        run, job = self._run, self._job(task)
+    def _share_usd(self) -> float | None:
+        """What the next one may cost: an equal part of what is left and not given to those at work."""
+        left_usd_now = left_usd(self._file.last, self._run.tally, self._settings)
+        if left_usd_now is None:
+            return None
+        given = sum(trial.share_usd or 0.0 for trial in self._running.values())
+        return max(0.0, round(left_usd_now - given, 4)) / (self._settings.jobs - len(self._running))
+
+    def _begin(self, task: Task, chain: tuple[Task, ...], share_usd: float | None) -> None:
+        run = self._run
+        run.state.make_room()
+        job = self._job(task, share_usd)
         if not (run.files or self._running):
             run.outbox.send(notices.started(run))
         self._file.edit(lambda text: edits.taken_up(text, task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self._running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running())
+        self._running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running(), share_usd)
 
-    def _job(self, task: Task) -> Job:
+    def _job(self, task: Task, share_usd: float | None) -> Job:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
         brought = [top / name for name in settings.setup_copy]
         brought += [path for path in (plan, run.start.template.resolve()) if path.is_relative_to(top)]
@@ -146,11 +178,13 @@ class Crew:
         if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self._running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # a message is for one agent
-        left, bounds = left_usd(run.file.last, run.tally, settings), list[str]()
-        if left is not None:
-            bounds += ["--max-iteration-cost", f"{max(0.0001, left / settings.jobs):.4f}"]
+        bounds = list[str]()
+        if share_usd is not None:
+            bounds += ["--max-cost", f"{share_usd:.4f}"]
         if settings.max_time is not None:
             bounds += ["--max-time", f"{max(1.0, settings.max_time - run.elapsed_s()):.3f}s"]
+        if settings.max_iterations is not None:
+            bounds += ["--max-iterations", str(settings.max_iterations - run.tally.iterations)]
         is_elsewhere = bool(settings.runner or settings.executor)
         return Job(
             name=f"{run.state.folder.name}/{task.id}",
@@ -188,16 +222,18 @@ class Crew:
         run.does(f"{len(self._running)} at work")
         looked = run.pace.clock.running()
         while not (done := wait(self._running, _GLANCE_S, FIRST_COMPLETED).done):
-            if run.pace.clock.running() - looked >= _LOOK_S:
+            if run.interrupted():
+                self._cancel_all()
+            elif run.pace.clock.running() - looked >= _LOOK_S:
                 looked = run.pace.clock.running()
-                self._end_what_was_taken_back()
+                self._cancel_what_was_taken_back()
         future = done.pop()
         trial = self._running.pop(future)
         try:
             result = future.result()
-        except RalphError as error:
-            result = Attempt(why=error.message)
-        self._ended = trial, result
+        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
+            result = Attempt(why=str(error) or type(error).__name__)
+        self._finished = trial, result
         before, turn = run.file.last, _turn(result)
         if run.interrupted():
             turn.outcome = Outcome.INTERRUPTED
@@ -205,12 +241,13 @@ class Crew:
             turn.outcome = Outcome.OK
         run.number, run.task = run.earlier + run.tally.iterations + 1, trial.job.task
         run.files = run.state.transcripts(run.id, run.number, result.prompt)
-        run.files.output.write_bytes(as_bytes(result.transcript))
+        with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
+            run.files.output.write_bytes(as_bytes(result.transcript))
         return Iteration(
             number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
         )
 
-    def _end_what_was_taken_back(self) -> None:
+    def _cancel_what_was_taken_back(self) -> None:
         self._run.read()
         for trial in self._running.values():
             if self._is_taken_back(trial):
@@ -223,8 +260,8 @@ class Crew:
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
-        assert self._ended
-        trial, result = self._ended
+        assert self._finished
+        trial, result = self._finished
         task, left = trial.chain[0], as_bytes(result.progress)
         self._take_over_notes(trial.job, result)
         if self._is_taken_back(trial):
@@ -254,10 +291,12 @@ class Crew:
         """The branch gets the commit, checked on what it has by now, and the task its tick."""
         run, job, tip = self._run, trial.job, self._branch.tip()
         if result.commit and tip != job.commit:
-            again = replace(job, name=f"{job.name}-landing", commit=tip, source=str(self._tree), bundle="")
-            run.does(f"landing {job.task}")
-            result = self._executor.now(replace(again, applies=result.bundle))
-            if not result.commit:
+            result = self._on_top(tip, job, result)
+            if run.interrupted():
+                self._file.edit(lambda text: edits.unticked(text, [job.task]))
+                return replace(iteration, ended=run.interrupted())
+            there = tasks.find(tasks.read(as_bytes(result.progress)), job.task)
+            if not (there and there.done):
                 return self._fail(iteration, trial.chain[0], f"on top of what landed meanwhile: {_why(result, job)}")
         if result.commit:
             run.state.note("landing", json.dumps([job.task, result.commit]))
@@ -267,9 +306,23 @@ class Crew:
         self._file.edit(lambda text: edits.with_done(text, [one.id for one in trial.chain]))
         run.state.note("landing", "")
         if not run.read().open:
-            accept(run, checked=True)
+            accept(run, checked=tasklist.is_checked(self._file.text, self._settings))
         commits = changes.commits(tip, result.commit) if result.commit else Commits()
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
+
+    def _on_top(self, tip: str, job: Job, result: Attempt) -> Attempt:
+        """The same commit applied to this one, and all checked once more."""
+        self._run.does(f"landing {job.task}")
+        again = replace(job, name=f"{job.name}-landing", commit=tip, source=str(self._tree), bundle="")
+        landed = Attempt()
+        for _ in range(_LANDINGS):
+            try:
+                landed = self._executor.now(replace(again, applies=result.bundle))
+            except (OSError, RalphError) as error:
+                landed = Attempt(why=str(error))
+            if landed.records or self._run.interrupted():
+                break
+        return landed
 
     def _land_left_over(self) -> None:
         """What a run that was killed had landed and not ticked yet."""
@@ -302,10 +355,14 @@ class Crew:
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""
+        self._cancel_all()
+        self._executor.close()
+        with contextlib.suppress(RalphError):
+            self._file.edit(edits.put_down)
+
+    def _cancel_all(self) -> None:
         for trial in self._running.values():
             self._executor.cancel(trial.job.task)
-        self._executor.close()
-        self._file.edit(edits.put_down)
 
 
 def _turn(result: Attempt) -> Turn:

@@ -1,4 +1,4 @@
-"""Where the work lands: on the person's branch, or while their own changes are in the way, on one of ralph's."""
+"""Where the work lands: on the branch that the run began on, or while that cannot move, on one of ralph's."""
 
 import os
 from base64 import b64decode
@@ -12,15 +12,20 @@ _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 
 
 class Branch:
-    """The branch of the working tree `tree`, with the one of ralph's for the plan of that name."""
+    """The branch of the working tree `tree`, and the one of ralph's for the plan of that name.
+
+    As long as that one has work which the person's lacks, all goes on there, until the person has merged it.
+    """
 
     def __init__(self, tree: Path, name: str) -> None:
         self.tree, self.own = tree, f"ralph/{name}"
+        self.name = self.asked("symbolic-ref", "--quiet", "HEAD")
+        """`refs/heads/main`; empty where HEAD is on no branch."""
 
     def tip(self) -> str:
         """The commit that everything builds on which begins now."""
-        head, own = self.asked("rev-parse", "HEAD"), self._own_tip()
-        return own if own and self.has(head, own) else head
+        theirs, own = self._at(self.name), self._at(f"refs/heads/{self.own}")
+        return own if own and not self.has(own, theirs) else theirs
 
     def has(self, commit: str, tip: str) -> bool:
         """Whether that commit is the tip, or one before it."""
@@ -29,17 +34,18 @@ class Branch:
     def moves(self, commit: str, packed: str) -> bool:
         """Moves on to that commit, which comes in a bundle; whether it was the person's branch that could move."""
         git("bundle", "unbundle", "/dev/stdin", cwd=self.tree, stdin=b64decode(packed))
-        if changes.git(
-            *_NO_HOOKS, "merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit, cwd=self.tree
-        ).code:
+        own = self._at(f"refs/heads/{self.own}")
+        merge = ("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
+        is_there = self.asked("symbolic-ref", "--quiet", "HEAD") == self.name
+        if not is_there or changes.git(*_NO_HOOKS, *merge, cwd=self.tree).code:
             git("update-ref", f"refs/heads/{self.own}", commit, cwd=self.tree)
             return False
-        if own := self._own_tip():
+        if own and self.has(own, commit):
             git("update-ref", "-d", f"refs/heads/{self.own}", own, cwd=self.tree)
         return True
 
-    def _own_tip(self) -> str:
-        return self.asked("rev-parse", "--verify", "--quiet", f"refs/heads/{self.own}")
+    def _at(self, ref: str) -> str:
+        return self.asked("rev-parse", "--verify", "--quiet", ref)
 
     def asked(self, *arguments: str) -> str:
         """What git says there, or nothing."""

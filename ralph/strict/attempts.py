@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from ralph import criteria, progress, tasklist, tasks
+from ralph import progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, may_enter
-from ralph.criteria import Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.process import Job
@@ -110,9 +109,7 @@ class Strict:
         run.changes.disturbed = False  # the guard looks anew, and faster
         commits = self._guard.committed
         if iteration.passed and not run.read().open:
-            lines = [criteria.parse(line) for task in self._listed() for line in task.criteria]
-            checks = any(one.kind is not Kind.UNCHECKED for one in lines)
-            accept(run, checked=checks or bool(run.settings.verify))
+            accept(run, checked=tasklist.is_checked(self._file.text, run.settings))
         commits = commits if commits.count else iteration.commits
         return replace(iteration, after=run.read(), commits=commits)
 
