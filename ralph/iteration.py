@@ -20,12 +20,12 @@ from ralph.words import counted, named, shortened, usd
 
 
 def iterate(run: Run) -> Iteration:
-    """One turn of the agent, with everything it started ended again, and what it changed."""
+    """Runs the agent once, ends all that it started, and looks what it changed."""
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
     values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
-    if run.earlier:  # who is told "17 of at most 5" would think that it is over
+    if run.earlier:  # numbers go on over all starts, the limit is of one: "17 of at most 5" would confuse
         values["MAX_ITERATIONS"] = ""
     prompt = run.prompt.render(values)
     files = run.state.transcripts(run.id, run.number, prompt)
@@ -67,7 +67,7 @@ def _check_place(run: Run) -> None:
 
 
 def _begin(run: Run, files: Files) -> progress.Progress:
-    """The note for after a death, the heading, the first notice; what the progress file says."""
+    """Notes the iteration in case ralph dies, prints the heading, sends the first notice; the progress before it."""
     if run.settings.mcp and not run.strict:
         from ralph.tasks import edits  # noqa: PLC0415 - few use it
 
@@ -156,7 +156,7 @@ def record(run: Run, iteration: Iteration) -> None:
     spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(lambda text: progress.with_spent(text, spent))
-    if run.strict or not claims_done(run.file.last, run.settings):  # else it is judged once that is checked
+    if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked
         run.state.end()
     run.outbox.beat()
 

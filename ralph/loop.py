@@ -8,7 +8,7 @@ from ralph.claims import check_claim, refuse
 from ralph.iteration import iterate, record
 from ralph.judge import Iteration, judge
 from ralph.pauses import notify, pause, wait
-from ralph.phases import end_once, follow, hands_on
+from ralph.phases import end_once, follow, handed_on
 from ralph.run import Run
 from ralph.verdict import OPENS, Reason, Stop, claims_done
 
@@ -35,7 +35,7 @@ def reason_to_stop(run: Run) -> Stop | None:
             break  # what no agent can mend would be looked at for ever
         pause(run, run.settings.delay if run.tally.iterations else 0)
     stop = run.verdict() or (run.strict.choose() if run.strict else None)
-    return reason_to_stop(run) if stop and hands_on(run, stop) else stop
+    return reason_to_stop(run) if stop and handed_on(run, stop) else stop
 
 
 def settle(run: Run, iteration: Iteration) -> Iteration:

@@ -32,7 +32,7 @@ def following(settings: Settings) -> str:
 
 
 def begin(run: Run) -> None:
-    """A mode begins: with somebody who watches over the working tree, and who picks the tasks, where it wants that."""
+    """Sets up a mode: the Guard, and the Strict or Crew that it needs, in place of those of the mode before."""
     start, mode = run.start, run.mode
     if start.asked.mode == "all" and mode != (run.said_mode or "build"):
         run.file.edit(lambda text: progress.with_mode(text, mode))
@@ -59,7 +59,7 @@ def begin(run: Run) -> None:
 
 
 def follow(run: Run) -> None:
-    """Where somebody has changed what mode the file names, that one holds from here on."""
+    """Changes to another mode where the Mode: line of the progress file has changed since the last look."""
     now, before = run.read(), run.mode
     mode = now.mode
     if mode == run.said_mode or now.done or (run.crew and run.crew.works):
@@ -75,8 +75,8 @@ def follow(run: Run) -> None:
     begin(run)
 
 
-def hands_on(run: Run, stop: Stop) -> bool:
-    """Whether what is done is handed on to the next mode: of `all`, and where the template names one."""
+def handed_on(run: Run, stop: Stop) -> bool:
+    """Under `all`, names the next mode in the file once this one is done; whether it did."""
     mode = following(run.settings)
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
@@ -109,14 +109,14 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
     if judges:
         return replace(iteration, ended=_judged(run)) if reason is Reason.ONCE else iteration
-    if reason in (Reason.ONCE, Reason.BLOCKED) and _stands(run):
+    if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
         run.file.edit(lambda text: progress.with_mode(text, following(run.settings) or "build"))
     return replace(iteration, ended=None) if reason is Reason.ONCE and _goes_on(run) else iteration
 
 
 def _judged(run: Run) -> Stop | None:
-    """What was looked at is done where no task is open and verify passes; else it goes back, so often."""
-    rounds, stands, most = max(run.file.last.round, 1), _stands(run), run.settings.max_rounds
+    """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
+    rounds, stands, most = max(run.file.last.round, 1), _is_of_the_file(run), run.settings.max_rounds
     left = "; ".join(open_tasks(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))
@@ -132,8 +132,8 @@ def _judged(run: Run) -> Stop | None:
     return None if _goes_on(run) else Stop(Reason.UNFINISHED, left)
 
 
-def _stands(run: Run) -> bool:
-    """Whether the mode that holds is the one that the file names, and not only this start's."""
+def _is_of_the_file(run: Run) -> bool:
+    """Whether the mode comes from the progress file, and not only from this command line."""
     return run.mode == (run.said_mode or "build")
 
 

@@ -1,6 +1,6 @@
 """An attempt: one try of one task by a ralph of its own, in a clone of its own. `ralph attempt`.
 
-What it shall do and what came of it are JSON, and git bundles carry the commits: so it can run on any machine that has
+Job and result are JSON, and commits travel as git bundles, so it can run on any machine that has
 ralph, git and the agent.
 """
 
@@ -49,7 +49,7 @@ class Job:
     plan: str
     """As the command line names it, seen from there."""
     files: Mapping[str, str]
-    """By their names from the top, files that it needs and no commit has: the plan, and what `--setup-copy` names."""
+    """Files that the clone needs and no commit has, by path from the top: the plan, and what `--setup-copy` names."""
     progress: str
     """What the progress file says."""
     env: Mapping[str, str]
@@ -89,7 +89,7 @@ def attempt() -> int:
     out = os.dup(1)
     os.dup2(2, 1)
     try:
-        done = tried(Job(**json.load(sys.stdin)))
+        done = run_job(Job(**json.load(sys.stdin)))
     except RalphError as error:
         done = Attempt(why=error.message)
     with os.fdopen(out, "w") as file:
@@ -97,7 +97,7 @@ def attempt() -> int:
     return 0
 
 
-def tried(job: Job) -> Attempt:
+def run_job(job: Job) -> Attempt:
     """What came of the job. Raises RalphError where it could not begin."""
     folder = files.state_home() / "crew" / job.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -106,13 +106,13 @@ def tried(job: Job) -> Attempt:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
         env |= {**job.env, NAME: job.name, "RALPH_PORT": str(port), "XDG_STATE_HOME": str(folder / "state")}
         try:
-            return _tried(job, folder, env)
+            return _run_in_clone(job, folder, env)
         finally:
             if not job.keep:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
+def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     tree = folder / "tree"
     applied = _clone(job, folder, tree)
     for name, text in job.files.items():
@@ -130,7 +130,7 @@ def _tried(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
     words = [job.plan, "build", *job.arguments, "--strict", "--task", job.task, "--progress-file", str(progress)]
     words += ["--jobs", "1", "--max-tries", str(job.tries + 1), "--max-failures", "1", "--delay", "0", "--no-wait"]
     if applied:
-        stands_in = folder / "claude"  # by that name it is told whatever the settings ask of an agent
+        stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
         stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.apply {applied}\n")
         stands_in.chmod(0o700)
         words += ["--agent", shlex.quote(str(stands_in))]
@@ -171,7 +171,7 @@ def _clone(job: Job, folder: Path, tree: Path) -> str:
 
 @contextlib.contextmanager
 def _ports() -> Iterator[int]:
-    """The first of twenty ports that nobody uses, and no other attempt on this machine is given meanwhile."""
+    """Holds twenty ports that no other attempt on this machine gets; the first, which is free."""
     folder = files.state_home() / "crew" / "ports"
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:

@@ -122,7 +122,7 @@ class Crew:
         return [f"{one.job.task} · {duration(now - one.began)} · {doing[one.job.task]}" for one in trials]
 
     def tidy(self) -> None:
-        """The file has an id for each task; in progress is what is being tried, and nothing else."""
+        """Gives each task an id, and marks as in progress those that are being tried, and no others."""
 
         def tidied(text: bytes) -> bytes:
             tried = [trial.job.task for trial in self._running.values()]
@@ -177,7 +177,7 @@ class Crew:
         text = self._file.text
         if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self._running.values()):
             start, end = progress.section(text, "Messages")
-            text = text[:start] + b"\n" + text[end:]  # a message is for one agent
+            text = text[:start] + b"\n" + text[end:]  # which another agent has got already
         bounds = list[str]()
         if share_usd is not None:
             bounds += ["--max-cost", f"{share_usd:.4f}"]
@@ -204,7 +204,7 @@ class Crew:
         )
 
     def _env(self) -> Mapping[str, str]:
-        """What was said of the settings; who commits and which hooks run, as a clone has no settings of its own."""
+        """The environment of an attempt: what was said of the settings; committer and hooks, which a clone lacks."""
         env = dict[str, str]()
         for field, one in self._settings.said.items():
             if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
