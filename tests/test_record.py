@@ -23,7 +23,7 @@ LINES = {
     "iteration": HEAD
     | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays", "agent"}
     | {"done", "total", "ticked", "new", "commits", "added", "removed", "base", "head", "changed"}
-    | {"files", "said", "so_far"}
+    | {"files", "said", "so_far", "until"}
     | {"transcript", "summary", "refused", "waited_s", "requirement_id"},
     "wait": HEAD | {"why", "until", "planned_s"},
     "verify": HEAD | {"command", "duration_s", "output"},
