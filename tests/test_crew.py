@@ -191,6 +191,13 @@ class TestAClone:
         assert len(ports) == 2
         assert min(ports) >= 1024
 
+    def test_that_cannot_be_made_ready_to_land_in_is_made_again(self, crew: Crew, marks: Path) -> None:
+        crew.has(AB, a="meets b; touch a.txt", b="meets a; touch b.txt")
+        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
+        crew.works("--setup", once)
+        assert [passed for _, passed in crew.tries()] == [True, True]
+        assert (marks / "once").exists()
+
     def test_cannot_push(self, crew: Crew, project: Project) -> None:
         crew.has("- [ ] a: The first\n", a="! git push -q origin HEAD:refs/heads/other; echo a > a.txt")
         crew.works()
@@ -229,6 +236,17 @@ class TestThePersonsOwnWork:
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"], (
             "what landed stays until it is merged"
         )
+
+    def test_in_the_way_keeps_all_from_looking_at_a_tree_that_lacks_the_work(
+        self, crew: Crew, project: Project
+    ) -> None:
+        (project.root / "README.md").write_text("mine\n")
+        crew.has("- [ ] a: The first\n", a="echo a >> README.md")
+        run = project.ralph(*["all" if word == "build" else word for word in crew.words()])
+        assert run.code == 4, run.text
+        assert "git merge ralph/feature brings the work in" in run.stderr
+        assert "validate looks at what is in your tree; then start it again" in run.stderr
+        assert "\nIN_PROGRESS\n" in project.progress_text
 
     def test_on_another_branch_is_none_of_the_works_business(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets switched; echo a > a.txt")
