@@ -31,11 +31,7 @@ def documents() -> dict[Path, str]:
 
 
 def _table() -> str:
-    rows = [
-        f"| {_options(one)} | `{one.variable}` | {_default(one)} | {_meaning(one)} |"
-        for one in ON_COMMAND_LINE
-        if not one.gone
-    ]
+    rows = [f"| {_options(one)} | `{one.variable}` | {_default(one)} | {_meaning(one)} |" for one in ON_COMMAND_LINE]
     return "\n".join(["| option | variable | default | meaning |", "|---|---|---|---|", *rows, ""])
 
 
@@ -57,7 +53,7 @@ def _meaning(one: Setting) -> str:
 
 def _example() -> Iterator[str]:
     yield _HEAD
-    for one in (one for one in ON_COMMAND_LINE if not one.gone and one.sources != PRIVATE):
+    for one in (one for one in ON_COMMAND_LINE if one.sources != PRIVATE):
         yield from _entry(_meaning(one).replace("`", ""), [(one.variable, one.default)])
     yield from (f"# {line}" for line in wrap(_PRIVATE, 98))
     yield ""

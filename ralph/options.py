@@ -72,7 +72,6 @@ def _option(setting: Setting) -> click.Option:
         metavar=setting.metavar,
         multiple=setting.combine is not None,
         help=shown,
-        hidden=bool(setting.gone),
         type=_KINDS.get(setting.metavar),
         shell_complete=_offered(lambda: setting.words) if setting.words else None,
     )

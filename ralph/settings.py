@@ -70,8 +70,6 @@ class Setting(NamedTuple):
     """Of a list: what counts of the strongest place's list and the template's, as far as they have one. What a place
     says of a list several times adds up."""
     sources: frozenset[Source] = _ANYWHERE
-    gone: str = ""
-    """What holds now, of a setting of earlier versions; a cron job that says it goes on."""
     field: str = ""
     """Its name in `Settings`."""
 
@@ -229,7 +227,6 @@ class Settings:
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
     then: tuple[str, ...] = _modes("the mode that follows, and others that may", sources=_OF_TEMPLATES)
     interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
-    keep_transcripts: None = _row("SIZE", "", gone="the newest 200 MB of transcripts are kept")
 
     def __init__(self, *, said: Mapping[str, Given] | None = None, **found: Any) -> None:
         self.said = dict(said or {})
@@ -259,9 +256,6 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
         setting = BY_VARIABLE.get(one.variable)
         if wrong := _misplaced(one, setting, also_known):
             problems.append(wrong)
-        elif setting and setting.gone:
-            what = f"{one.where}: {one.variable} does nothing any more: {setting.gone}"
-            settings.remarks.append(RalphError(what, fix="leave it out"))
         elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
             text, of_option = one.text.strip(), one.source is Source.COMMAND_LINE
             try:  # a pattern of the command line is one, whatever stands in it

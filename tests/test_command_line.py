@@ -1,11 +1,10 @@
 """Words on the command line: one too many, mistyped, in the wrong place, of ralph1; help; settings that are no more."""
 
-import shlex
 from pathlib import Path
 
 import pytest
 from ralph_driver import Project
-from stories import Agent, step
+from stories import Agent
 
 GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
 
@@ -43,7 +42,6 @@ def test_help_is_there_for_each_verb_and_for_all_settings(project: Project) -> N
     assert settings == project.ralph("feature.md", "--help").stdout
     assert "--on-tamper" in settings
     assert "--requirements" not in settings
-    assert "--keep-transcripts" not in settings
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -61,22 +59,6 @@ def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(p
         said = "ralph: the folder that this runs in is gone; cd to where the plan is\n"
         assert (run.code, run.stderr) == (2, said), run.text
     assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
-
-
-def test_a_setting_that_is_no_more_is_said_and_the_run_goes_on(project: Project, agent: Agent) -> None:
-    name = "RALPH_KEEP_TRANSCRIPTS"
-    (project.root / "feature.md").write_text(f"# X\n\n{name}: 1GB\n")
-    (project.root / ".ralph.env").write_text(f"{name}=1GB\n")
-    agent.story(step())
-    run = project.build("1", "--keep-transcripts", "1GB", env={name: "nonsense"})
-    assert (run.code, len(agent.calls)) == (3, 1), run.text
-    for where in ("--keep-transcripts", "environment", "feature.md:3", ".ralph.env:1"):
-        said = (
-            f"ralph: {where}: {name} does nothing any more: the newest 200 MB of transcripts are kept; leave it out\n"
-        )
-        assert run.stderr.count(said) == 1
-    run = project.ralph("doctor", *shlex.split("feature.md --keep-transcripts 1GB"))
-    assert f"--keep-transcripts: {name} does nothing any more" in run.stdout
 
 
 @pytest.mark.parametrize(
