@@ -9,7 +9,6 @@ from ralph.claims import check_claim
 from ralph.errors import RalphError
 from ralph.judge import Iteration, open_tasks
 from ralph.run import Run
-from ralph.settings import Settings
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
 
@@ -20,15 +19,10 @@ if TYPE_CHECKING:
 def check_following(start: "Start") -> None:
     """Raises RalphError where something is wrong with a mode to which `all` comes."""
     modes = [start.mode]
-    while (mode := following(start.settings)) and mode not in modes:
+    while (mode := start.settings.following) and mode not in modes:
         start = start.entered(mode)
         start.prompt()
         modes.append(mode)
-
-
-def following(settings: Settings) -> str:
-    """The mode that a template names first as what follows; empty where it names none."""
-    return next((mode for mode in settings.then if mode != "done"), "")
 
 
 def begin(run: Run) -> None:
@@ -77,7 +71,7 @@ def follow(run: Run) -> None:
 
 def handed_on(run: Run, stop: Stop) -> bool:
     """Under `all`, names the next mode in the file once this one is done; whether it did."""
-    mode = following(run.settings)
+    mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
     run.start.entered(mode)  # or it ends here, where its template is gone
@@ -110,7 +104,7 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if judges:
         return replace(iteration, ended=_judged(run)) if reason is Reason.ONCE else iteration
     if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
-        run.file.edit(lambda text: progress.with_mode(text, following(run.settings) or "build"))
+        run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build"))
     return replace(iteration, ended=None) if reason is Reason.ONCE and _goes_on(run) else iteration
 
 
@@ -126,7 +120,7 @@ def _judged(run: Run) -> Stop | None:
         left = run.tally.last_refusal
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
-        run.file.edit(lambda text: progress.with_mode(text, following(run.settings) or "build", count))
+        run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build", count))
         if not count:
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if _goes_on(run) else Stop(Reason.UNFINISHED, left)

@@ -118,7 +118,7 @@ class Run:
         )
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
-        self.screen.status = lambda width: "\n".join([*self.others_doing, status_line(self, width)])
+        self.screen.status = self._status
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -175,10 +175,9 @@ class Run:
         self.settings = self.start.settings
         self.remark()
 
-    @property
-    def others_doing(self) -> list[str]:
-        """A line for each agent that works at the same time."""
-        return self.crew.doing if self.crew else []
+    def _status(self, columns: int) -> str:
+        """The last lines of the screen: one for each agent of a crew, and the status line."""
+        return "\n".join([*(self.crew.doing if self.crew else ()), status_line(self, columns)])
 
     def remark(self) -> None:
         """Says what is odd about the settings, each once."""

@@ -237,6 +237,11 @@ class Settings:
             default = one.combine([]) if one.combine else one.parse(one.default) if one.default else None
             setattr(self, one.field, found.get(one.field, default))
 
+    @property
+    def following(self) -> str:
+        """The mode that the template names first as what follows; empty where it names none."""
+        return next((mode for mode in self.then if mode != "done"), "")
+
 
 TABLE = tuple(row._replace(field=name) for name, row in vars(Settings).items() if isinstance(row, Setting))
 BY_VARIABLE = {one.variable: one for one in TABLE}
@@ -258,8 +263,10 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: It
             problems.append(wrong)
         elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
             text, of_option = one.text.strip(), one.source is Source.COMMAND_LINE
-            try:  # a pattern of the command line is one, whatever stands in it
-                value = setting.parse(shlex.quote(text) if of_option and setting.metavar == "GLOB" else text)
+            if of_option and setting.metavar == "GLOB":  # one pattern, whatever stands in it
+                one = one._replace(text=shlex.quote(text))  # noqa: PLW2901 - as any other place would say it
+            try:
+                value = setting.parse(one.text.strip())
                 meant.setdefault(setting, []).append((one, value))
             except ValueError as error:
                 problems.append(RalphError(f'{one.where}{"" if of_option else f": {one.variable}"}: "{text}": {error}'))
@@ -285,7 +292,7 @@ def _decided(setting: Setting, each: Sequence[tuple[Given, Any]]) -> tuple[Given
         return first, value
     sources = dict.fromkeys((first.source, Source.TEMPLATE))
     lists = [tuple(name for one, names in each if one.source is source for name in names) for source in sources]
-    text = " ".join(one.text for one, _ in each if one.source in sources)
+    text = " ".join(one.text for one, _ in each if one.source is first.source)
     return first._replace(text=text), setting.combine([names for names in lists if names])
 
 

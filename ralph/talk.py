@@ -38,12 +38,12 @@ def talk(start: "Start", state: State) -> "Asked | None":
     finally:
         held.release()
     print(plain(f"ralph: {changed} · what this cost is not known here"))
-    following = next((mode for mode in start.settings.then if mode != "done"), "build")
-    if not _says_yes(f"go on with {following}?"):
+    mode = start.settings.following or "build"
+    if not _says_yes(f"go on with {mode}?"):
         return None
     if start.said_mode != start.mode:
-        return replace(start.asked, mode=following)
-    file.edit(lambda text: progress.with_mode(text, following))
+        return replace(start.asked, mode=mode)
+    file.edit(lambda text: progress.with_mode(text, mode))
     return start.asked
 
 

@@ -60,6 +60,12 @@ def stuck(listed: Sequence[Task], name: str) -> Stop | None:
     return None if tasks.select(listed) or not (why := tasks.stuck(listed)) else Stop(Reason.STUCK, why)
 
 
+def nothing_to_begin(listed: Sequence[Task], name: str) -> Stop:
+    """Why nothing begins where nothing can: what is stuck, or that all is ticked and still not done."""
+    all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
+    return stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
+
+
 def values(task: Task, listed: Sequence[Task], session: str) -> dict[str, Value]:
     """What a prompt may say of this one of the tasks."""
     wanted = [criteria.parse(text) for one in tasks.chain(listed, task.id) for text in one.criteria]

@@ -185,7 +185,7 @@ class TestAClone:
         (project.root / ".env").write_text("SECRET=1\n")
         tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; meets {1}; echo $task > $task.txt"
         crew.has(AB, a=tells.format(marks, "b"), b=tells.format(marks, "a"))
-        crew.works("--setup", "cp .env ready", "--setup-copy", ".env")
+        crew.works("--setup", "cp .env ready", "--setup-copy", ".env", "--only", "a.txt", "--only", "b.txt")
         assert [(marks / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2
         ports = {int((marks / f"port-{task}").read_text()) for task in "ab"}
         assert len(ports) == 2
@@ -321,12 +321,17 @@ def test_what_clones_cannot_do_is_said_before_money_is_spent(
     assert not crew.tries()
 
 
-def test_a_runner_finds_each_try_its_place(crew: Crew, marks: Path) -> None:
+def test_a_runner_finds_each_try_its_place(crew: Crew, project: Project, marks: Path) -> None:
     runner = marks / "runner"
     runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')
     runner.chmod(0o755)
+    hook = project.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho ran >> {marks}/hooks\n")
+    hook.chmod(0o755)
     crew.has(AB)
     crew.works("--runner", str(runner))
+    assert len((marks / "hooks").read_text().split()) >= 2, "the project's hooks run in each clone"
     assert (marks / "ran").read_text() == "ralph attempt\n" * 2
     assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -16,18 +15,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import NamedTuple
 
-from ralph import changes, progress, tasklist, tasks
+from ralph import progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome, Tokens, Turn
 from ralph.channels import notices
 from ralph.claims import accept
-from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle, git
+from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
 from ralph.errors import RalphError
 from ralph.judge import Iteration
-from ralph.lock import working_tree
 from ralph.run import Run
-from ralph.settings import BY_VARIABLE, Source
+from ralph.settings import Source
+from ralph.strict.repository import Repository
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop, left_usd, verdict
@@ -65,11 +64,11 @@ class Crew:
 
     def __init__(self, run: Run) -> None:
         self._run, self._file, self._settings = run, run.file, run.settings
-        self._tree = working_tree(run.top).resolve()
+        if not (repository := Repository.around(run.top)):
+            raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
+        self._repository, self._tree = repository, repository.root
+        self._branch = Branch(repository, run.start.name)
         self._check()
-        self._branch = Branch(self._tree, run.start.name)
-        if not self._branch.name:
-            raise RalphError(f"--jobs lands work on a branch, and HEAD of {self._tree} is on none", fix="git switch")
         self._executor = Dask(run, run.settings.executor) if run.settings.executor else Local(run)
         self._running: dict[Future[Attempt], Trial] = {}
         self._finished: tuple[Trial, Attempt] | None = None
@@ -83,17 +82,17 @@ class Crew:
         settings, start = self._settings, self._run.start
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
             raise RalphError(f"{settings.said['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
-        if not (self._tree / ".git").exists():
-            raise RalphError(f"--jobs needs a git repository, and {self._tree} is none", fix="git init, and commit")
-        if changes.git("rev-parse", "--verify", "--quiet", "HEAD", cwd=self._tree).code:
+        if not self._repository.head()[1]:
             raise RalphError(f"--jobs needs a commit to begin with, and {self._tree} has none", fix="commit")
+        if not self._branch.name:
+            raise RalphError(f"--jobs lands work on a branch, and HEAD of {self._tree} is on none", fix="git switch")
         if (self._tree / ".gitmodules").exists():
             raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
         if not settings.auto_commit:
             where = settings.said["auto_commit"].where
             raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
         own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
-        found = changes.names_in(git("status", "--porcelain", "-z", "--no-renames", cwd=self._tree))
+        found = self._repository.names("status", "--porcelain", "-z", "--no-renames")
         if mine := [entry[3:] for entry in found if entry[3:] not in own]:
             self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
 
@@ -149,8 +148,7 @@ class Crew:
             self._begin(task, tasks.chain(listed, task.id), share_usd)
         if self._running:
             return None
-        all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-        return self._stop or tasklist.stuck(tasks.read(self._file.text), name) or Stop(Reason.STUCK, all_ticked)
+        return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text), name)
 
     def _share_usd(self) -> float | None:
         """What the next one may cost: an equal part of what is left and not given to those at work."""
@@ -208,10 +206,9 @@ class Crew:
         env = dict[str, str]()
         for field, one in self._settings.said.items():
             if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
-                is_pattern = BY_VARIABLE[one.variable].metavar == "GLOB" and one.source is Source.COMMAND_LINE
-                env[one.variable] = shlex.quote(one.text) if is_pattern else one.text
-        said = {key: self._branch.asked("config", key) for key in ("user.name", "user.email", "core.hooksPath")}
-        said["core.hooksPath"] = said["core.hooksPath"] or str(changes.git_folder(self._tree) / "hooks")
+                env[one.variable] = one.text
+        said = {key: self._repository.ask("config", key) for key in ("user.name", "user.email")}
+        said["core.hooksPath"] = self._repository.hooks
         for number, (key, value) in enumerate(said.items()):
             env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return env | {"GIT_CONFIG_COUNT": str(len(said))}
@@ -300,6 +297,7 @@ class Crew:
                 return self._fail(iteration, trial.chain[0], f"on top of what landed meanwhile: {_why(result, job)}")
         if result.commit:
             run.state.note("landing", json.dumps([job.task, result.commit]))
+            run.todo = ""
             if not self._branch.moves(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
@@ -307,7 +305,7 @@ class Crew:
         run.state.note("landing", "")
         if not run.read().open:
             accept(run, checked=tasklist.is_checked(self._file.text, self._settings))
-        commits = changes.commits(tip, result.commit) if result.commit else Commits()
+        commits = self._repository.describe(result.commit)[1] if result.commit else Commits()
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 
     def _on_top(self, tip: str, job: Job, result: Attempt) -> Attempt:

@@ -106,10 +106,10 @@ class Dask(Local):
             self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        agent = run.settings.agent[0]
-        lacking = [name for name, path in self._client.run(shutil.which, agent).items() if path is None]
-        for name in lacking:
-            run.complain(f"the worker {name} has no {agent} on its PATH")
+        for program in (agent.command[0] for agent in run.agents):
+            found = self._client.run(shutil.which, program)
+            for worker in (name for name, path in found.items() if path is None):
+                run.complain(f"the worker {worker} has no {program} on its PATH")
         self._cluster = self._client.get_executor(pure=False)
         self._word, self._ended = distributed.Variable(f"ralph-{run.id}", client=self._client), Event()
         Thread(target=self._keep_in_touch, daemon=True).start()

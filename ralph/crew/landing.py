@@ -1,25 +1,21 @@
 """Where the work lands: on the branch that the run began on, or while that cannot move, on one of ralph's."""
 
-import os
+import contextlib
 from base64 import b64decode
-from pathlib import Path
 
-from ralph import changes
-from ralph.crew.attempt import git
-
-_NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
-"""They have run where the commit was made."""
+from ralph.errors import RalphError
+from ralph.strict.repository import Repository
 
 
 class Branch:
-    """The branch of the working tree `tree`, and the one of ralph's for the plan of that name.
+    """The branch of a working tree, and the one of ralph's for the plan of that name.
 
     As long as that one has work which the person's lacks, all goes on there, until the person has merged it.
     """
 
-    def __init__(self, tree: Path, name: str) -> None:
-        self.tree, self.own = tree, f"ralph/{name}"
-        self.name = self.asked("symbolic-ref", "--quiet", "HEAD")
+    def __init__(self, repository: Repository, name: str) -> None:
+        self._repository, self.own = repository, f"ralph/{name}"
+        self.name, _ = repository.head()
         """`refs/heads/main`; empty where HEAD is on no branch."""
 
     def tip(self) -> str:
@@ -29,25 +25,28 @@ class Branch:
 
     def has(self, commit: str, tip: str) -> bool:
         """Whether that commit is the tip, or one before it."""
-        return changes.git("merge-base", "--is-ancestor", commit, tip, cwd=self.tree).code == 0
+        return self._repository.ask("merge-base", commit, tip) == commit
 
     def moves(self, commit: str, packed: str) -> bool:
         """Moves on to that commit, which comes in a bundle; whether it was the person's branch that could move."""
-        git("bundle", "unbundle", "/dev/stdin", cwd=self.tree, stdin=b64decode(packed))
-        own = self._at(f"refs/heads/{self.own}")
-        merge = ("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
-        is_there = self.asked("symbolic-ref", "--quiet", "HEAD") == self.name
-        if not is_there or changes.git(*_NO_HOOKS, *merge, cwd=self.tree).code:
-            git("update-ref", f"refs/heads/{self.own}", commit, cwd=self.tree)
+        repository, ref = self._repository, f"refs/heads/{self.own}"
+        repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
+        own = self._at(ref)
+        if not self._follows(commit):
+            repository.run("update-ref", ref, commit)
             return False
         if own and self.has(own, commit):
-            git("update-ref", "-d", f"refs/heads/{self.own}", own, cwd=self.tree)
+            repository.run("update-ref", "-d", ref, own)
         return True
 
-    def _at(self, ref: str) -> str:
-        return self.asked("rev-parse", "--verify", "--quiet", ref)
+    def _follows(self, commit: str) -> bool:
+        """Whether the person's branch and files could move on to that commit."""
+        if self._repository.head()[0] != self.name:
+            return False
+        with contextlib.suppress(RalphError):
+            self._repository.run("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
+            return True
+        return False
 
-    def asked(self, *arguments: str) -> str:
-        """What git says there, or nothing."""
-        done = changes.git(*arguments, cwd=self.tree)
-        return "" if done.code else os.fsdecode(done.stdout).strip()
+    def _at(self, ref: str) -> str:
+        return self._repository.ask("rev-parse", "--verify", "--quiet", ref)

@@ -61,8 +61,7 @@ class Strict:
         if (task := tasks.select(listed, settings.task)) is None:
             if (alone := tasks.find(listed, settings.task or "")) and alone.done:
                 return Stop(Reason.ONCE)
-            all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-            return tasklist.stuck(listed, name) or Stop(Reason.STUCK, all_ticked)
+            return tasklist.nothing_to_begin(listed, name)
         self._chain = tasks.chain(listed, task.id)
         if self._roles:
             self._role = self._roles.of(task)

@@ -113,7 +113,8 @@ class Repository(Git):
         # not by _call, for which the folder of hooks is pinned
         asked = git("config", "-z", "--get-regexp", _SETTINGS, cwd=self.root, env=self._env)
         settings = {key: value for key, _, value in (one.partition("\n") for one in names_in(asked.stdout))}
-        self._hooks = settings.get("core.hookspath") or f"{common}/hooks"
+        self.hooks = settings.get("core.hookspath") or f"{common}/hooks"
+        """The folder of the project's hooks."""
         self._signs = settings.get("commit.gpgsign", "no").lower() not in _FALSE
         config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config")
         self._excludes = Path(settings.get("core.excludesfile") or config / "git" / "ignore").expanduser()
@@ -224,7 +225,7 @@ class Repository(Git):
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         text = message.replace("\0", "")
         argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
-        pinned = ("-c", f"core.hooksPath={self._hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
         stdin = pathspecs(chosen)
         if run:
             failed = run(["git", "-C", str(self.root), *pinned, *argv], stdin)
