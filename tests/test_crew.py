@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from ralph_driver import COMMAND, LONG, Project, Run, eventually, kill, marked, paced, progress_text
+from ralph_driver import COMMAND, LONG, Project, Run, eventually, is_free, kill, marked, paced, progress_text
 from stories import Agent, at_limit, runs, tries, waits_for
 from stories import marks as reaches
 
@@ -142,12 +142,12 @@ class TestIndependentTasks:
     def test_wait_for_the_end_of_a_usage_limit_that_one_of_them_meets(self, project: Project, agent: Agent) -> None:
         project.has_tasks("a: The first", "b: The second", "c: The third")
         works = tries(runs("touch $(mktemp -u made-XXXXXX)"))
-        agent.story(at_limit(resets_in_s=None), works, works, works)
+        agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None), works, works, works)
         run = project.build("--strict", "--jobs", "2", command=paced(speed=100))
         assert run.code == 0, run.text
-        assert "waiting until" in run.text
+        assert run.text.count("waiting until") == 1, "both met the same limit"
         lines = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
-        assert sorted(lines) == [("limit", False), ("ok", True), ("ok", True), ("ok", True)]
+        assert sorted(lines) == [("limit", False)] * 2 + [("ok", True)] * 3
         assert "failed:" not in project.progress_text
         assert "Verified:" not in project.progress_text, "nothing was there that checks"
 
@@ -159,13 +159,14 @@ class TestIndependentTasks:
         assert project.progress_text.count("- [x]") == 1
         assert len(agent.calls) == 2
 
-    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent) -> None:
+    @pytest.mark.parametrize(("more", "share"), [("", "4.500000"), ("--max-iteration-cost 4.2", "4.200000")])
+    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent, more: str, share: str) -> None:
         project.has_tasks("a: The first", "b: The second")
         works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
         agent.story(works, works)
-        assert project.build("--strict", "--jobs", "2", "--max-cost", "9", "--max-iteration-cost", "4.2").code == 0
+        assert project.build("--strict", "--jobs", "2", "--max-cost", "9", *more.split()).code == 0
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
-        assert bounds == ["4.200000"] * 2
+        assert bounds == [share] * 2
 
     def test_of_one_parent_end_with_what_the_parent_asks_for(self, crew: Crew, project: Project) -> None:
         asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
@@ -237,6 +238,15 @@ class TestThePersonsOwnWork:
             "what landed stays until it is merged"
         )
 
+    def test_that_git_ignores_here_alone_is_not_written_over(self, crew: Crew, project: Project) -> None:
+        exclude = project.root / ".git" / "info" / "exclude"
+        exclude.parent.mkdir(exist_ok=True)
+        exclude.write_text("a.txt\n")
+        (project.root / "a.txt").write_text("mine\n")
+        crew.has("- [ ] a: The first\n")
+        assert "git merge ralph/feature brings the work in" in crew.works().text
+        assert (project.root / "a.txt").read_text() == "mine\n"
+
     def test_in_the_way_keeps_all_from_looking_at_a_tree_that_lacks_the_work(
         self, crew: Crew, project: Project
     ) -> None:
@@ -298,6 +308,27 @@ class TestTheEnd:
         crew.has(project.progress_text.split("## Task List\n\n")[1].split("\n## ")[0] + "\n")
         crew.works()
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+
+
+def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
+    crew: Crew, project: Project, marks: Path
+) -> None:
+    """git itself kills ralph, by a filter of the repository's own, in the middle of landing."""
+    (project.root / ".gitattributes").write_text("a.txt filter=kills\n")
+    project.git("add", ".gitattributes")
+    project.git("commit", "-qm", "Filter")
+    project.git("config", "filter.kills.smudge", f"sh -c 'kill -9 $(cat {marks}/pid); cat'")
+    crew.has("- [ ] a: The first\n", a="meets pid; touch a.txt")
+    running = project.start(*crew.words())
+    (marks / "pid").write_text(str(running.pid))
+    assert running.wait().code == -signal.SIGKILL
+    eventually(lambda: crew.subjects() == ["Filter", "a: Do a"])
+    assert "- [x] a:" not in project.progress_text
+    project.git("config", "--unset", "filter.kills.smudge")
+    eventually(lambda: is_free(project.root))
+    crew.works()
+    assert crew.subjects() == ["Filter", "a: Do a"]
+    assert "- [x] a:" in project.progress_text
 
 
 @pytest.mark.parametrize(
