@@ -2,9 +2,11 @@
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from ralph import journal, progress
 from ralph.agent.stream import Stream, drop_parts
@@ -32,7 +34,7 @@ def iterate(run: Run) -> Iteration:
     before = _begin(run, files)
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
-        turn = _turn(run, files)
+        turn = _turn(run, files, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
     commits, changed = Commits(), watched.changed or ()
     after = run.read()
@@ -88,7 +90,7 @@ def _begin(run: Run, files: Files) -> progress.Progress:
     return before
 
 
-def _turn(run: Run, files: Files) -> Turn:
+def _turn(run: Run, files: Files, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
     stream = Stream(view.show, view.tell, errors=agent.errors, windows=run.windows, max_context=settings.max_context)
@@ -126,7 +128,9 @@ def _turn(run: Run, files: Files) -> Turn:
         return cut is not None
 
     server = run.start.tools_server if settings.mcp else ""
-    argv = agent.argv(settings, budget_usd(run.file.last, run.tally, settings), mcp=server)
+    budget = budget_usd(run.file.last, run.tally, settings)
+    argv = agent.argv(settings, prompt, file=str(files.prompt), budget_usd=budget, mcp=server)
+    files = files._replace(prompt=Path(os.devnull)) if agent.prompt else files
     env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:

@@ -215,7 +215,7 @@ def _show(start: Start, state: State) -> int:
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
     server = start.tools_server if start.settings.mcp else ""
-    print(env + shlex.join(first.argv(start.settings, mcp=server, talk="…" * start.settings.interactive)))
+    print(env + shlex.join(first.argv(start.settings, "…", file="…", mcp=server)))
     print()
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

@@ -93,7 +93,7 @@ def _converse(start: "Start", state: State) -> str:
     command.check_there([agent], start.settings)
     told = memory(state.journal, files.held(start.progress_path))
     prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": told})
-    argv = agent.argv(start.settings, talk=prompt)
+    argv = agent.argv(start.settings, prompt)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
     foreground(argv, env={**env, **agent.variables(start.settings)}, cwd=os.getcwd())  # noqa: PTH109 - a string

@@ -130,6 +130,26 @@ def test_an_agent_of_ones_own_is_a_file(project: Project) -> None:
         assert (run.code, f"{file}: is no agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text
 
 
+@pytest.mark.parametrize(
+    ("prompt", "shows"),
+    [
+        pytest.param("", 'echo "$*"; cat', id="on its standard input, unless the file says more"),
+        pytest.param('prompt = ["-f", "{file}"]', 'echo "$1 $2"; cat "$4" -', id="in a file"),
+        pytest.param('prompt = ["{}"]', 'echo "$1 $2"; echo "$3"; cat', id="as a word"),
+    ],
+)
+def test_the_file_of_an_agent_says_how_the_prompt_arrives(project: Project, prompt: str, shows: str) -> None:
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_build.md").write_text("Work on\n{{ PLAN_FILE }} {file}")
+    file = project.home / ".ralph" / "agents" / "mine.toml"
+    file.parent.mkdir(parents=True)
+    command = script(project, f"({shows}) > seen.txt")
+    file.write_text(f'command = ["{command}"]\nrun = ["exec"]\n{prompt}\n')
+    run = project.build("1", "--agent", "mine", "--", "x")
+    told = f"exec x\nWork on\n{project.root / 'feature.md'} {{file}}"
+    assert (run.code, (project.root / "seen.txt").read_text().strip()) == (3, told), run.text
+
+
 def test_what_only_a_template_asks_of_an_agent_that_cannot_is_said(project: Project) -> None:
     (project.root / ".ralph").mkdir()
     (project.root / ".ralph" / "PROMPT_build.md").write_text("{# RALPH_MAX_TURNS: 3\nRALPH_TOOLS: Read #}\nWork.\n")

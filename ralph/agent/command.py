@@ -36,7 +36,9 @@ class Agent(NamedTuple):
     name: str
     command: Sequence[str]
     run: Sequence[str] = ()
-    """Makes it do one prompt, from its standard input, without asking for permission."""
+    """Makes it do one prompt, without asking for permission."""
+    prompt: Sequence[str] = ()
+    """Gives it the prompt: {} is the text, {file} a file that holds it; none where its standard input has it."""
     talk: Sequence[str] = ()
     """Lets a person talk to it, {} being what it is told first; none where that cannot be."""
     flags: Mapping[str, Sequence[str]] = _NONE
@@ -56,11 +58,14 @@ class Agent(NamedTuple):
     arguments: Sequence[str] = ()
     """A person's, which stand last."""
 
-    def argv(self, settings: Settings, budget_usd: float | None = None, *, mcp: str = "", talk: str = "") -> list[str]:
-        """Its command line for one iteration, or for a person who talks to it, where there is something to `talk` of.
+    def argv(
+        self, settings: Settings, prompt: str, *, file: str = "", budget_usd: float | None = None, mcp: str = ""
+    ) -> list[str]:
+        """Its command line for one iteration, or in a mode that is a conversation for a person who talks to it.
 
-        `mcp` says, in JSON, which server of tools it gets.
+        `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
+        talk = settings.interactive
         said: dict[str, object] = {
             "model": settings.model,
             "effort": None if settings.effort == "none" and self.no_effort else settings.effort,
@@ -75,7 +80,8 @@ class Agent(NamedTuple):
         for name, value in said.items():
             if value is not None:
                 words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
-        return [*words, *self.arguments, *(word.replace("{}", talk) for word in self.talk if talk)]
+        given = self.talk if talk else self.prompt
+        return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
 
     def variables(self, settings: Settings) -> Mapping[str, str]:
         """What its environment has that of others has not."""
@@ -159,7 +165,7 @@ def _load(path: Path) -> Agent:
         agent = Agent(path.stem, errors=rules, **table)
     except (OSError, ValueError, TypeError, AttributeError, KeyError, re.error) as error:
         raise RalphError(f"{path}: is no agent file: {error}") from error
-    commands = agent.command, agent.run, agent.talk, *agent.flags.values()
+    commands = agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()
     if any(isinstance(words, str) for words in commands):
         raise RalphError(f"{path}: is no agent file: a command is a list of words")
     return agent
