@@ -30,7 +30,7 @@ def check_claim(run: Run) -> None:
 def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
     refuse(run, reasons, output=output)
     run.tally.refusals += 1
-    run.tally.last_refusal = "; ".join(reasons)
+    run.tally.wrong = "; ".join(reasons)
     if run.summaries:
         run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
 

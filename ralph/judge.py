@@ -1,6 +1,5 @@
 """What an iteration came to, and what is remembered of it. What can be checked is checked, whatever the agent said."""
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
@@ -9,17 +8,11 @@ from ralph.settings import Settings
 from ralph.verdict import Reason, Stop, Tally
 from ralph.words import counted, duration, moment, named, shortened, usd
 
-_TROUBLE_PAUSES = 8
-"""After so many pauses in a row, an hour in all, trouble that still lasts is a failed iteration."""
-_TROUBLE_S = (30.0, 900.0)
-"""The first and the longest pause: each is twice as long as the one before."""
-_LIMIT_S = (300.0, 3600.0)
-"""The same when nobody knows when a limit ends."""
-_LIMIT_AT_LEAST_S = (3.0, 3600.0)
-"""The same when somebody does: nobody spins on a limit that does not end when it should."""
+_TROUBLE_PAUSES = 16
+"""After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
 _AFTER_RESET_S = 2.0
-_FAILED = 200
-"""Characters of why a try failed, in a line."""
+_WRONG = 200
+"""Characters of what went wrong, in a line."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -53,8 +46,6 @@ class Iteration:
 
     failed: str = ""
     """Why it counts as failed; empty when it does not."""
-    trouble: bool = False
-    """Trouble outside is why."""
     refused: tuple[str, ...] = ()
     """Why its RALPH_DONE does not hold; empty when there was none, or it does."""
     missing: tuple[Task, ...] = ()
@@ -64,11 +55,9 @@ class Iteration:
     again: bool = False
     """It does not count, and is due again after a pause."""
     tried: bool = False
-    """What failed is a try of the task, of which there may be some, and not the agent."""
+    """What failed is a try of the task, which may have others; that is no failure of the run."""
     passed: bool = False
     """The try did not fail: ralph has ticked the task."""
-    given_up: bool = False
-    """There were as many as there may be."""
     ended: Stop | None = None
     """Set when no further iteration can help."""
 
@@ -85,13 +74,10 @@ class Iteration:
     @property
     def listed(self) -> bool:
         """Whether a task was ticked or added; what is done may have been moved away from the list meanwhile."""
-        ticked = _ticked(self.after) - _ticked(self.before)
+        before, after = ([*one.tasks, *one.elsewhere] for one in (self.before, self.after))
+        ticked = {task.text for task in after if task.done} - {task.text for task in before if task.done}
         added = self.new > 0 or bool(vanished(self.after, self.before))
         return added or any(task.text in ticked for task in self.before.open)
-
-
-def _ticked(progress: Progress) -> Counter[str]:
-    return Counter(task.text for task in (*progress.tasks, *progress.elsewhere) if task.done)
 
 
 def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
@@ -100,17 +86,18 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
     outcome, after = iteration.turn.outcome, iteration.after
     missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
-    lasts = tally.waits_for is Outcome.TROUBLE and tally.repeats >= _TROUBLE_PAUSES and not moved
-    again = {Outcome.TROUBLE: not lasts, Outcome.LIMIT: settings.wait or iteration.turn.others}.get(outcome, False)
-    trouble = outcome is Outcome.TROUBLE and lasts
-    failed = "" if again else _failure(iteration, settings)
-    failed = f"trouble for an hour: {iteration.turn.why}" if trouble else failed
-    iteration = replace(iteration, failed=failed, trouble=trouble, missing=missing, moved=moved, again=again)
-    if not settings.once:
-        refused = refusal(iteration) if after.done else ()
-        return replace(iteration, refused=refused, ended=_ended(iteration, settings))
-    again = again and not iteration.changed
-    return replace(iteration, again=again, ended=None if again else _once(iteration))
+    again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
+    if outcome is Outcome.TROUBLE:
+        again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
+    if settings.once and iteration.changed:
+        again = False
+    iteration = replace(iteration, missing=missing, moved=moved, again=again)
+    return replace(
+        iteration,
+        failed=_failure(iteration, settings),
+        refused=_refusal(iteration) if after.done and not settings.once else (),
+        ended=None if again else _ended(iteration, settings),
+    )
 
 
 _WATCHDOG = (Outcome.HUNG, Outcome.TIMED_OUT, Outcome.TOO_LONG)
@@ -123,54 +110,50 @@ def _failure(iteration: Iteration, settings: Settings) -> str:
     turn = iteration.turn
     if turn.outcome is Outcome.FAILED:
         return turn.why
-    lasting = settings.auto_commit and turn.outcome in _WATCHDOG
-    did = iteration.listed or iteration.commits.count > 0 or (bool(iteration.changed) and not lasting)
-    is_starts = turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None
-    if turn.outcome not in _CUT_SHORT or did or is_starts:  # the start's money: the verdict knows
+    if turn.outcome not in _CUT_SHORT or iteration.listed or iteration.commits.count:
         return ""
-    return f"{turn.why}, and nothing was ticked, added or {'committed' if lasting else 'changed'}"
+    if turn.outcome is Outcome.OUT_OF_BUDGET and settings.max_iteration_cost is None:
+        return ""  # the start's money: the verdict knows
+    if settings.auto_commit and turn.outcome in _WATCHDOG:
+        return f"{turn.why}, and nothing was ticked, added or committed"
+    return "" if iteration.changed else f"{turn.why}, and nothing was ticked, added or changed"
 
 
 _ENDS = {
     Outcome.INTERRUPTED: Reason.INTERRUPTED,
     Outcome.HOPELESS: Reason.HOPELESS,
     Outcome.LIMIT: Reason.LIMIT,
+    Outcome.TROUBLE: Reason.TROUBLE,
 }
-"""Outcomes after which another iteration would only cost; a limit only when it is not waited for."""
-_ENDS_ONCE = {**_ENDS, Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
+"""Outcomes after which another iteration would only cost; the last two when they are not waited for any more."""
+_ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.LIMIT}
 
 
 def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
-    turn = iteration.turn
-    if turn.outcome in _ENDS and not iteration.again:
-        return Stop(_ENDS[turn.outcome], _why(turn))
+    turn, after = iteration.turn, iteration.after
+    reason = _ENDS.get(turn.outcome)
+    if settings.once:
+        if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
+            changed = named(iteration.changed, 10)
+            return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
+        if turn.outcome is Outcome.OK:
+            return Stop(Reason.ONCE) if after.blocked is None else Stop(Reason.BLOCKED, after.blocked)
+        reason = reason or _ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED)
+    if reason:
+        return Stop(reason, turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else ""))
     if iteration.watched.tampered and settings.on_tamper == "abort":
         return Stop(Reason.TAMPERED, f"{'; '.join(iteration.watched.tampered)} (undone)")
     return None
 
 
-def _once(iteration: Iteration) -> Stop:
-    turn, after = iteration.turn, iteration.after
-    if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
-        changed = named(iteration.changed, 10)
-        return Stop(Reason.ONCE_FAILED, f"it may change nothing but the progress file, and changed {changed}")
-    if turn.outcome is not Outcome.OK:
-        return Stop(_ENDS_ONCE.get(turn.outcome, Reason.ONCE_FAILED), _why(turn))
-    return Stop(Reason.ONCE) if after.blocked is None else Stop(Reason.BLOCKED, after.blocked)
-
-
-def _why(turn: Turn) -> str:
-    return turn.why + (f"; until {moment(turn.resets_at, 0)}" if turn.resets_at else "")
-
-
-def refusal(iteration: Iteration) -> tuple[str, ...]:
+def _refusal(iteration: Iteration) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn, missing = iteration.turn, iteration.missing
     reasons = open_tasks(iteration.after)
     if iteration.after.blocked is not None:
         reasons.append("RALPH_BLOCKED stands there, too")
     if missing:
-        reasons.append(f"{_are(len(missing))} gone without being ticked, now put back: {_named(missing)}")
+        reasons.append(f"{_are(missing)} gone without being ticked, now put back: {_named(missing)}")
     if turn.outcome is not Outcome.OK:
         reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
     return tuple(reasons)
@@ -178,11 +161,11 @@ def refusal(iteration: Iteration) -> tuple[str, ...]:
 
 def open_tasks(now: Progress) -> list[str]:
     """The same for a claim of which nothing is known but what the file says."""
-    return [f"{_are(len(now.open))} not ticked: {_named(now.open)}"] if now.open else []
+    return [f"{_are(now.open)} not ticked: {_named(now.open)}"] if now.open else []
 
 
-def _are(count: int) -> str:
-    return "1 task is" if count == 1 else f"{count} tasks are"
+def _are(tasks: tuple[Task, ...]) -> str:
+    return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
 
 
 def _named(tasks: tuple[Task, ...]) -> str:
@@ -210,34 +193,32 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.waits_for, tally.repeats = None, 0
     tally.iterations += 1
-    tally.stalls += not iteration.moved and not iteration.trouble
+    tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
-        tally.failures, tally.refusals, tally.trouble = 0, 0, False
+        tally.failures, tally.refusals = 0, 0
         return tally
-    tally.failures += bool(iteration.failed) and (iteration.given_up or not iteration.tried)
+    tally.failures += bool(iteration.failed) and not iteration.tried
     tally.refusals += bool(iteration.refused)
-    tally.trouble |= iteration.trouble
-    tally.last_failure = iteration.failed or tally.last_failure
-    tally.last_refusal = "; ".join(iteration.refused) or tally.last_refusal
+    tally.wrong = iteration.failed or "; ".join(iteration.refused) or tally.wrong
     return tally
 
 
 def summary(iteration: Iteration) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
     turn, commits = iteration.turn, iteration.commits
-    changes = ", ".join(
-        [f"{iteration.ticked:+d}"] * bool(iteration.ticked) + [f"{iteration.new} new"] * (iteration.new > 0)
-    )
+    changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
+    if iteration.new > 0:
+        changes.append(f"{iteration.new} new")
+    wrong = shortened(iteration.failed or turn.why, _WRONG)
     parts = [
         f"#{iteration.number}",
         iteration.task,
-        tasks(iteration.after) + (f" ({changes})" if changes else ""),
+        tasks(iteration.after) + (f" ({', '.join(changes)})" if changes else ""),
         f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
         duration(turn.took_s),
         usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
-        f"{turn.outcome.value}: {turn.why}" if turn.outcome is not Outcome.OK else "",
+        wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
         "done refused" if iteration.refused else "",
-        shortened(iteration.failed, _FAILED) if iteration.tried else "",
     ]
     return " · ".join(filter(None, parts))
 
@@ -248,11 +229,9 @@ def tasks(progress: Progress) -> str:
 
 
 def wait_s(turn: Turn, *, repeats: int, now: float) -> float:
-    """How long to pause after such a turn when `repeats` others came directly before it."""
-    rest_s = -1.0
-    first, most = _TROUBLE_S
-    if turn.outcome is Outcome.LIMIT:
-        rest_s = (turn.resets_at or 0.0) - now
-        first, most = _LIMIT_S if rest_s < 0 else _LIMIT_AT_LEAST_S
-    growing = float(min(first * 2 ** min(repeats, 30), most))
-    return growing if rest_s < 0 else max(growing, rest_s + _AFTER_RESET_S)
+    """How long to pause after such a turn when `repeats` others came directly before it: each time twice as long."""
+    rest_s = (turn.resets_at or 0.0) - now
+    first, most = (30.0, 900.0) if turn.outcome is Outcome.TROUBLE else (300.0, 3600.0)
+    if rest_s > 0:
+        first = 3.0  # nobody spins on a limit that does not end when it should
+    return max(min(first * 2.0 ** min(repeats, 30), most), rest_s + _AFTER_RESET_S)

@@ -10,7 +10,7 @@ from ralph.judge import Iteration, judge
 from ralph.pauses import notify, pause, wait
 from ralph.phases import end_once, follow, handed_on
 from ralph.run import Run
-from ralph.verdict import OPENS, Reason, Stop, claims_done
+from ralph.verdict import Reason, Stop, claims_done
 
 
 def loop(run: Run) -> Stop:
@@ -66,7 +66,7 @@ def leave(run: Run, stop: Stop) -> Stop:
     run.state.end()
     if stop.reason is Reason.TALK:
         run.state.note("conversation", run.mode)  # the last notice says it
-    if stop.reason in OPENS:
+    if stop.opens:
         run.file.edit(lambda text: progress.blocked(text, stop.why))
         run.state.note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:

@@ -117,7 +117,7 @@ def _judged(run: Run) -> Stop | None:
         check_claim(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = run.tally.last_refusal
+        left = run.tally.wrong
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
         run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build", count))

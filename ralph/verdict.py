@@ -11,42 +11,40 @@ from ralph.words import counted, duration, usd
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
+_MEND = "mend it, then take RALPH_BLOCKED out of {}"
 
 
 class Reason(Enum):
-    """Why a run ends, and the exit code that says so."""
+    """Why a run ends: the exit code, the word for it, and what a person can do so that it goes on."""
 
     DONE = 0, "done"
     ONCE = 0, "finished"
     """A mode that is one iteration, such as plan."""
-    FAILURES = 1, "failed"
+    FAILURES = 1, "failed", _MEND
     TROUBLE = 1, "trouble outside"
-    """Failures that hours of it were: nothing a person can mend in the project."""
+    """It lasts for hours; nothing a person can mend in the project."""
     HOPELESS = 1, "cannot go on"
     ONCE_FAILED = 1, "not finished"
     """Such a mode did not do what it is for."""
     LIMIT = 3, "limit reached"
     UNFINISHED = 3, "work remains"
     """What was looked at is not done yet."""
-    STOPPED = 3, "stopped"
-    BLOCKED = 4, "blocked"
-    TALK = 4, "waits for you"
+    STOPPED = 3, "stopped", "take RALPH_STOP out of {}"
+    BLOCKED = 4, "blocked", _MEND
+    TALK = 4, "waits for you", "start it in a terminal"
     """The mode is a conversation."""
-    STUCK = 4, "stuck"
+    STUCK = 4, "stuck", "mend it, then change [!] to [ ] in {}"
     """Strict: work remains, and none of it can be begun."""
-    TAMPERED = 4, "tampered with"
-    STALLED = 4, "no progress"
-    REFUSED = 4, "done refused"
-    INTERRUPTED = 128, "interrupted"
+    TAMPERED = 4, "tampered with", _MEND
+    STALLED = 4, "no progress", _MEND
+    REFUSED = 4, "done refused", _MEND
+    INTERRUPTED = 128, "interrupted", "start it again; say what to change under ## Messages, or with ralph PLAN talk"
     """The signal's number is added."""
 
-    def __init__(self, code: int, label: str) -> None:
+    def __init__(self, code: int, label: str, move: str = "") -> None:
         self.code = code
         self.label = label
-
-
-OPENS = (Reason.FAILURES, Reason.STALLED, Reason.REFUSED, Reason.TAMPERED)
-"""Ends that open the circuit breaker: ralph writes RALPH_BLOCKED, so that no later start repeats them."""
+        self.move = move
 
 
 class Stop(NamedTuple):
@@ -57,15 +55,14 @@ class Stop(NamedTuple):
 
     def next_move(self, progress_file: str) -> str:
         """What a person can do so that it goes on; empty when there is nothing."""
-        if self.reason is Reason.BLOCKED or self.reason in OPENS:
-            return f"mend it, then take RALPH_BLOCKED out of {progress_file}"
-        if self.reason is Reason.STUCK and " is blocked" in self.why:
-            return f"mend it, then change [!] to [ ] in {progress_file}"
-        return {
-            Reason.STOPPED: f"take RALPH_STOP out of {progress_file}",
-            Reason.TALK: "start it in a terminal",
-            Reason.INTERRUPTED: "start it again; say what to change under ## Messages, or with ralph PLAN talk",
-        }.get(self.reason, "")
+        if self.reason is Reason.STUCK and " is blocked" not in self.why:
+            return ""
+        return self.reason.move.format(progress_file)
+
+    @property
+    def opens(self) -> bool:
+        """Whether the circuit breaker opens: ralph writes RALPH_BLOCKED, so that no later start repeats it."""
+        return self.reason.move is _MEND and self.reason is not Reason.BLOCKED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,10 +85,8 @@ class Tally:
     """In a row."""
     stalls: int = 0
     """Iterations since something changed."""
-    last_failure: str = ""
-    last_refusal: str = ""
-    trouble: bool = False
-    """Among the failures in a row are hours of trouble outside."""
+    wrong: str = ""
+    """The last failure or refusal."""
     waits_for: Outcome | None = None
     """Why the same iteration is due again."""
     repeats: int = 0
@@ -102,7 +97,7 @@ def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 
     """Why to stop before the next iteration, or None to go on."""
     if now.blocked is not None:
         return Stop(Reason.BLOCKED, now.blocked or "RALPH_BLOCKED stands in the progress file")
-    if now.done and not settings.once and holds(now, settings):
+    if now.done and not settings.once and _holds(now, settings):
         return Stop(Reason.DONE)
     if settings.interactive:
         return Stop(Reason.TALK, "this mode is a conversation")
@@ -111,7 +106,7 @@ def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 
     return _breaker(tally, settings) or _bounds(now, tally, settings, elapsed_s)
 
 
-def holds(now: Progress, settings: Settings) -> bool:
+def _holds(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE that stands there needs no further check."""
     return (now.verified or settings.verify is None) and not (settings.strict and now.open)
 
@@ -120,20 +115,18 @@ def claims_done(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE stands there that must be checked before it counts; strict, whether nothing is open."""
     if settings.once or now.blocked is not None:
         return False
-    claimed = bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
-    return claimed and not (now.done and holds(now, settings))
+    if now.done and _holds(now, settings):
+        return False
+    return bool(now.tasks) and (now.done or not now.open) if settings.strict else now.done
 
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
     if _reached(failures, settings.max_failures):
-        what = f"{counted(failures, 'iteration')} failed{_row(failures)}"
-        if settings.strict:  # a failed try is no failure of the run before the task is given up
-            what = f"a task was given up, or the agent failed, {counted(failures, 'time')}{_row(failures)}"
-        return Stop(Reason.TROUBLE if tally.trouble else Reason.FAILURES, f"{what}: {tally.last_failure}")
+        return Stop(Reason.FAILURES, f"{counted(failures, 'iteration')} failed{_row(failures)}: {tally.wrong}")
     if _reached(refusals, settings.max_failures):
-        times = f"{refusals} times in a row" if refusals > 1 else "once"
-        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.last_refusal}")
+        times = f"{counted(refusals, 'time')}{_row(refusals)}"
+        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.wrong}")
     if _reached(stalls, settings.max_stalls):
         what = f"{counted(stalls, 'iteration')}{_row(stalls)} changed nothing"
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
@@ -144,15 +137,10 @@ def _row(count: int) -> str:
     return " in a row" if count > 1 else ""
 
 
-def one_try(opened: str, settings: Settings) -> Tally:
-    """What a start remembers that follows on such a reason, by its name: one more of the same is enough."""
+def one_try(settings: Settings) -> Tally:
+    """What a start remembers that follows on an open breaker: one more iteration that comes to nothing is enough."""
     failures, stalls = (settings.max_failures or 1) - 1, (settings.max_stalls or 1) - 1
-    before = {
-        Reason.FAILURES.name: Tally(failures=failures),
-        Reason.REFUSED.name: Tally(refusals=failures),
-        Reason.STALLED.name: Tally(stalls=stalls),
-    }
-    return before.get(opened, Tally())
+    return Tally(failures=failures, refusals=failures, stalls=stalls)
 
 
 def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:
@@ -161,20 +149,23 @@ def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -
     for name, whose, most, spent in _money(now, tally, settings):
         if most - spent < _NOTHING_USD:
             return Stop(Reason.LIMIT, f"{name} is {usd(most)}, and {whose} cost {usd(spent)} so far")
-    if settings.max_time is not None and elapsed_s >= settings.max_time:
-        return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time)}")
+    if _reached(elapsed_s, settings.max_time):
+        return Stop(Reason.LIMIT, f"max-time is {duration(settings.max_time or 0.0)}")
     return None
 
 
-def _reached(count: int, limit: int | None) -> bool:
+def _reached(count: float, limit: float | None) -> bool:
     return limit is not None and count >= limit
 
 
 def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, str, float, float]]:
     """Each bound in US dollars: its name, whose it is, how much that may cost, and what it cost."""
-    start = "max-cost", "this start", settings.max_cost, tally.cost_usd
-    plan = "max-total-cost", "the plan", settings.max_total_cost, now.spent_usd
-    return [(name, whose, most, spent or 0.0) for name, whose, most, spent in (start, plan) if most is not None]
+    bounds = []
+    if settings.max_cost is not None:
+        bounds.append(("max-cost", "this start", settings.max_cost, tally.cost_usd or 0.0))
+    if settings.max_total_cost is not None:
+        bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd or 0.0))
+    return bounds
 
 
 def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
@@ -184,5 +175,5 @@ def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    bounds = settings.max_iteration_cost, left_usd(now, tally, settings)
-    return min((bound for bound in bounds if bound is not None), default=None)
+    left, most = left_usd(now, tally, settings), settings.max_iteration_cost
+    return left if most is None else min(most, most if left is None else left)

@@ -75,11 +75,10 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
         ("Spent: $10", {}, {"max_cost": 10.0}, ""),  # of other starts
         ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
         ("", {"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
-        ("", {"failures": 3, "last_failure": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
-        ("", {"failures": 3, "trouble": True}, {}, "trouble outside: 3 iterations failed in a row"),
-        ("", {"failures": 1}, {"strict": True, "max_failures": 1}, "failed: a task was given up, or the agent"),
-        ("", {"refusals": 3, "last_refusal": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
-        ("", {"refusals": 1}, {"max_failures": 1}, "done refused: done was claimed once and does not"),
+        ("", {"failures": 3, "wrong": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
+        ("", {"failures": 1}, {"max_failures": 1}, "failed: 1 iteration failed: "),
+        ("", {"refusals": 3, "wrong": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
+        ("", {"refusals": 1}, {"max_failures": 1}, "done refused: done was claimed 1 time and does not"),
         ("", {"stalls": 5}, {}, "no progress: 5 iterations in a row changed nothing"),
         ("", {"iterations": 50}, {"max_iterations": 50}, "limit reached: max-iterations is 50"),
         ("", {"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
@@ -277,8 +276,8 @@ FAILS, IDLE, WORKS, DOES = Step(turn=FAILED), Step(), Step(text=B), Step(changed
 CLAIMS, FINISHES, BREAKS = Step(text=CLAIM), Step(text=DONE), Step(text=DONE, passes=False)
 TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
 FIVE_HOURS = Step(turn=ends_in(18_000))
-HOUR = [TROUBLED] * 9
-PAUSES = "30 60 120 240 480 900 900 900"
+HOURS = [TROUBLED] * 17
+PAUSES = "30 60 120 240 480" + " 900" * 11
 VERIFY = limits(verify="make test")
 STALLS = limits(max_failures=None, max_stalls=3)
 LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
@@ -302,15 +301,14 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
         ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
         ([TROUBLED, FINISHES], NO_WAIT, "30 1: done"),
-        ([*HOUR[:8], FINISHES], LAST_CHANCE, f"{PAUSES} 1: done"),
-        ([*HOUR[:8], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
-        (HOUR * 3, LIMITS, f"{PAUSES} {PAUSES} {PAUSES} 3: trouble outside"),
-        ([*HOUR * 2, WORKS, *HOUR * 2, FINISHES], LIMITS, f"{PAUSES} {PAUSES} {PAUSES} {PAUSES} 6: done"),
-        ([FAILS, FAILS, *HOUR], LIMITS, f"{PAUSES} 3: trouble outside"),
-        ([*HOUR, IDLE, *[FAILS] * 3], LIMITS, f"{PAUSES} 5: failed"),
+        ([*HOURS[:16], FINISHES], LAST_CHANCE, f"{PAUSES} 1: done"),
+        ([*HOURS[:16], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
+        (HOURS, LIMITS, f"{PAUSES} 1: trouble outside"),
+        ([*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
+        ([FAILS, FAILS, TROUBLED, FAILS], LIMITS, "30 3: failed"),
         ([TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
-        (HOUR, ONCE, f"{PAUSES} 1: not finished"),
+        (HOURS, ONCE, f"{PAUSES} 1: trouble outside"),
         ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
         ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
         ([Step(turn=replace(OUT_OF_TIME, took_s=60))], limits(max_stalls=2, max_time=60.0), "1: limit reached"),
@@ -321,17 +319,15 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("opened", "story", "end"),
+    ("story", "end"),
     [
-        (Reason.FAILURES, [FAILS], "1: failed"),
-        (Reason.FAILURES, [WORKS, FAILS, FAILS], "3"),
-        (Reason.REFUSED, [CLAIMS], "1: done refused"),
-        (Reason.STALLED, [IDLE], "1: no progress"),
-        (Reason.STALLED, [WORKS, IDLE, IDLE, IDLE], "4"),
-        (Reason.FAILURES, [LIMITED, FAILS], "300 1: failed"),
-        (Reason.TAMPERED, [FAILS, FAILS], "2"),
+        ([FAILS], "1: failed"),
+        ([WORKS, FAILS, FAILS, IDLE, IDLE], "5"),
+        ([CLAIMS], "1: done refused"),
+        ([IDLE], "1: no progress"),
+        ([LIMITED, FAILS], "300 1: failed"),
     ],
 )
-def test_the_try_after_a_block(opened: Reason, story: Sequence[Step], end: str) -> None:
-    settings = limits(max_stalls=4)
-    assert ends(story, settings, tally=one_try(opened.name, settings)) == end
+def test_the_try_after_a_block(story: Sequence[Step], end: str) -> None:
+    settings = limits(max_stalls=5)
+    assert ends(story, settings, tally=one_try(settings)) == end

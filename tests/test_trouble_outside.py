@@ -39,12 +39,12 @@ def test_it_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> No
 
 def test_three_hours_of_it_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(*[OVERLOADED] * 27, FINISHES)
+    agent.story(*[OVERLOADED] * 17, FINISHES)
     run = project.build(command=leaping())
     assert run.code == 1, run.text
-    assert journal(project, "iteration", "iteration") == [*[1] * 9, *[2] * 9, *[3] * 9]
-    assert journal(project, "iteration", "counted") == [*[False] * 8, True] * 3
-    assert "3 iterations failed in a row: trouble for an hour: API Error: 529" in run.stderr
+    assert journal(project, "iteration", "iteration") == [1] * 17
+    assert journal(project, "iteration", "counted") == [*[False] * 16, True]
+    assert "ralph: API Error: 529" in run.stderr
     assert project.progress_text == progress_text("one"), "no breaker is open"
     assert project.build().code == 0
 

@@ -282,7 +282,7 @@ class Crew:
         given_up = most is not None and tries >= most
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         self._file.edit(lambda text: edits.with_failure(text, task.id, when, why, most))
-        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=True, given_up=given_up)
+        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=not given_up)
 
     def _land(self, iteration: Iteration, trial: Trial, result: Attempt) -> Iteration:
         """The branch gets the commit, checked on what it has by now, and the task its tick."""

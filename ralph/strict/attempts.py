@@ -183,7 +183,7 @@ class Strict:
 
         self._write(written)
         said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
-        return replace(iteration, failed=said, tried=True, given_up=given_up)
+        return replace(iteration, failed=said, tried=not given_up)
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
