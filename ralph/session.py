@@ -119,6 +119,8 @@ def _close(run: Run, stop: Stop) -> None:
         success=stop.reason.code == 0,
         message=stop.why,
         ended=stop.reason.name.lower(),
+        summary=f"{stop.reason.label}: {stop.why}".removesuffix(": "),
+        so_far=notices.came_to(run, now),
         iterations=tally.iterations,
         duration_s=round(run.elapsed_s(), 3),
         waits=tally.waits,

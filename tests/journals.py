@@ -37,7 +37,7 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
         lines.append({**common, "event": "iteration", **line})
         if line["success"]:
             lines.append({**common, "event": "verify", "success": True, "duration_s": 30})
-    return [*lines, *([{**common, "event": "run", "success": False, **end}] if end else [])]
+    return [*lines, *([{**common, "event": "run", "success": False, "summary": end["ended"], **end}] if end else [])]
 
 
 def made(lines: list[dict[str, Any]], text: str | None = None, *, name: str = "feature", why: str = "") -> str:

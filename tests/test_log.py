@@ -115,11 +115,9 @@ def test_the_only_plan_of_a_folder_need_not_be_named(night: Project) -> None:
 
 def test_what_is_not_there_is_said(night: Project) -> None:
     for words, code, said in (
-        ("9", 2, '"9" is none of the 3 iterations'),
-        ("first", 2, "`ralph log feature` lists them"),
+        ("first", 2, 'there is no iteration "first"; `ralph log feature` lists them'),
         ("3 --diff", 1, "iteration 3 committed nothing"),
         ("-f", 1, "no run works on it now"),
-        ("-f 3", 2, "-f follows what runs now"),
     ):
         run = night.ralph("log", "feature", *words.split())
         assert (run.code, run.stdout) == (code, ""), words
@@ -146,7 +144,7 @@ def test_what_is_gone_is_missed_by_name(night: Project) -> None:
     for file in (folder / "transcripts").glob("*.jsonl"):
         file.unlink()
     run = night.ralph("log", "feature", "2")
-    said = "no transcript of iteration 2: it is removed by now, as the newest 200 MB are kept"
+    said = "no transcript of iteration 2: the newest 200 MB are kept"
     assert (run.code, said in run.stderr) == (1, True), run.text
 
 
@@ -174,9 +172,7 @@ def test_what_the_next_iteration_is_told_of_the_last_ones(night: Project, agent:
 def test_what_was_verified_is_told_and_why_a_claim_was_refused(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
     assert project.build("--verify", "true").code == 0
-    run = project.ralph("log", "feature")
-    assert (run.code, "feature: no iteration yet" in run.stderr) == (2, True)
-    assert "  verify: passed\n" in run.stdout, "before the first iteration"
+    assert "  verify: passed\n" in log(project), "before the first iteration"
     project.has_tasks("one")
     agent.story(step(writes_done=True))
     project.build("--max-iterations", "1")

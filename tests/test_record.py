@@ -34,6 +34,8 @@ LINES = {
         "duration_s",
         "waits",
         "waited_s",
+        "summary",
+        "so_far",
         "cost_usd",
         "cost_at_least",
         "done",

@@ -77,12 +77,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict
 
 def test_no_label_touches_another_and_nothing_sticks_out(seen: dict[tuple[str, int], dict[str, Any]]) -> None:
     for (name, width), one in seen.items():
-        assert (one["figures"], one["overlaps"], one["outside"]) == (9, [], []), (name, width)
+        assert (one["figures"], one["overlaps"], one["outside"]) == (6, [], []), (name, width)
         assert one["width"] == width
-        assert one["labels"] >= 8, "one for each chart"
+        assert one["labels"] >= 5, "one for each chart"
 
 
 def test_the_agents_words_do_nothing_and_nothing_is_asked_for(seen: dict[tuple[str, int], dict[str, Any]]) -> None:
     assert [one["foreign"] + one["asked"] for one in seen.values()] == [0] * len(seen)
     last = seen["hostile", WIDTHS[0]]["last"]
-    assert last.startswith("</script></style></title><img src=x onerror=alert(1)>\"'&amp;")
+    assert "</script></style></title><img src=x onerror=alert(1)>\"'&amp;" in last

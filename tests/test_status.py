@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,13 +85,13 @@ STATES: dict[str, tuple[Happens, str, str, int]] = {
     "verified by its plan": (
         words(status="RALPH_DONE", plan="RALPH_VERIFY: true\n"),
         "unchecked",
-        "once the verify",
+        "the next start checks RALPH_DONE",
         3,
     ),
     "a person said stop": (words("one", status="RALPH_STOP"), "stopped", "RALPH_STOP stands in", 3),
     "a person said done": (words("x one", status="RALPH_DONE"), "done", "", 0),
     "killed": (killed_once(is_on, "one", story=HANGS), "stopped", "killed in iteration 1 of build", 3),
-    "killed after a claim": (killed_once(is_on, "x one", story=CLAIMS), "unchecked", "killed before it could look", 3),
+    "killed after a claim": (killed_once(is_on, "x one", story=CLAIMS), "unchecked", "next start checks", 3),
     "killed in a pause": (killed_once(pauses, "one", story=step(), delay="9m"), "stopped", "between two iterations", 3),
 }
 
@@ -110,7 +109,6 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code(  # noqa: PLR0917 
 
 def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp_path: Path) -> None:
     project.has_tasks("one")
-    (project.root / "other_PROGRESS.md").write_text(progress_text("one", plan="other"))
     agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
     running = project.start("feature.md", "--verify", "until test -e go; do sleep 0.05; done")
     eventually(lambda: agent.reached("on"))
@@ -121,8 +119,6 @@ def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp
     for name in ("feature.md", "feature_PROGRESS.md", "feature"):
         seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
         assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
-    other = project.ralph("status", "other").stdout
-    assert re.search(rf"another run works in this tree: feature.md since .* \(pid {running.pid}\)", other)
     agent.let("go")
     eventually(lambda: told(project)["why"] == "build, iteration 1, verifying")
     (project.root / "go").touch()
@@ -135,9 +131,7 @@ def test_a_wait_says_until_when(project: Project, agent: Agent) -> None:
     agent.story(at_limit(), step(ticks="all", writes_done=True))
     running = project.start("feature.md", "build")
     said = eventually(lambda: (now := told(project))["state"] == "waiting" and now)
-    assert 3000 < said["until"] - time.time() < 3700
-    assert "hit your session limit" in said["why"]
-    assert re.search(r"waiting until \d\d:\d\d", project.ralph("status").stdout)
+    assert re.match(r"until \d\d:\d\d: You've hit your session limit", said["why"])
     running.process.terminate()
     assert running.wait().code == -15
     assert told(project)["why"] == "interrupted: SIGTERM"
@@ -166,8 +160,8 @@ def test_the_folder_has_a_line_for_each_plan(project: Project, agent: Agent) -> 
     (project.root / "copy_PROGRESS.md").write_text(progress_text("x one", status="RALPH_BLOCKED: why?"))
     run = project.ralph("status")
     assert re.sub(r"\d+s ago", "0s ago", run.stdout).splitlines() == [
-        "auth     done     1/1 tasks · 0s ago",
-        "copy     blocked  why? · 1/1 tasks · 0s ago",
+        "auth     done     1/1 tasks",
+        "copy     blocked  why? · 1/1 tasks",
         "feature  stopped  limit reached: max-iterations is 2 · 1/2 tasks · 2 iterations · $1.61 · 0s ago",
     ]
     assert run.code == 4, "that of the one that needs most"
@@ -186,13 +180,10 @@ def test_a_plan_is_shown_with_its_tasks_its_last_iterations_and_the_next_move(pr
     assert out[0] == "feature · stopped: limit reached: max-iterations is 7"
     assert re.fullmatch(r"1/4 tasks · 7 iterations · \$0.70 · \d+s ago", out[1])
     assert out[2:6] == ["  [x] one", "  [ ] two", "  [~] three", "  [!] four"]
-    last = [line.split(maxsplit=1)[1] for line in out[-5:]]
-    assert [line.split(" ")[0] for line in last] == ["#3", "#4", "#5", "#6", "#7"]
-    project.has_tasks(*map(str, range(100)), status="RALPH_BLOCKED: which database?")
+    assert [line.split()[1:3] for line in out[-5:]] == [["build", f"#{number}"] for number in range(3, 8)]
+    project.has_tasks("one", status="RALPH_BLOCKED: which database?")
     said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
-    lines = project.ralph_tty("status", "feature").stdout.splitlines()
-    assert said in lines
-    assert lines[0] == lines[-1] == "feature · blocked: which database?", "again, where the first has scrolled away"
+    assert said in project.ralph("status", "feature").stdout.splitlines()
 
 
 def test_the_mode_in_which_a_plan_stands_is_shown_with_its_round(project: Project, agent: Agent) -> None:

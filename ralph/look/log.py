@@ -14,15 +14,14 @@ from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
-from ralph.look.plans import Plan, ending
+from ralph.look.plans import Plan
 from ralph.memory import memory
 from ralph.process import foreground
 from ralph.screen.text import width
 from ralph.screen.view import View
 from ralph.words import moment, plain
 
-_BLOCK_BYTES = 1 << 20
-_NOTHING_MOVED = "\N{EN DASH}"
+_IDLE = "\N{EN DASH}"
 _LOOK_S = 1.0
 """Seconds between two looks at what is new, and at whether the run goes on, which takes its lock for an instant."""
 
@@ -34,52 +33,32 @@ def log(  # noqa: PLR0913 - what can be asked for
     if number is None and word and re.fullmatch(r"last|\d+", word):
         word, number = None, word  # the only plan of the folder need not be named
     plan = plans.find(word, progress_file)
-    if follow and (number or what):
-        raise RalphError("-f follows what runs now", fix="leave out N, --raw, --prompt, --diff and --memory")
     if follow:
         return _follow(plan, verbose=verbose)
     if what == "memory":
-        _say(memory(plan.state.journal, files.held(plan.progress_path)) or f"{plan.name}: no iteration yet")
+        _say(memory(plan.state.journal, files.held(plan.progress_path)) or "nothing yet")
         return 0
-    records = plans.look(plan).records
-    if is_list := number is None and what is None:
-        for record in records:
-            _say(_line(record))
-    rows = journal.rows(records)
-    if not rows:
-        raise RalphError(f"{plan.name}: no iteration yet ({plan.state.journal})")
-    return 0 if is_list else _show(plan, _row(plan, rows, number or "last"), what, verbose=verbose)
-
-
-def _row(plan: Plan, rows: Sequence[Record], number: str) -> Record:
-    for row in reversed(rows):
-        if number in ("last", str(row.iteration)):
-            return row
-    said = f'{plan.name}: "{number}" is none of the {rows[-1].iteration} iterations'
-    raise RalphError(said, fix=f"`ralph log {plan.name}` lists them; `last` is the newest")
+    seen = plans.look(plan)
+    if number is None and what is None:
+        _list(seen.records)
+        return 0
+    for row in reversed(seen.rows):
+        if number in (None, "last", str(row.iteration)):
+            return _show(plan, row, what, verbose=verbose)
+    raise RalphError(f'{plan.name}: there is no iteration "{number}"', fix=f"`ralph log {plan.name}` lists them")
 
 
 def _say(line: str) -> None:
     """Prints a line that cannot drive the terminal. Unlike a run it waits for whoever reads."""
-    if line:
-        print(plain(line))
+    print(plain(line))
 
 
-def _line(record: Record) -> str:
-    """A record in a line; empty for what the line of an iteration tells."""
-    said = {
-        "run": f"{record.kind} ended: {ending(record)}",
-        "wait": f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}",
-        "mode": record.message,
-        "verify": "" if record.iteration and record.success else f"verify: {record.message or 'passed'}",
-        "iteration": f"{record.kind} {record.summary}" + " · not counted" * (not record.counted),
-    }.get(record.event)
-    dash = _NOTHING_MOVED if record.event == "iteration" and record.counted and not record.moved else " "
-    return f"{dash} {_when(record.at)}  {said}" if said else ""
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+def _list(records: Sequence[Record]) -> None:
+    """A line for each that has something to say, with a dash where an iteration moved nothing."""
+    for record in records:
+        if said := plans.told(record):
+            is_idle = record.event == "iteration" and record.counted and not record.moved
+            _say((_IDLE if is_idle else " ") + f" {moment(record.at, 0)}  {said}")
 
 
 def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
@@ -88,16 +67,16 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
         return _diff(plan, row)
     path = plan.state.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
-    if not row.transcript or not path.is_file():
-        why = "it is removed by now, as the newest 200 MB are kept" if row.transcript else "none was written"
-        raise RalphError(f"{plan.name}: no transcript of iteration {row.iteration}: {why}", 1)
+    if not path.is_file():
+        why = "the newest 200 MB are kept" if row.transcript else "none was written"
+        raise RalphError(f"{plan.name}: there is no transcript of iteration {row.iteration}: {why}", 1)
     if what:
         sys.stdout.flush()
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         return 0
-    _say(f"{_when(row.at)}  {row.mode} {plan.name} · iteration {row.iteration}")
-    _Replay(path, View(_say, width, pays=True, whole=verbose)).rest()
+    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, width, pays=True, whole=verbose))
+    replay.rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)
@@ -118,20 +97,19 @@ def _diff(plan: Plan, row: Record) -> int:
 class _Replay:
     """Shows the transcript at `path`, also while it grows, and with it what the agent wrote to its standard error."""
 
-    def __init__(self, path: Path, view: View) -> None:
+    def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
+        _say(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
-        self._stream = stream = Stream(view.show, view.tell)
-        self._sees = {path: stream.sees, path.with_suffix(".err"): stream.complains}
-        self._at = dict.fromkeys(self._sees, 0)
-        view.begin(stream)
+        self._stream = Stream(view.show, view.tell)
+        self._at = {path: 0, path.with_suffix(".err"): 0}
+        view.begin(self._stream)
 
     def more(self) -> None:
         """Shows what is new."""
-        for path, sees in self._sees.items():
+        for path, sees in zip(self._at, (self._stream.sees, self._stream.complains), strict=True):
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
                 file.seek(self._at[path])
-                while block := file.read(_BLOCK_BYTES):
-                    sees(block)
+                sees(file.read())
                 self._at[path] = file.tell()
 
     def rest(self) -> None:
@@ -142,26 +120,21 @@ class _Replay:
 
 def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
-    if not plan.holders()[0]:
+    if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     state, view = plan.state, View(_say, width, pays=False, whole=verbose)  # who pays was said where it runs
     news, at = journal.since(state.journal, 0)
-    news = [] if state.died() else news[-1:]
-    shown, replay = Path(), None
+    _list(news[-1:])
+    replay = None
     while True:
-        is_over = not plan.holders()[0]
-        more, at = journal.since(state.journal, at)
+        is_over = not plan.holder
+        news, at = journal.since(state.journal, at)
         running = state.died()
-        if replay and (more or not running):  # what the journal says was written after its last word
+        if replay and (news or not running):  # what the journal says was written after its last word
             replay.rest()
-            replay = None
-        for record in (*news, *more):
-            _say(_line(record))
-        news = []
-        if running and running.record.is_file() and running.record != shown:
-            shown = running.record
-            _say(f"{running.mode} {plan.name} · iteration {running.iteration}")
-            replay = _Replay(shown, view)
+        _list(news)
+        if running and running.record.is_file() and (replay is None or replay.path != running.record):
+            replay = _Replay(plan, running.mode, running.iteration, running.record, view)
         if replay:
             replay.more()
         sys.stdout.flush()

@@ -6,19 +6,18 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from ralph import __version__
-from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
-from ralph.look.plans import Seen, ending
-from ralph.words import duration, plain, usd
+from ralph.look.plans import Seen, told
+from ralph.words import duration, moment, plain, usd
 
 _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
@@ -35,9 +34,9 @@ def report(word: str, *, output: str | None, opens: bool, progress_file: str | N
         sys.stdout.flush()
         sys.stdout.buffer.write(made)
         return 0
-    path = Path(output) if output is not None else plan.state.folder / "report.html"
+    path = Path(output or plan.state.folder / "report.html")
     try:
-        if output is None:
+        if not output:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
         path.write_bytes(made)
@@ -57,57 +56,27 @@ def _compact(number: float) -> str:
     return f"{number:.0f}"
 
 
-class Chart(NamedTuple):
-    """What the template draws: a bar for each of the newest iterations."""
-
-    title: str
-    shown: Callable[[float], str]
-    """How a value is written."""
-    kinds: Sequence[str]
-    """The parts of a bar; the first stands at the foot."""
-    is_sum: bool = True
-    """What is said of it is the sum of all values, else the last of the first kind."""
+_CHARTS = {
+    "Tasks": (_compact, ("left", "done")),
+    "Cost": (usd, ("cost",)),
+    "Time": (duration, ("agent", "verifying", "waiting")),
+    "Tokens read": (_compact, ("cache_read", "cache_write", "input")),
+    "Tokens written": (_compact, ("output",)),
+}
+"""What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
 
 
-_CHARTS = (
-    Chart("Tasks", _compact, ("left", "done"), is_sum=False),
-    Chart("Cost", usd, ("cost",)),
-    Chart("Cost so far", usd, ("spent",), is_sum=False),
-    Chart("Input tokens", _compact, ("input",)),
-    Chart("Output tokens", _compact, ("output",)),
-    Chart("Cache read tokens", _compact, ("cache_read",)),
-    Chart("Cache write tokens", _compact, ("cache_write",)),
-    Chart("Time", duration, ("agent", "verifying", "waiting")),
-)
+def _parts(row: Record) -> Mapping[str, float]:
+    """What an iteration came to, by kind. A journal may hold negative numbers, a bar cannot."""
+    done = row.done or 0
+    found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0, **(row.tokens or {})}
+    found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
+    return defaultdict(float, {kind: max(0.0, value) for kind, value in found.items()})
 
 
-def _values(rows: Sequence[Record]) -> Iterator[dict[str, float]]:
-    """By kind the value of each iteration. A journal may hold negative numbers, a bar cannot."""
-    left = done = spent = 0.0
-    for row in rows:
-        if row.total is not None:  # what nobody looked at is as it was
-            left, done = row.total - (row.done or 0), row.done or 0
-        cost = max(0.0, row.cost_usd or 0.0)
-        spent += cost
-        found = {"left": left, "done": done, "cost": cost, "spent": spent, "agent": row.duration_s}
-        found |= {"verifying": row.verified_s, "waiting": row.waited_s, **(row.tokens or {})}
-        yield {kind: max(0.0, value) for kind, value in found.items()}
-
-
-def charts(rows: Sequence[Record]) -> Iterator[tuple[Chart, str, float, list[dict[str, float]]]]:
-    """All for which there is something to show: what is said of them, the highest bar, the parts of each bar."""
-    values = list(_values(rows))
-    for chart in _CHARTS:
-        its = [{kind: one.get(kind, 0.0) for kind in chart.kinds} for one in values]
-        newest = its[-_MOST_ROWS:]
-        if top := max((sum(one.values()) for one in newest), default=0.0):
-            total = sum(sum(one.values()) for one in its) if chart.is_sum else its[-1][chart.kinds[0]]
-            yield chart, f"{chart.shown(total)} {'in all' if chart.is_sum else chart.kinds[0]}", top, newest
-
-
-def lanes(rows: Sequence[Record]) -> list[list[Record]]:
+def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
     """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
-    found = list[list[Record]]()
+    found: list[list[Record]] = []
     for row in sorted(rows, key=lambda row: row.began):
         free = [lane for lane in found if lane[-1].at <= row.began + 1]  # timestamps are whole seconds
         if free:
@@ -115,14 +84,6 @@ def lanes(rows: Sequence[Record]) -> list[list[Record]]:
         else:
             found.append([row])
     return found
-
-
-def verdict(row: Record) -> str:
-    """The word for how an iteration ended."""
-    if row.ended == "ok" and not row.success:
-        return "done refused" if row.refused else "failed"
-    outcome = Outcome.__members__.get(row.ended.upper())
-    return outcome.value if outcome else row.ended or "unknown"
 
 
 def page(seen: Seen, now: float) -> bytes:
@@ -137,21 +98,24 @@ def page(seen: Seen, now: float) -> bytes:
         lstrip_blocks=True,
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
     )
-    environment.filters |= {
-        "duration": duration,
-        "ending": ending,
-        "moment": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
-        "number": "{:,}".format,
-        "usd": usd,
-        "verdict": verdict,
-    }
+    rows, tops = seen.rows[-_MOST_ROWS:], dict[str, float]()
+    bars = [_parts(row) for row in rows]
+    for title, (_, kinds) in _CHARTS.items():
+        tops[title] = max((sum(map(bar.__getitem__, kinds)) for bar in bars), default=0.0)
     text = environment.get_template("report.html").render(
         seen=seen,
-        newest=seen.rows[-_MOST_ROWS:],
-        records=[one for one in seen.records if one.event in ("iteration", "run")][-_MOST_ROWS:],
-        charts=charts(seen.rows),
-        lanes=lanes([row for row in seen.rows[-_MOST_ROWS:] if row.run == seen.rows[-1].run]),
+        rows=rows,
+        bars=bars,
+        charts=_CHARTS,
+        tops=tops,
+        lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
+        records=list(filter(told, seen.records))[-_MOST_ROWS:],
+        told=told,
+        when=lambda at: moment(at, 0),
+        duration=duration,
+        usd=usd,
+        compact=_compact,
         now=now,
         version=__version__,
         zone=time.strftime("%Z", time.localtime(now)),

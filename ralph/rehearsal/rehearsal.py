@@ -5,11 +5,11 @@ What a stand-in cannot show, it does not show: whether the real agent is logged 
 
 import contextlib
 import os
+import re
 import shlex
 import site
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +17,13 @@ from ralph import changes, files, journal, lock, options, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.look.doctor import Check, bad, checks, warning
-from ralph.look.plans import ending
 from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
-from ralph.rehearsal.copy import Copy
 from ralph.screen.screen import Screen
 from ralph.screen.text import hung
-from ralph.start import Start
-from ralph.state import State
 from ralph.verdict import Reason
-from ralph.words import counted, named
+from ralph.words import named
 
 _SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
@@ -42,6 +38,8 @@ what you want, then
 
   ralph feature.md plan
   ralph feature.md build --max-iterations 50"""
+_ELSEWHERE = ("OLDPWD", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+"""Names of the environment that would lead back to the original."""
 
 
 def rehearse(asked: Asked) -> int:
@@ -69,13 +67,6 @@ def rehearse(asked: Asked) -> int:
     return this.close()
 
 
-def _found(asked: Asked) -> Start:
-    found = start.find(asked)
-    found.prompt()
-    agent.chosen(found.settings, found.asked.agent_arguments)
-    return found
-
-
 def _make_sample(top: Path) -> None:
     """Makes it the working directory; what is the person's own in the environment does not count. Raises RalphError."""
     base = site.getuserbase()
@@ -86,75 +77,74 @@ def _make_sample(top: Path) -> None:
     top.mkdir()
     for name, text in sample.FILES.items():
         (top / name).write_text(text, encoding="utf-8")
-    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=str(top))
+    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top)
     if done.code:
         what = f"git does not work: {changes.complaint(done)}"
         raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
     os.chdir(top)
 
 
-def _told(found: Sequence[Check]) -> list[str]:
-    return [f"- {one.subject}: {one.said}\n  {one.fix}" for one in found]
-
-
 class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
-        self.last, self.is_sample = _found(asked), is_sample
-        self.asked = replace(asked, mode="all" if asked.mode == "all" else self.last.mode)
-        self.copy = Copy(lock.working_tree(Path.cwd().resolve()), folder)
-        there = self.copy.counterpart(self.last.progress_path)
-        self.file = there if there.is_relative_to(self.copy.top) else folder / there.name
-        """The progress file in the copy, beside it where it lies outside of the working tree."""
+        self.found = start.find(asked)
+        self.found.prompt()
+        agent.chosen(self.found.settings, asked.agent_arguments)
+        self.asked = replace(asked, mode="all" if asked.mode == "all" else self.found.mode)
+        self.folder, self.is_sample = folder, is_sample
+        self.original = lock.working_tree(Path.cwd().resolve())
+        self.top = folder / "tree" / self.original.name
+        """The copy; of the same name, as notices show it."""
         self.screen = Screen()
         self.screen.open()
         self.code = 0
         """The last start's exit code."""
         self.happened: list[str] = []
-        self.found: list[Check] = []
+        self.checks: list[Check] = []
+        """What would go wrong, and what deserves a look."""
 
     def play(self) -> None:
         """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
-        asked, last, top = self.asked, self.last, self.copy.original
+        found, top = self.found, self.original
         if holder := lock.holder(top):
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
-        text = last.progress_path.read_bytes() if last.progress_path.is_file() else b""
+        text = files.held(found.progress_path)
         now = progress.parse(text)
-        is_planned = bool(last.settings.once or last.imported or now.tasks or now.done)
+        is_planned = bool(found.settings.once or found.imported or now.tasks or now.done)
         if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
             without = ("login", "cron", "" if is_planned else "plan")
-            self.found = [one for one in checks(asked, without=without) if one.level != "ok"]
-        state = State(last.name, last.progress_path)
-        if is_planned and (early := start.ends_at_once(last, now, state, text)):
-            self.happened = [f"exit code {early.exit_code} at once: {early.what}"]
-            return
+            self.checks = [one for one in checks(self.asked, without=without) if one.level != "ok"]
         before = changes.tree(top)
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
-        if not self.copy.make():
-            fix = "what needs the rest, such as the verify command, may fail here only"
-            self.found.append(warning("not all could be copied, see above", fix, "copy"))
+        self._copy()
+        file = self._counterpart(found.progress_path)
+        if not file.is_relative_to(self.top):
+            file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
-            files.replace(self.file, os.fsencode(self.copy.moved(os.fsdecode(text))))
-        if not is_planned and asked.mode != "all":
-            self._start(replace(asked, mode="plan"))
+            files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
+        if not is_planned and self.asked.mode != "all":
+            self._start("plan", "once", file)
         if self.code == 0:
-            self._start(asked)
+            kind = "once" if found.settings.once else "work"
+            self._start(self.asked.mode, "all" if self.asked.mode == "all" else kind, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
         after = changes.tree(top)
         if names := changes.changed(before, after, top) if before and after else ():
             fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
-            self.found.append(bad(f"not as it was before the rehearsal: {named(names)}", fix, "repository"))
+            self.checks.append(bad(f"not as it was before the rehearsal: {named(names)}", fix, "repository"))
 
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
-        wrong, look = ([one for one in self.found if one.level == level] for level in ("bad", "warning"))
+        told: dict[str, list[str]] = {"bad": [], "warning": []}
+        for one in self.checks:
+            told[one.level].append(f"- {one.subject}: {one.said}\n  {one.fix}")
         sections = {
             "WHAT WOULD HAVE HAPPENED": self.happened,
-            "WHAT WOULD HAVE GONE WRONG": _told(wrong) or ["nothing that a rehearsal can show"],
-            "WORTH A LOOK": _told(look),
+            "WHAT WOULD HAVE GONE WRONG": told["bad"] or ["nothing that a rehearsal can show"],
+            "WORTH A LOOK": told["warning"],
         }
         for heading, lines in sections.items():
             if lines:
@@ -162,68 +152,103 @@ class Rehearsal:
                 for row in hung("  ", "\n".join(lines)):
                     self.screen.agent(row)
                 self.screen.agent("")
-        if self.is_sample and not wrong:
+        if self.is_sample and not told["bad"]:
             self.screen.agent(_SAMPLE_OUTRO)
         self.screen.close()
-        return 1 if wrong else 0
+        return 1 if told["bad"] else 0
 
     def _show(self, *command: str) -> None:
-        """What a command prints in the sample's copy."""
+        """What a command prints in the sample."""
         if self.is_sample:
-            top = self.copy.top if self.copy.top.exists() else self.copy.original
+            top = self.top if self.top.exists() else self.original
             self.screen.say(f"$ {shlex.join(command)}")
-            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=str(top)).stdout).rstrip() + "\n")
+            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=top).stdout).rstrip() + "\n")
 
-    def _start(self, asked: Asked) -> None:
+    def _copy(self) -> None:
+        """Copies the working tree, the ignored included. Raises RalphError."""
+        if self.folder.is_relative_to(self.original):
+            what = f"no copy of {self.original} fits into itself"
+            raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
+        if (self.original / ".git").is_file():
+            what = f"a copy of {self.original} would share its repository with others"
+            raise RalphError(what, 1, fix="rehearse in a clone; this is a linked working tree, or a submodule")
+        self.top.mkdir(parents=True)
+        if foreground(["cp", "-a", f"{self.original}/.", f"{self.top}/"], env=os.environ, cwd="/"):
+            fix = "what needs the rest, such as the verify command, may fail here only"
+            self.checks.append(warning("not all could be copied, see above", fix, "copy"))
+
+    def _counterpart(self, path: Path) -> Path:
+        """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
+        real = Path(os.path.realpath(path))
+        return self.top / real.relative_to(self.original) if real.is_relative_to(self.original) else real
+
+    def _moved(self, text: str) -> str:
+        """The text with the copy's path wherever it names the original, or something in it, by its full path."""
+        return re.sub(re.escape(str(self.original)) + r"(?![\w.-])", lambda _: str(self.top), text)
+
+    def _environment(self) -> dict[str, str]:
+        """The person's, but for what would lead back to the original, and for ralph's own state."""
+        env = {name: self._moved(value) for name, value in os.environ.items() if name not in _ELSEWHERE}
+        own = {
+            "push.recurseSubmodules": "nothing-is-pushed-in-a-rehearsal",  # git push fails over it
+            "core.fsmonitor": "false",  # a process that would stay
+            "safe.directory": "*",
+        }
+        for key in ("user.name", "user.email"):  # which may hold for the original's place alone
+            if who := changes.git("config", key, cwd=self.original).stdout:
+                own[key] = os.fsdecode(who).rstrip("\n")
+        for number, (key, value) in enumerate(own.items()):
+            env[f"GIT_CONFIG_KEY_{number}"] = key
+            env[f"GIT_CONFIG_VALUE_{number}"] = value
+        return env | {
+            "GIT_CONFIG_COUNT": str(len(own)),
+            "GIT_CEILING_DIRECTORIES": str(self.top.parent),
+            "PWD": str(self._counterpart(Path.cwd())),
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "RALPH_REHEARSAL": "1",
+        }
+
+    def _start(self, mode: str, kind: str, file: Path) -> None:
         """A real start of ralph in the copy and in this terminal; and what came of it."""
-        name, complaints = shlex.join(["ralph", asked.plan, asked.mode]), self.copy.folder / "complaints"
+        name, complaints = shlex.join(["ralph", self.asked.plan, mode]), self.folder / "complaints"
         self.screen.say(f"$ {name}")
         self.screen.close()  # what was said before comes before
-        argv, cwd = self._command(asked), str(self.copy.counterpart(Path.cwd()))
-        self.code = foreground(argv, env=self.copy.environment(), cwd=cwd, errors=complaints)
+        argv, cwd = self._command(mode, kind, file), str(self._counterpart(Path.cwd()))
+        self.code = foreground(argv, env=self._environment(), cwd=cwd, errors=complaints)
         said = complaints.read_text(encoding="utf-8", errors="replace").splitlines()
         for line in said:
             self.screen.complain(line)
         self.screen.agent("")
-        journals = self.copy.folder.glob("state/ralph/*/journal.jsonl")
-        runs = [one for path in journals for one in journal.read(path) if one.event == "run"]
         outcome = f"`{name}`: exit code {self.code}"
-        for one in runs[len(self.happened) :]:
-            done = "" if asked.mode == "plan" else f"{one.done} of "
-            parts = [done + counted(one.total or 0, "task"), counted(one.iterations, "iteration")]
-            outcome = " · ".join([outcome, ending(one), *parts, counted(one.commits, "commit")])
+        for path in self.folder.glob("state/ralph/*/journal.jsonl"):
+            last = journal.read(path)[-1]
+            outcome = f"{outcome} · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
         if any(": not sent: " in line for line in said):
-            self.found.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
+            self.checks.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
         if self.code == Reason.LIMIT.code:
-            self.found.append(warning(outcome, "allow it more, or let cron start it again", "run"))
+            self.checks.append(warning(outcome, "allow it more, or let cron start it again", "run"))
         elif self.code:
             fix = "mend it; the real agent would meet it too, but for a check of what the stand-in did not build"
-            self.found.append(bad(outcome, fix, "run"))
+            self.checks.append(bad(outcome, fix, "run"))
 
-    def _command(self, asked: Asked) -> list[str]:
+    def _command(self, mode: str, kind: str, file: Path) -> list[str]:
         """Ralph for what was asked, with settings of the rehearsal's own behind it, which win."""
-        settings, plan, copy = _found(asked).settings, Path(asked.plan), self.copy
-        there = copy.counterpart(plan.parent) / plan.name  # where that is a link, its name counts
-        stand_in = copy.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
-        commits = settings.auto_commit and (copy.top / ".git").is_dir()
-        python = [sys.executable, "-P", "-m"]
-        mode = "build" if not settings.once else "validate" if "done" in settings.then else "plan"
-        mode = "all" if asked.mode == "all" else mode
-        turn = [*python, "ralph.rehearsal.standin", mode, str(there), str(self.file), "commit" * commits]
-        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.join(turn)}\n")  # it dies of Ctrl+C in its own way
+        settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
+        plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
+        commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
+        stand_in = self.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
+        turn = shlex.join([*python, "ralph.rehearsal.standin", kind, str(plan), str(file), commits])
+        stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
-        said = {
-            "--progress-file": str(self.file),
-            "--agent": shlex.quote(str(stand_in)),
-            "--delay": "0",
-            "--max-failures": "1",  # it does not do better the second time
-            "--verify": copy.moved(settings.verify) if settings.verify else "",
-            "--wrap": "env" if settings.wrap else "",  # a sandbox does not know where the copy is
-            "--roles": "build" if settings.roles else "",  # nor does it know which of them it is
-            "--only": "**" if settings.only else "",  # the stand-in does not know where it may write
-        }
-        given = [one for one in asked.given if one.variable != "RALPH_ROLES"]  # those of one place add up
-        words = options.arguments(replace(asked, plan=str(there), given=given, agent_arguments=[]))
-        words += [word for option, value in said.items() if value for word in (option, value)]
-        return [*python, "ralph", *words, *([] if asked.verbose else ["--quiet"])]
+        words = options.arguments(replace(self.asked, plan=str(plan), mode=mode, agent_arguments=[]))
+        words += ["--progress-file", str(file), "--agent", shlex.quote(str(stand_in)), "--delay", "0"]
+        words += ["--max-failures", "1"]  # it does not do better the second time
+        if settings.verify:
+            words += ["--verify", self._moved(settings.verify)]
+        if settings.wrap:
+            words += ["--wrap", "env"]  # a sandbox does not know where the copy is
+        if settings.only:
+            words += ["--only", "**"]  # the stand-in does not know where it may write
+        return [*python, "ralph", *words, *([] if self.asked.verbose else ["--quiet"])]

@@ -1,7 +1,8 @@
 """The stand-in agent: does small, real work without a model, and prints events as the real one does.
 
-`python -m ralph.rehearsal.standin MODE PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it needs only
-the signal that --strict asks for. Any plan will do: for a task that is not the sample's it writes a note.
+`python -m ralph.rehearsal.standin KIND PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it needs only
+the signal that --strict asks for. KIND is `once` where it shall plan or validate, `work`, or `all` where the progress
+file says which. Any plan will do: for a task that is not the sample's it writes a note.
 """
 
 import json
@@ -26,12 +27,14 @@ _POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\
 def main() -> int:
     """One turn of the agent; the exit code."""
     signals.install()  # so that a signal ends the turn between two steps, never in the middle of a commit
-    plan, file = Path(sys.argv[2]), Path(sys.argv[3])
+    kind, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     is_error = False
     try:
         for path in (plan, file):
             _uses("Read", file_path=str(path))
-        said = _turn(sys.argv[1], plan, file)
+        now = progress.parse(file.read_bytes())
+        is_once = kind == "once" or (kind == "all" and now.mode in ("plan", "validate"))
+        said = _works(file) if not is_once else "Nothing is missing." if now.tasks else _plans(plan, file)
     except (RalphError, OSError) as error:
         said, is_error = str(error), True
     _says(said)
@@ -39,21 +42,11 @@ def main() -> int:
     return int(is_error)
 
 
-def _turn(mode: str, plan: Path, file: Path) -> str:
-    """What a mode asks for, that of the progress file where it is to go through all; the closing words."""
-    if mode == "all":
-        mode = progress.parse(file.read_bytes()).mode or "build"
-    if mode == "plan":
-        return _plans(plan, file)
-    return _works(file) if mode == "build" else "Nothing is missing."
-
-
 def _plans(plan: Path, file: Path) -> str:
     """Makes every point of the plan's lists a task, else the whole plan one; the closing words."""
     lines = [line.body for line in blocks(plan.read_bytes()).lines]
     listed = [found[1] for line in lines if (found := _POINT.fullmatch(line))]
-    listed = listed or [f"Build what {plan.name} says".encode(errors="replace")]
-    points = list(dict.fromkeys(listed))
+    points = list(dict.fromkeys(listed)) or [f"Build what {plan.name} says".encode(errors="replace")]
     _writes(file, progress.with_tasks(file.read_bytes(), [b"- [ ] " + point for point in points]))
     return f"{counted(len(points), 'task')} written, in the order of the plan."
 
