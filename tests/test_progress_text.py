@@ -21,16 +21,11 @@ BOM = b"\xef\xbb\xbf"
     ("text", "done"),
     [
         ("   RALPH_DONE \t", True),
-        ("IN_PROGRESS\n\nRALPH_DONE", True),
         ("~~~ text\n```\n~~~\nRALPH_DONE", True),
-        ("`x` ```y``` z\nRALPH_DONE", True),
         ("- 1) ```\nx\n  ```\nRALPH_DONE", True),
         ("```\nx\n````` \nRALPH_DONE", True),
         ("```\nRALPH_DONE\n``` sh", True),
-        ("> ```\nRALPH_DONE", True),
         ("```\n- ```\nRALPH_DONE\n```", False),
-        ("~~~ a`b\nRALPH_DONE\n~~~~", False),
-        ("\t```\nRALPH_DONE\n      ```", False),
         ("    RALPH_DONE", False),
         ("`````\n```\nRALPH_DONE\n```\n`````", False),
         ("`RALPH_DONE`", False),
@@ -140,13 +135,6 @@ def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along()
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
 
 
-def test_two_refusals_in_a_row_go_and_nothing_else() -> None:
-    """As a merge, or an agent that copies what it saw, leaves them."""
-    one = progress.with_refusal(b"x\r\n", ["why"])
-    tail = b"## Notes\r\nPort 81.\r\n"
-    assert progress.without_refusal(one + one.removeprefix(b"x\r\n") + tail) == b"x\r\n" + tail
-
-
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
@@ -200,10 +188,3 @@ def listed(items: str) -> bytes:
 def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
     missing = progress.vanished(parse(listed(before)), parse(listed(after)))
     assert "|".join(task.text for task in missing) == gone
-
-
-def test_a_line_that_names_no_plan() -> None:
-    for text in (b"## Notes\nPlan: o.md\n", b"Plan:\n", b"My Plan: o.md\n"):
-        assert parse(text).plan is None
-    odd = parse(progress.fresh("x", "a\nRALPH_DONE\nb.md", "now"))
-    assert (odd.done, odd.plan) == (False, "a RALPH_DONE b.md")

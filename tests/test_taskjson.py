@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ralph_driver import Project
 from stories import Agent, tries, writes
 
-from ralph import files, progress, taskjson, tasks
+from ralph import progress, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.taskjson import Imported
 from ralph.tasks import Task
@@ -139,11 +139,6 @@ def test_each_form_is_told_by_its_shape_and_read_from_the_list_as_it_was_said(te
     assert tasks.lines(read(text)) == tasks.lines(imported(text).tasks)
 
 
-def test_numbers_are_ids_as_they_are_spelled() -> None:
-    text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
-    assert [(task.id, task.after) for task in read(text)] == [("1.1", ()), ("1.10", ("1.1",))]
-
-
 def test_words_are_told_as_words() -> None:
     text = json.dumps(
         [
@@ -160,12 +155,11 @@ def test_words_are_told_as_words() -> None:
     assert add.criteria == ("Run `grep 'a  b' c` - exits with code 0",), "a command keeps its blanks"
     assert short.text.startswith("Short (many words")
     assert (short.text.endswith("…"), len(short.text) <= 300) == (True, True)
-
-
-def test_title_and_description_make_one_text() -> None:
-    both = [("Log in", "Log in with a key"), ("Log out", "As a user"), ("Log in…", "Log in often"), ("Log\n it ", "")]
-    said = json.dumps([{"title": title, "description": text, "passes": False} for title, text in both])
-    assert [task.text for task in read(said)] == ["Log in with a key", "Log out (As a user)", "Log in often", "Log it"]
+    text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
+    assert [(task.id, task.after) for task in read(text)] == [("1.1", ()), ("1.10", ("1.1",))], (
+        "ids as they are spelled"
+    )
+    assert tasks.lines(read('[{"description": "caf\udce9", "passes": false}]')) == [b"- [ ] caf: caf\xe9"]
 
 
 MARKDOWN = """# A shop
@@ -202,15 +196,9 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
     assert listed(text + block, "plan.md") == "- [ ] a: Yes\n  - priority: 1", "one that says it is one is one"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("```json\n{ ... }\n```\n", id="no JSON at all"),
-        pytest.param('```json\n[{"description": "x", "passes": false}]\n', id="a fence that is never closed"),
-    ],
-)
-def test_any_other_plan_in_markdown_is_an_ordinary_one(text: str) -> None:
-    assert taskjson.of_plan(Path("plan.md"), text.encode()) is None
+def test_any_other_plan_in_markdown_is_an_ordinary_one() -> None:
+    for text in (b"```json\n{ ... }\n```\n", b'```json\n[{"description": "x", "passes": false}]\n'):
+        assert taskjson.of_plan(Path("plan.md"), text) is None
 
 
 def test_what_the_task_list_has_not_is_said_with_what_to_do() -> None:
@@ -223,19 +211,6 @@ def test_what_the_task_list_has_not_is_said_with_what_to_do() -> None:
     what, how = taskjson.left_out(found, b"# Tasks\n- [x] 1: Log in\n", path)
     assert what == "2 tasks of plan.json are not in the Task List, and not built: 2, c"
     assert how == "what shall be built has to stand there, in r_PROGRESS.md, such as `- [ ] 2: Log out`"
-
-
-@pytest.mark.parametrize(
-    ("path", "name"), [("a/b/feature.md", "feature"), ("v1.json.md", "v1.json"), ("v1.md.json", "v1.md"), ("x", "x")]
-)
-def test_the_name_of_a_plan_is_without_its_kind(path: str, name: str) -> None:
-    assert files.plan_name(Path(path)) == name
-
-
-def test_bytes_that_are_no_utf8_come_into_the_list_as_they_are() -> None:
-    found = taskjson.of_plan(Path("p.json"), b'\xef\xbb\xbf[{"description": "caf\xe9", "passes": false}]\r\n')
-    assert found is not None
-    assert tasks.lines(found.tasks) == [b"- [ ] caf: caf\xe9"]
 
 
 WORDS = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
@@ -290,22 +265,16 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
     [
         ("r.json", '{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:"),
         ("r.json", "hello world", "r.json:1:1: is no JSON: "),
-        ("r.json", "[" * 100_000, "r.json: is no JSON: "),
         ("r.json", '["x"]', "r.json: holds no task lists; one is a list of objects, or called "),
         ("r.json", '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds 2 task lists; "),
         ("r.json", of(completed="yes"), 'r.json:1: tasks[0].completed: must be true or false, not "yes"'),
         ("r.json", of(description=None), "r.json:1: tasks[0]: has no description; say what shall be built"),
-        ("r.json", of(title=["x"]), 'r.json:1: tasks[0].title: must be a string, not ["x"]'),
         ("r.json", of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),
-        ("r.json", of(subtasks=[{"id": 1, "title": "y"}]), "r.json: line 1: 1 is the id of 2 tasks; each needs one"),
         ("r.json", of(status="fine"), "r.json:1: tasks[0].status: must be pending, in_progress, done, complete or "),
         ("r.json", of(priority="soon"), "r.json:1: tasks[0].priority: must be a whole number, "),
         ("r.json", of(dependencies=["x"]), 'r.json:1: tasks[0].dependencies[0]: unknown id "x"'),
-        ("r.json", of(dependencies=[1]), "r.json: line 1: 1 waits for itself"),
-        ("r.json", of(acceptanceCriteria=[" "]), "r.json:1: tasks[0].acceptanceCriteria: must be a list of "),
         ("r.json", of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks, not [7]"),
         ("p.md", f"# P\n\n{STORY_BLOCK}".replace("false", "0"), "p.md:4: [0].passes: must be true or false, not 0; "),
-        ("p.md", f"# P\n\n{STORY_BLOCK}".replace("}", "},"), "p.md:4:"),
         ("p.md", STORY_BLOCK * 2, "p.md: holds 2 task lists in JSON, at lines 1, 4; leave one; "),
         ("p.md", '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task lists; "),
     ],
