@@ -67,6 +67,12 @@ ODD: dict[str, Act] = {
     "bytes that are no UTF-8": prints("\udcff\udcfe\n"),
     "half a letter": prints('{"type": "assistant", "message": {"content": [{"text": "\\ud800"}]}}\n'),
     "empty lines": prints("\n\r\n\x00\n"),
+    "of another agent": prints('{"type": "text", "part": {"type": "text", "text": "hello"}}\n'),
+    "errors that are true": prints('{"type": "result", "is_error": true, "errors": true}\n'),
+    "a retry soon": prints('{"type": "system", "subtype": "api_retry", "retry_delay_ms": "soon"}\n'),
+    "a cost of 400 digits": prints('{"type": "result", "total_cost_usd": 1%s}\n' % ("0" * 400)),
+    "an odd end": prints('{"type": "result", "is_error": true, "subtype": []}\n'),
+    "deeply nested": prints(f'{{"type": "assistant", "message": {"[" * 100_000}{"]" * 100_000}}}\n'),
 }
 
 

@@ -18,6 +18,8 @@ ROOT = raw(
     ),
     exit_code=1,
 )
+FORBIDDEN = refused("API Error: 403 Forbidden", "unknown", status=403)
+SPENT = refused("You've hit your org's monthly spend limit · ask your admin to raise it", "rate_limit", status=429)
 OPTION = raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1)
 
 
@@ -29,6 +31,8 @@ OPTION = raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1)
         pytest.param(MODEL, "opsu", "--model", id="there is no such model"),
         pytest.param(ROOT, "root", "IS_SANDBOX", id="it is refused as root"),
         pytest.param(OPTION, "--x", "--", id="there is no such option"),
+        pytest.param(FORBIDDEN, "403", "log in", id="it is forbidden"),
+        pytest.param(SPENT, "spend limit", "ask who pays", id="nothing is left to spend, though it is called a limit"),
     ],
 )
 def test_what_cannot_mend_itself_stops_at_once_and_changes_nothing(

@@ -393,10 +393,3 @@ def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
 )
 def test_a_text_arrives_as_it_is(text: str, sent: str) -> None:
     assert request_for("webhook", Notice("started", "Ralph Started", text))["json"]["body"] == sent
-
-
-def test_markup_in_a_title_is_shown_and_not_obeyed() -> None:
-    notice = Notice("started", "a*b_c\n& <d> ")
-    assert request_for("discord", notice)["json"]["content"] == r"🚀 **a\*b\_c & \<d\>**"
-    assert request_for("telegram", notice)["json"]["text"] == "🚀 <b>a*b_c &amp; &lt;d&gt;</b>"
-    assert request_for("slack", notice)["json"]["text"] == ":rocket: *a*b_c &amp; &lt;d&gt;*"

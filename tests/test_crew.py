@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Run, eventually, is_free, kill, marked, paced, progress_text
 from stories import Agent, at_limit, runs, tries, waits_for
 from stories import marks as reaches
@@ -143,7 +144,7 @@ class TestIndependentTasks:
         project.has_tasks("a: The first", "b: The second", "c: The third")
         works = tries(runs("touch $(mktemp -u made-XXXXXX)"))
         agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None), works, works, works)
-        run = project.build("--strict", "--jobs", "2", command=paced(speed=100))
+        run = project.build("--strict", "--jobs", "2", command=paced(speed=1000))
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
         lines = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
@@ -159,14 +160,13 @@ class TestIndependentTasks:
         assert project.progress_text.count("- [x]") == 1
         assert len(agent.calls) == 2
 
-    @pytest.mark.parametrize(("more", "share"), [("", "4.500000"), ("--max-iteration-cost 4.2", "4.200000")])
-    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent, more: str, share: str) -> None:
+    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent) -> None:
         project.has_tasks("a: The first", "b: The second")
         works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
         agent.story(works, works)
-        assert project.build("--strict", "--jobs", "2", "--max-cost", "9", *more.split()).code == 0
+        assert project.build("--strict", "--jobs", "2", "--max-cost", "9").code == 0
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
-        assert bounds == [share] * 2
+        assert bounds == ["4.500000"] * 2
 
     def test_of_one_parent_end_with_what_the_parent_asks_for(self, crew: Crew, project: Project) -> None:
         asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
@@ -192,22 +192,11 @@ class TestAClone:
         assert len(ports) == 2
         assert min(ports) >= 1024
 
-    def test_that_cannot_be_made_ready_to_land_in_is_made_again(self, crew: Crew, marks: Path) -> None:
-        crew.has(AB, a="meets b; touch a.txt", b="meets a; touch b.txt")
-        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
-        crew.works("--setup", once)
-        assert [passed for _, passed in crew.tries()] == [True, True]
-        assert (marks / "once").exists()
-
-    def test_cannot_push(self, crew: Crew, project: Project) -> None:
+    def test_cannot_push_and_stays_where_that_is_asked_for(self, crew: Crew, project: Project) -> None:
         crew.has("- [ ] a: The first\n", a="! git push -q origin HEAD:refs/heads/other; echo a > a.txt")
-        crew.works()
-        assert "other" not in project.git("branch")
-
-    def test_stays_for_looking_where_somebody_wants_it(self, crew: Crew) -> None:
-        crew.has("- [ ] a: The first\n")
         crew.works("--keep-clones")
-        assert [path.name for path in crew.clones] == ["a"]
+        assert "other" not in project.git("branch")
+        assert [path.name for path in crew.clones] == ["a"], "it stays where somebody wants to look at it"
 
     def test_lacks_what_is_not_committed_and_that_is_said(self, crew: Crew, project: Project) -> None:
         (project.root / "draft.txt").write_text("mine\n")
@@ -297,7 +286,7 @@ class TestTheEnd:
         self, crew: Crew, project: Project, marks: Path, how: signal.Signals
     ) -> None:
         crew.has(AB, a=f"touch {marks}/a; setsid sleep 3600", b=f"touch {marks}/b; sleep 3600")
-        running = project.start(*crew.words())
+        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
         for name in "ab":
             eventually((marks / name).exists)
         running.signal(how)
@@ -404,13 +393,14 @@ class TestACluster:
 
     def test_that_is_not_there_is_one_line(self, crew: Crew, project: Project) -> None:
         crew.has("- [ ] a: The first\n")
-        run = project.ralph(*crew.words("--executor", "dask://127.0.0.1:9"))
+        soon = "from ralph.crew import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
+        run = project.ralph(*crew.words("--executor", "dask://127.0.0.1:9"), command=(*PYTHON, "-c", soon))
         assert run.code == 1
         assert run.stderr.startswith("ralph: no cluster answers at tcp://127.0.0.1:9")
         assert len(run.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("seed", range(40 if LONG else 2))
+@pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_green(
     crew: Crew, project: Project, marks: Path, seed: int
 ) -> None:

@@ -139,14 +139,6 @@ def test_an_iteration_that_was_cut_short_failed_where_it_did_nothing(outcome: Ou
 
 
 @pytest.mark.parametrize(
-    ("settings", "failed"), [({"max_iteration_cost": 1.0}, True), ({"max_total_cost": 11.0}, False)]
-)
-def test_whose_budget_it_was_decides_whether_using_it_up_is_a_failure(settings: dict[str, Any], failed: bool) -> None:
-    judged = judge(iteration(A, A, OUT_OF_BUDGET), Tally(), limits(**settings))
-    assert (bool(judged.failed), judged.ended) == (failed, None)
-
-
-@pytest.mark.parametrize(
     ("before", "after", "turn", "words"),
     [
         (A, DONE, OK, []),

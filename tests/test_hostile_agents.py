@@ -51,30 +51,6 @@ def test_agents_that_take_their_record_away(project: Project, agent: Agent) -> N
 
 # Events of another kind than the real one's.
 
-MANY = "1" + "0" * 400
-DEEP = "[" * 100_000 + "]" * 100_000
-
-
-EVENTS = {
-    "of another agent": '{"type": "text", "part": {"type": "text", "text": "hello"}}',
-    "errors that are true": '{"type": "result", "is_error": true, "errors": true}',
-    "a retry soon": '{"type": "system", "subtype": "api_retry", "retry_delay_ms": "soon"}',
-    "a cost of 400 digits": f'{{"type": "result", "total_cost_usd": {MANY}}}',
-    "a block that is a list": '{"type": "user", "message": {"content": [["hello"]]}}',
-    "an odd end": '{"type": "result", "is_error": true, "subtype": []}',
-    "deeply nested": f'{{"type": "assistant", "message": {DEEP}}}',
-}
-
-
-def test_odd_events_are_shown_or_ignored(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    odd = [raw(init(), starts("exec sleep 600", name), prints(line + "\n")) for name, line in EVENTS.items()]
-    agent.story(*odd, step(ticks="all", writes_done=True))
-    ended = project.build("--max-failures", "off", "--max-stalls", "off")
-    assert (ended.code, len(agent.calls)) == (0, len(EVENTS) + 1), ended.text
-    assert [name for name in EVENTS if alive(agent.child(name))] == []
-    assert "Traceback" not in ended.text
-
 
 # More than anybody can read.
 

@@ -1,8 +1,6 @@
 """The journal: whatever dies while it is written, every whole line is read, and the next one is whole."""
 
 import json
-import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -64,15 +62,6 @@ def test_a_record_is_one_line_and_comes_back(path: Path, text: str, read: str) -
     assert path.read_bytes().count(b"\n") == 2
 
 
-def test_only_the_owner_may_look_into_it(path: Path) -> None:
-    old = os.umask(0)
-    try:
-        append(path, FIRST)
-    finally:
-        os.umask(old)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
-
-
 def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path) -> None:
     torn = json.dumps(line(iteration=2, message='é "} {'), ensure_ascii=False).encode() + b"\n"
     before = begun.read_bytes()
@@ -95,28 +84,6 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
 )
 def test_what_is_no_record_is_skipped(begun: Path, noise: bytes) -> None:
     begun.write_bytes(begun.read_bytes() + noise + json.dumps(NEW).encode() + b"\r\n")
-    assert numbers(begun) == [1, 3]
-
-
-NEARLY_FULL = """
-import resource, sys
-from pathlib import Path
-from ralph.journal import append
-path, room, record = Path(sys.argv[1]), int(sys.argv[2]), eval(sys.argv[3])
-resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, resource.RLIM_INFINITY))
-try:
-    append(path, record)
-except OSError as error:
-    print(error.strerror)
-"""
-
-
-@pytest.mark.parametrize(("room", "why"), [(0, "File too large"), (20, "No space left on device")])
-def test_a_line_that_fits_only_in_part_is_said_and_the_next_is_whole(begun: Path, room: int, why: str) -> None:
-    before = begun.stat().st_size
-    said, _ = python(NEARLY_FULL, begun, room, line(iteration=2, message="x" * 100)).communicate()
-    assert (said, begun.stat().st_size) == (f"{why}\n", before + room)
-    append(begun, NEW)
     assert numbers(begun) == [1, 3]
 
 

@@ -255,11 +255,16 @@ def test_there_are_only_lines(terminal: Open, project: Project, agent: Agent, be
 # More, and less.
 
 
-def test_quiet_is_a_line_per_iteration(project: Project, agent: Agent) -> None:
+def test_quiet_is_a_line_per_iteration_and_verbose_is_everything(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two", "three")
-    agent.story(step(says("Hello."), ticks="first"), step(ticks="all", writes_done=True))
-    shown = lines_only(project.ralph_tty(*BUILD, "-q", "--verify", "true").stdout).splitlines()
-    assert [line.partition(" · ")[0] for line in shown] == ["#1", "#2", "ralph: done"]
+    call = tool("Edit", file_path="a.py", old_string="one\ntwo", replace_all=True)
+    agent.story(step(says("Hello."), ticks="first"), step(says("a" * 10_000), call, ticks="all", writes_done=True))
+    shown = lines_only(project.ralph_tty(*BUILD, "1", "-q", "--verify", "true").stdout).splitlines()
+    assert [line.partition(" · ")[0] for line in shown] == ["#1", "ralph: limit reached: max-iterations is 1"]
+    first, _, rest = project.build("--verbose").stdout.partition("  claude-sonnet-5 · your login pays\n")
+    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[1].rstrip("\n").split("\n")
+    arguments = "    file_path: a.py\n    old_string: one\n    two\n    replace_all: true\n"
+    assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit\n{arguments}")
 
 
 def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -> None:
@@ -283,34 +288,3 @@ def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -
     assert run.poll() is None
     run.type("\x1c")
     assert run.wait().code == -signal.SIGINT
-
-
-def test_verbose_is_everything(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    thought = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "Let me\nsee."}]}}
-    acts = (
-        thought,
-        says("a" * 10_000),
-        tool("Edit", file_path="a.py", old_string="one\ntwo", replace_all=True),
-        tool_result("The file\nhas been updated."),
-        {"type": "system", "subtype": "unheard_of"},
-    )
-    agent.story(step(*acts, ticks="all", writes_done=True))
-    shown = project.build("--verbose").stdout
-    first, _, rest = shown.partition("  claude-sonnet-5 · your login pays\n")
-    assert first.splitlines()[1].startswith("  » ")
-    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[0].rstrip("\n").split("\n")
-    assert rest.startswith(
-        f"""\
-  ✻ Let me
-    see.
-  {"a" * 10_000}
-  ▸ Edit
-    file_path: a.py
-    old_string: one
-    two
-    replace_all: true
-  ⎿ The file
-    has been updated.
-"""
-    )

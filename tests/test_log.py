@@ -179,16 +179,6 @@ def test_what_was_verified_is_told_and_why_a_claim_was_refused(project: Project,
     assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "1")
 
 
-def test_a_transcript_cannot_drive_the_terminal(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), says("\x1b]0;title\x07 \x1b[2J"), prints("\x1b[31m"), result("Done.")))
-    project.build("--max-iterations", "1")
-    seen = project.ralph_tty("log", "feature", "1").stdout
-    assert "\N{REPLACEMENT CHARACTER}]0;title" in seen
-    assert "\x1b]" not in seen
-    assert "\x1b[2J" not in seen
-
-
 def test_a_running_iteration_is_followed_to_the_end_of_its_run(project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
     agent.story(

@@ -1,7 +1,6 @@
 """What misled an earlier ralph, as a review has shown: each once, with real processes."""
 
 import json
-import os
 import shutil
 import signal
 
@@ -89,17 +88,6 @@ def test_a_state_folder_inside_the_tree_is_no_progress(project: Project, agent: 
     run = project.build("--max-stalls", "2", env=inside)
     assert (run.code, len(agent.calls)) == (4, 2)
     assert "changed nothing" in project.progress_text
-
-
-def test_transcripts_are_bounded_while_a_run_goes_on(project: Project, agent: Agent) -> None:
-    """Not only when it starts; what a run of yesterday left goes first."""
-    agent.story(step())
-    project.build("1")
-    (old,) = (project.state_folders[0] / "transcripts").glob("*.jsonl")
-    os.truncate(old, 199_999_000)
-    os.utime(old, (0, 0))
-    project.build("2", "--agent", "seq 1000")
-    assert not old.exists()
 
 
 def test_a_git_that_fails_once_invents_no_commits(project: Project, agent: Agent) -> None:

@@ -201,14 +201,6 @@ def test_a_template_may_wish_for_a_persons_word_before_it_goes_on(project: Proje
     assert (code, modes(project)) == (0, ["plan", "build", "validate"]), text
 
 
-def test_a_conversation_is_not_begun_by_a_run(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(edits(HEAD, f"{HEAD}Mode: discover\n"), ticks="all"))
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (4, 1), run.text
-    assert "conversation" in run.text
-
-
 def test_all_under_strict(project: Project, agent: Agent) -> None:
     """Who validates may untick and add there too; ralph gives what is new its ids, and nobody else ticks."""
     task = edits("## Task List\n", "## Task List\n\n- [ ] a: one\n  - verify: File `a.txt` exists\n")

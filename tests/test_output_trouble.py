@@ -68,10 +68,3 @@ def test_a_terminal_that_nobody_reads(project: Project, agent: Agent) -> None:
     run = project.start_tty(*BUILD, reads=False)
     assert run.wait().code == 0
     assert is_done(project, agent)
-
-
-def test_a_file_gets_every_line(project: Project, agent: Agent) -> None:
-    lines = [f"Line {number:06}" for number in range(30_000)]
-    agent.story(step(says("\n".join(lines)), ticks="all", writes_done=True))
-    run = project.build()
-    assert [line.strip() for line in run.stdout.splitlines() if "Line " in line] == lines

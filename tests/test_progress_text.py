@@ -53,13 +53,6 @@ def test_no_text_is_slow(text: bytes) -> None:
     assert time.process_time() - began < 10
 
 
-def test_a_start_that_finds_done_calls_nobody_and_says_nothing(project: Project, agent: Agent) -> None:
-    text = BOM + b"caf\xe9 \x00\r\n```\r\nx\r\n```\r\n  RALPH_DONE \t\r\n"
-    project.progress.write_bytes(text)
-    run = project.build("1")
-    assert (run.code, agent.calls, run.text, project.progress.read_bytes()) == (0, [], "", text)
-
-
 def test_an_unclosed_fence_is_no_fence_and_is_said(project: Project, agent: Agent) -> None:
     project.progress.write_text(f"{HEAD}IN_PROGRESS\n\n~~~~~\n\nRALPH_BLOCKED: help{TAIL}")
     run = project.ralph_tty("feature.md")

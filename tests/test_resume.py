@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from away import Mailbox
 from offspring import Offspring, keeper_of
 from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill
 from stories import Act, Agent, at_limit, edits, hangs, init, marks, raw, starts, step, waits_for, writes
@@ -148,15 +147,3 @@ def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
 
 
 # Starts of cron that find nothing to do.
-
-
-@pytest.mark.parametrize(
-    ("status", "code"), [("RALPH_DONE", 0), ("RALPH_BLOCKED: which database?", 4), ("RALPH_STOP", 3)]
-)
-def test_a_start_that_has_nothing_to_do_is_silent(project: Project, agent: Agent, status: str, code: int) -> None:
-    mailbox = Mailbox(project)
-    project.has_tasks("one", status=status)
-    before = project.progress.read_bytes()
-    assert project.ralph("feature.md") == Run(code=code, stdout="", stderr="")
-    assert (agent.calls, mailbox.notices, project.progress.read_bytes()) == ([], [], before)
-    assert not project.state_folders, "it leaves nothing"

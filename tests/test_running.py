@@ -1,25 +1,9 @@
 """How ralph is called (design section 3) and how it ends (section 8)."""
 
-import re
-
 import pytest
+from away import Mailbox
 from ralph_driver import Project
 from stories import Agent, step
-
-
-@pytest.mark.parametrize("args", [(), ("help",), ("-h",), ("feature.md", "--help")])
-def test_help_is_no_error(project: Project, args: tuple[str, ...]) -> None:
-    run = project.ralph(*args)
-    assert (run.code, run.stderr) == (0, "")
-    assert "ralph PLAN [MODE]" in run.stdout
-    assert "--dry-run" in run.stdout
-
-
-def test_the_version_is_told(project: Project) -> None:
-    for word in ("--version", "-V", "-v"):
-        run = project.ralph(word)
-        assert run.code == 0
-        assert re.search(r"\b\d+\.\d+", run.stdout)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +112,10 @@ def test_a_start_that_finds_a_control_word_says_one_line_where_somebody_looks(
     project: Project, agent: Agent, status: str, code: int, telling: str
 ) -> None:
     project.has_tasks("x one", status=status)
-    before = project.progress.read_bytes()
+    mailbox, before = Mailbox(project), project.progress.read_bytes()
     run = project.build()
     assert (run.code, run.text) == (code, "")
-    assert project.progress.read_bytes() == before
+    assert (mailbox.notices, project.progress.read_bytes(), project.state_folders) == ([], before, [])
     run = project.ralph_tty("feature.md")
     assert (run.code, run.stdout.count("\n")) == (code, 1), run.stdout
     assert telling in run.stdout.lower()

@@ -154,15 +154,6 @@ def test_a_git_that_hangs_is_left_behind_by_a_second_signal(
     assert (hammer(run, signal.SIGINT).code, offspring.alive()) == (-signal.SIGINT, [])
 
 
-def test_ctrl_c_ends_the_pause_between_iterations(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(step(ticks="first"))
-    run = project.start("feature.md", "build", "--delay", "10m")
-    eventually(lambda: "#1 ·" in run.stdout)
-    run.signal(signal.SIGINT)
-    assert run.wait().code == -signal.SIGINT
-
-
 def test_a_background_job_of_a_script_can_be_interrupted(project: Project, agent: Agent) -> None:
     """A shell starts `ralph ... &` with SIGINT and SIGQUIT ignored, and that is inherited."""
     run = start(project, agent, prefix=("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"))

@@ -221,22 +221,6 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agen
         assert "journal.jsonl: cannot be read: Is a directory" in run.stderr
 
 
-def test_a_plan_is_found_by_each_of_its_names_and_as_a_run_finds_it(
-    project: Project, agent: Agent, tmp_path: Path
-) -> None:
-    project.has_tasks("one")
-    for word in ("feature.md", "feature", "feature_PROGRESS.md", "feature_PROGRESS", "./feature.md"):
-        assert project.ralph("status", word).stdout.startswith("feature · new"), word
-    assert project.ralph("status", "-C", str(project.root), cwd=tmp_path).stdout.startswith("feature")
-    project.progress.rename(project.root / "state.md")
-    agent.story(step())
-    option, variable = ("--progress-file", "state.md"), {"RALPH_PROGRESS_FILE": "state.md"}
-    assert project.build("--max-iterations", "1", *option).code == 3
-    said = told(project, *option)
-    assert (said["state"], said["progress_file"], said["iterations"]) == ("stopped", "state.md", 1)
-    assert json.loads(project.ralph("status", "feature.md", "--json", env=variable).stdout) == said
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from stories import api_retry, error_result, init, result, says, tool, tool_result, weighs
+from stories import api_retry, init, result, says, tool, tool_result
 
 from ralph.agent.stream import Stream
 from ralph.progress import parse
@@ -45,13 +45,6 @@ LAYOUTS = {
 def test_the_status_line_says_what_fits(width: int, line: str) -> None:
     assert status_line(working("Bash pytest -q tests/test_greeting.py"), width) == line
     assert columns(line) <= width
-
-
-def test_what_is_unknown_is_left_out_of_it() -> None:
-    """Who plans works on no task."""
-    unknown = {"tally": Tally(), "settings": Settings(once=True)}
-    assert status_line(working("", phase=("starting", 3720, None), **unknown), 40) == "1h02m · starting · 0s"
-    assert status_line(working("", phase=("pause", 3710, 30), **unknown), 40) == "1h02m · pause · 20s left"
 
 
 COLUMNS = {"plain": 5, "日本語": 6, "\uff37\uff29": 4, "e\u0301tude": 5, "a\u200bb\u200d": 2, "☁\ufe0f": 2, "…·▸⎿✗": 5}
@@ -118,27 +111,6 @@ def watched(*events: Event, width: int | None = None) -> tuple[View, list[str]]:
     return view, lines
 
 
-WIDE = says("Words that are too wide for the row of this terminal.")
-WRONG = error_result("error_during_execution", "[ede_diagnostic] result_type=user", "It went wrong.")
-SEEN = {
-    "several lines": (says("A\n\nB\n"), ["  A", "  ", "  B"]),
-    "words are wrapped": (WIDE, ["  Words that are too wide for the row of", "  this terminal."]),
-    "a sub-agent is indented": (says("Inside.", parent="t1"), ["      Inside."]),
-    "a call is one row": (tool("Ba\nsh\t", command="ls"), ["  ▸ Ba sh  ls"]),
-    "no place in the agent's own code": (WRONG, ["  ✗ It went wrong."]),
-    "the cost has a place of its own": (result(), []),
-}
-
-
-@pytest.mark.parametrize(("event", "lines"), SEEN.values(), ids=SEEN)
-def test_what_a_person_sees_of_it(event: Event, lines: list[str]) -> None:
-    assert watched(event, width=40)[1] == lines
-
-
-def test_how_much_of_its_context_it_used_is_said_in_the_end() -> None:
-    assert watched(init(), weighs(74_000, says("Done.")), result())[1][-1] == "  context 37%"
-
-
 SLOW, READ = tool("Bash", command="pytest"), tool("Read", tool_id="t2", file_path="a.py")
 SUB = tool("Grep", tool_id="t3", parent="t1", pattern="foo")
 
@@ -159,12 +131,3 @@ DOES = {
 @pytest.mark.parametrize(("events", "doing"), DOES.values(), ids=DOES)
 def test_what_the_agent_does(events: list[Event], doing: str) -> None:
     assert watched(*events)[0].doing == doing
-
-
-def test_what_an_agent_does_that_only_prints() -> None:
-    view, _ = watched()
-    view.tell("Compiling.")
-    assert view.doing == "working"
-    view, _ = watched(SLOW)
-    view.tell("Beware.")
-    assert view.doing == "Bash pytest"

@@ -126,13 +126,6 @@ class TestAnHonestAgent:
             *(f"?? {name}" for name in (project.progress.name, "mine.txt", "of_check", "of_verify")),
         ]
 
-    def test_commits_nothing_where_nothing_shall_be_committed(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE)
-        agent.story(tries(writes("one.txt", "1")))
-        built(project, "--no-auto-commit")
-        assert project.git("log", "--format=%s").split() == ["plan"]
-        assert "?? one.txt" in project.git("status", "--porcelain")
-
 
 class TestAFailedTry:
     def test_leaves_its_reason_in_the_file_and_the_next_prompt(self, project: Project, agent: Agent) -> None:
@@ -149,16 +142,6 @@ class TestAFailedTry:
         assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second)), "each run has a token of its own"
         assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
-
-    def test_tells_the_next_one_how_a_long_output_ended(self, project: Project, agent: Agent) -> None:
-        noisy = "seq -f 'test %g PASSED, with a rather long name' 1 90; echo E the endpoint says 500; exit 1"
-        wants(project, f"- [ ] one: The first\n  - verify: Run `{noisy}` - exits with code 0\n")
-        agent.story(tries(writes("one.txt", "1")), tries())
-        project.build("--strict", "--max-iterations", "2")
-        failed = next(line for line in listed(project) if "failed:" in line)
-        assert "exited with 1, not 0" in failed
-        for said in (failed, agent.prompts[1], project.journal()[0]["message"]):
-            assert "E the endpoint says 500" in said
 
     def test_restores_the_last_good_commit_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
         (project.root / "mine.txt").write_text("mine")
@@ -206,7 +189,8 @@ class TestAFailedTry:
         wants(project, ONE + "- [ ] three: A third\n")
         blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'
         agent.story(tries(signals=blocked), tries(writes("three.txt", "3")))
-        run = built(project, code=4)
+        run = built(project, "--no-auto-commit", code=4)
+        assert project.git("log", "--format=%s").split() == ["plan"]
         assert listed(project)[:3] == [
             "- [!] one: The first",
             "  - verify: File `one.txt` exists",
@@ -372,24 +356,6 @@ class TestOnly:
             "tests/a.py\n",
         ]
 
-    @pytest.mark.parametrize(("only", "stays"), [("tests/**", ["tests/a.py"]), ("none", [])])
-    def test_of_a_template_narrows_what_the_plan_allows(
-        self, project: Project, agent: Agent, only: str, stays: list[str]
-    ) -> None:
-        template = project.root / ".ralph" / "PROMPT_test.md"
-        template.parent.mkdir()
-        template.write_text(f"{{# RALPH_ONLY: {only} #}}\nTest it. See {{{{ PROGRESS_FILE }}}}.\n")
-        (project.root / "feature.md").write_text("# Feature\n\nRALPH_ONLY: **/*.py\n")
-        project.git("add", "-A")
-        project.git("commit", "-qm", "settings")
-        project.has_tasks("one")
-        acts = [writes(name, "new\n") for name in ("app.py", "tests/a.py", "tests/a.txt")]
-        agent.story(step(*acts, ticks="all", writes_done=True))
-        run = project.ralph("feature.md", "test")
-        assert run.code == 0, run.text
-        assert project.git("ls-files", "-o").split() == ["feature_PROGRESS.md", *stays]
-        assert "- [x] one" in project.progress_text
-
     @pytest.mark.parametrize("options", [("--only", "one.txt"), ("--on-failure", "restore")])
     def test_holds_in_a_folder_without_git_too(
         self, plain_project: Project, agent: Agent, options: tuple[str, ...]
@@ -420,11 +386,10 @@ class TestHistory:
         assert str(project.root / "history.jsonl") in agent.prompts[0]
         assert "history.jsonl" not in project.git("show", "--format=", "--name-only", "HEAD")
 
-    @pytest.mark.parametrize("what", ["rm h; mkfifo h", "echo all went well > h"])
-    def test_is_a_matter_for_a_person_where_its_lines_are_gone(self, project: Project, agent: Agent, what: str) -> None:
+    def test_is_a_matter_for_a_person_where_its_lines_are_gone(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
         (project.root / "h").write_text('{"requirement_id": "old"}\n')
-        agent.story(tries(runs(what), writes("one.txt", "1")))
+        agent.story(tries(runs("echo all went well > h"), writes("one.txt", "1")))
         built(project, "--history", "h", code=4)
         assert "RALPH_BLOCKED: ralph: h does not begin with the lines that it had" in project.progress_text
         kept = [path.read_text() for path in (project.state_folders[0] / "kept").iterdir()]
@@ -449,8 +414,6 @@ class TestPlanning:
 
 class TestSubtasks:
     TEXT = "- [ ] all: The whole\n  - verify: File `whole` exists\n  - [ ] a: A part\n  - [ ] b: Another part\n"
-    TICKED = TEXT.replace("[ ] a:", "[x] a:").replace("[ ] b:", "[x] b:")
-    PLAIN = TICKED.replace("  - verify: File `whole` exists\n", "")
 
     def test_are_done_one_by_one_and_the_last_one_ticks_what_they_are_of(self, project: Project, agent: Agent) -> None:
         wants(project, self.TEXT)
@@ -459,17 +422,6 @@ class TestSubtasks:
         assert tried(project) == [("a", True), ("b", False), ("b", True)]
         assert [line.strip()[:5] for line in listed(project)] == ["- [x]", "- ver", "- [x]", "- [x]"]
         assert "a part of all: The whole" in agent.prompts[0]
-
-    def test_that_a_person_ticks_tick_it_too_and_leave_the_check_of_the_whole(
-        self, project: Project, agent: Agent
-    ) -> None:
-        wants(project, self.PLAIN + "- [ ] c: More\n")
-        agent.story(tries(writes("c", "1")), tries(writes("whole", "1")))
-        built(project)
-        assert "- [x] all: The whole" in listed(project)
-        wants(project, self.TICKED)
-        built(project)
-        assert tried(project) == [("c", True), ("all", True)]
 
 
 class TestInterruptions:
@@ -482,16 +434,6 @@ class TestInterruptions:
         run.process.terminate()
         assert run.wait().code == -15
         assert listed(project) == ONE.rstrip("\n").split("\n")
-
-    def test_a_persons_edit_between_iterations_is_welcome(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE + TWO)
-        agent.story(tries(writes("one.txt", "1")))
-        run = project.start("feature.md", "build", "--strict", "--delay", "1h")
-        eventually(lambda: "- [x] one" in project.progress_text)
-        eventually(lambda: "#1" in run.stdout)
-        project.progress.write_text(project.progress_text.replace("- [ ] two", "- [x] two"))
-        assert run.wait().code == 0
-        assert "\nRALPH_DONE\n" in project.progress_text
 
 
 def test_a_done_that_a_program_writes_each_time_is_bounded(project: Project, agent: Agent, tmp_path: Path) -> None:

@@ -193,14 +193,6 @@ def test_an_id_is_made_of_the_tasks_words() -> None:
     assert tasks.new_ids([*texts, "W" * 200], []) == [*texts.values(), "w" * 56]
 
 
-def test_ids_are_given_once_and_each_is_one_of_its_own() -> None:
-    text = b"# Tasks\n- [ ] Go\n- [ ] go_2: x\n- [ ] go!\n  - [ ] GO\n- [ ] Other: x\n## Notes\n- [ ] Go\n"
-    now = edits.with_ids(text)
-    assert [task.id for task in tasks.flat(tasks.read(now))] == ["go", "go_2", "go_3", "go_4", "Other"]
-    assert edits.with_ids(now) == now
-    assert now.endswith(b"## Notes\n- [ ] Go\n")
-
-
 # What holds for every list.
 
 nested = st.sampled_from(
@@ -260,19 +252,6 @@ def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up
             text = edits.with_done(edits.taken_up(text, task.id), [one.id for one in tasks.chain(read, task.id)])
     assert all(task.done for task in tasks.flat(tasks.read(text))) == (blocked == 0)
     assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == min(blocked, 6)
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=10))
-def test_a_cycle_is_found_where_nothing_can_be_selected_any_more(edges: list[tuple[int, int]]) -> None:
-    lines = []
-    for number in range(7):
-        lines.append(f"- [ ] t{number}: x")
-        lines += [f"  - after: t{other}" for one, other in edges if one == number]
-    text = "\n".join(["# Tasks", *lines, ""]).encode()
-    found = bool(tasks.problems(tasks.read(text)))
-    while task := tasks.select(tasks.read(text)):
-        text = edits.with_done(text, [task.id])
-    assert found == bool(tasks.stuck(tasks.read(text)))
 
 
 @given(lists | st.binary())

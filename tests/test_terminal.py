@@ -78,15 +78,6 @@ def test_a_run_finishes_behind_ctrl_s(tmux: Tmux, project: Project, agent: Agent
     eventually(lambda: "\ncode=0=\n" in tmux.screen)
 
 
-def test_ctrl_z_is_refused_with_a_line(tmux: Tmux, project: Project, agent: Agent) -> None:
-    start(tmux, project, agent)
-    before = tmux.screen
-    tmux.press("C-z")
-    eventually(lambda: tmux.screen.count("\n") and tmux.screen != before)
-    agent.let("go")
-    assert tmux.exit_code() == 0, tmux.screen
-
-
 # The screen.
 
 

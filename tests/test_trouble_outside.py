@@ -2,11 +2,10 @@
 
 import re
 
-import pytest
 from away import Mailbox
 from leaps import leaping
 from ralph_driver import Project, progress_text
-from stories import Act, Agent, refused, step
+from stories import Agent, refused, step
 
 OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
 BROKEN = refused("Bad gateway", "unknown", status=502)
@@ -47,28 +46,3 @@ def test_three_hours_of_it_end_the_run_and_the_next_start_tries_again(project: P
     assert "ralph: API Error: 529" in run.stderr
     assert project.progress_text == progress_text("one"), "no breaker is open"
     assert project.build().code == 0
-
-
-NOT_ALLOWED = refused("API Error: 403 Forbidden", "unknown", status=403)
-SPENT = refused(
-    "You've hit your org's monthly spend limit · ask your admin to raise it at claude.ai/settings/usage",
-    "rate_limit",
-    status=429,
-)
-
-
-@pytest.mark.parametrize(
-    ("trouble", "remedy"),
-    [
-        pytest.param(NOT_ALLOWED, "log in", id="it is forbidden"),
-        pytest.param(SPENT, "ask who pays", id="the organisation's money is spent, though it is called a limit"),
-    ],
-)
-def test_what_needs_a_person_is_not_waited_for(project: Project, agent: Agent, trouble: Act, remedy: str) -> None:
-    project.has_tasks("one")
-    agent.story(trouble)
-    run = project.build(command=leaping())
-    assert (run.code, len(agent.calls)) == (1, 1), run.text
-    assert remedy in run.stderr.rpartition("(")[2], run.stderr
-    assert "waiting until" not in run.text
-    assert project.progress_text == progress_text("one")

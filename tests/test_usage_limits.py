@@ -1,7 +1,6 @@
 """Usage limits (design section 6): they are waited for, whatever happens meanwhile; and what is none."""
 
 import re
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -120,16 +119,6 @@ def waiting(project: Project, agent: Agent, speed: float) -> Running:
     return running
 
 
-def test_a_signal_ends_the_wait_at_once(project: Project, agent: Agent) -> None:
-    running = waiting(project, agent, speed=0.1)  # it would look up after 20 s
-    running.signal(signal.SIGTERM)
-    began = time.monotonic()
-    assert running.wait().code == -signal.SIGTERM
-    assert time.monotonic() - began < 15
-    assert project.progress_text == progress_text("one")
-    assert happened(project)[-1] == "interrupted"
-
-
 @pytest.mark.parametrize(
     ("word", "code"), [pytest.param("RALPH_STOP", 3, id="stop"), pytest.param("RALPH_DONE", 0, id="done")]
 )
@@ -175,15 +164,6 @@ def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reas
     assert run.code == 0, run.text
     good = [f"#{number} ok" for number in range(1, 6)]
     assert happened(project) == [*good, "#6 failed", "#7 trouble (not counted)", "wait", "#7 ok", "done"]
-
-
-def test_a_limit_that_is_all_another_agent_says_is_one(project: Project) -> None:
-    script = project.root / "mine"
-    script.write_text(f'#!/bin/sh\ncat > /dev/null\necho "{LIMIT}"\nexit 1\n')
-    script.chmod(0o755)
-    run = project.build("--agent", str(script), "--no-wait", "--max-failures", "1")
-    assert run.code == 3, run.text
-    assert happened(project) == ["#1 limit", "limit"]
 
 
 def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(

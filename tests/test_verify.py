@@ -90,19 +90,6 @@ def test_what_fails_is_taken_back_and_the_next_iteration_can_read_why(project: P
     assert project.progress_text.endswith("## Notes\n\nMine.\n")
 
 
-def test_what_fails_again_and_again_needs_a_person(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    check = Check(project, "exit 1")
-    project.has_tasks("one")
-    agent.story(CLAIM, repeat=True)
-    run = project.build(*check.option)
-    assert (run.code, check.runs, len(agent.calls)) == (4, 3, 3), run.text
-    assert "\nRALPH_BLOCKED: ralph: " in project.progress_text
-    assert "exited with 1" in mailbox.notices[-1]
-    again = project.build(*check.option)
-    assert (again.code, again.text, check.runs) == (4, "", 3)
-
-
 # Whoever wrote RALPH_DONE.
 
 

@@ -114,14 +114,6 @@ def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Ag
     assert [line["success"] for line in project.journal()] == [False, True, True]
 
 
-def test_an_agent_that_hangs_after_it_was_woken_again_is_ended(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), result(), says("The job in the background is done."), hangs()), DONE)
-    run = until_time_is_over(project, agent, "The job in the background is done.")
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert "hung" in run.stdout
-
-
 # Too much to record.
 
 
