@@ -7,7 +7,7 @@ from ralph_driver import Project
 from stories import Act, Agent, edits, fails, runs, says, step, tries, writes
 
 HEAD = "Started: 2026-11-20 22:14:03\n"
-SEES = runs("grep '^Mode:\\|^Round:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
+SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
 
 
 def modes(project: Project) -> list[str]:
@@ -22,7 +22,7 @@ def names(project: Project, line: str) -> None:
 
 def named(project: Project) -> list[str]:
     """The lines there that say the mode."""
-    return [line for line in project.progress_text.splitlines() if line.startswith(("Mode:", "Round:"))]
+    return [line for line in project.progress_text.splitlines() if line.startswith("Mode:")]
 
 
 def seen(project: Project) -> list[str]:
@@ -53,7 +53,7 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     code, text = everything(project, "--verify", "true")
     assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "validate"]), text
     assert "ralph: done · 1/1 tasks · 5 iterations · 2 commits · " in text
-    assert seen(project) == ["Mode: plan", "none", "Mode: validate 1/3", "Round: 1/3", "Mode: validate 2/3"]
+    assert seen(project) == ["Mode: plan", "none", "Mode: validate 1/3", "Mode: build 1/3", "Mode: validate 2/3"]
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []
     assert [line["round"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 1, 1, 2]
@@ -67,7 +67,7 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
     agent.story(step(adds="one"), *[BUILDS, step(SEES, MISSES)] * 2)
     codes = [everything(project, "--max-iterations", "1", "--max-rounds", "2")[0] for _ in range(5)]
     assert codes == [3, 3, 3, 3, 4]
-    assert seen(project) == ["none", "Mode: validate 1/2", "Round: 1/2", "Mode: validate 2/2"]
+    assert seen(project) == ["none", "Mode: validate 1/2", "Mode: build 1/2", "Mode: validate 2/2"]
     assert "RALPH_BLOCKED: ralph: done was claimed" not in project.progress_text
     assert (
         'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not' in project.progress_text
@@ -81,7 +81,7 @@ def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project
     names(project, "Mode: validate 2/3")
     agent.story(step(MISSES), BUILDS, step())
     run = project.ralph("feature.md")
-    assert (run.code, modes(project), named(project)) == (3, ["validate"], ["Round: 2/3"]), run.text
+    assert (run.code, modes(project), named(project)) == (3, ["validate"], ["Mode: build 2/3"]), run.text
     assert "work remains" in run.text
     run = project.ralph("feature.md")
     assert (run.code, modes(project)) == (0, ["validate", "build"]), run.text

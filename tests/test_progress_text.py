@@ -99,7 +99,7 @@ def test_what_a_plan_cost(line: bytes, dollars: float | None) -> None:
         (b"Plan: a\nStarted: b\n\nx\n", b"Plan: a\nStarted: b\n%b\nx\n"),
         (b"# Tasks\n- [ ] a\n", b"%b# Tasks\n- [ ] a\n"),
         (BOM, BOM + b"%b"),
-        (b"Spent: lots\r\nPlan: a\r\n", b"Spent: $12.5000\r\nPlan: a\r\n"),
+        (b"Spent: lots\r\nPlan: a\r\n", b"Plan: a\r\nSpent: $12.5000\r\n"),
     ],
 )
 def test_the_cost_has_its_place(text: bytes, expected: bytes) -> None:
@@ -115,16 +115,16 @@ def test_a_reason_with_half_a_character_can_be_written() -> None:
 
 def test_a_refusal_stands_at_the_end_and_says_why_with_the_output_below() -> None:
     assert REFUSED.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
-    said = b"because:\n>\n> - `make test` exited with 2\n>\n> ```text\n> FAILED test_login\n>\n> 1 failed\n> ```\n\n"
+    said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
     assert REFUSED.endswith(said)
     for blank in ("", "\n \n", "\x1b[0m\r\n"):
         assert progress.with_refusal(TEXT, WHY, blank) == progress.with_refusal(TEXT, WHY)
 
 
 def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along() -> None:
-    for where in (b">\n", b"> ```text\n"):
+    for where in (b">\n", b">     FAILED"):
         assert b"mine\n" in progress.without_refusal(REFUSED.replace(where, b"mine\n" + where))
-    shorter = REFUSED.replace(b"> FAILED test_login\n", b"")
+    shorter = REFUSED.replace(b">     FAILED test_login\n", b"")
     assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
 
 

@@ -84,7 +84,7 @@ def test_what_fails_is_taken_back_and_the_next_iteration_can_read_why(project: P
     assert "\nIN_PROGRESS\n" in seen
     section = seen.partition("\n## Verification\n")[2]
     assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
-    assert "\n> FAIL: expected 3, got 4\n" in section
+    assert "\n>     FAIL: expected 3, got 4\n" in section
     assert "RALPH_DONE refused" in run.stderr
     assert "## Verification" not in project.progress_text
     assert project.progress_text.endswith("## Notes\n\nMine.\n")
@@ -132,7 +132,7 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     assert (run.code, offspring.alive()) == (3, []), run.text
     assert all(offspring.pid(name) for name in ("stubborn", "hidden", "daemon")), "otherwise this test proves nothing"
     assert "had not ended after 3s" in verification(project)
-    assert "\n> begun\n" in verification(project)
+    assert "\n>     begun\n" in verification(project)
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 
 
@@ -176,7 +176,7 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert run.code == 3, run.text
     now = progress.parse(project.progress.read_bytes())
     assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, ())
-    assert "\n> red\N{REPLACEMENT CHARACTER}\n" in verification(project)
+    assert "\n>     red\N{REPLACEMENT CHARACTER}\n" in verification(project)
     assert not set(project.progress_text) & set("\x1b\0\x07")
     assert project.progress.stat().st_size < 10_000
     agent.story(step(writes_done=True))

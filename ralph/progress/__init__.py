@@ -1,45 +1,201 @@
 """The progress file's text: what it says, and edits that change the lines they mean to change and no other byte."""
 
-from ralph.progress.edits import (
-    blocked,
-    fresh,
-    harmless_output,
-    section,
-    with_lines,
-    with_mode,
-    with_refusal,
-    with_spent,
-    with_status,
-    with_stop,
-    with_tasks,
-    with_verified,
-    without_own_block,
-    without_refusal,
-    without_stop,
-    without_verified,
-)
-from ralph.progress.reading import LARGE_BYTES, Progress, Task, parse, vanished
+import re
+from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "LARGE_BYTES",
-    "Progress",
-    "Task",
-    "blocked",
-    "fresh",
-    "harmless_output",
-    "parse",
-    "section",
-    "vanished",
-    "with_lines",
-    "with_mode",
-    "with_refusal",
-    "with_spent",
-    "with_status",
-    "with_stop",
-    "with_tasks",
-    "with_verified",
-    "without_own_block",
-    "without_refusal",
-    "without_stop",
-    "without_verified",
-]
+from ralph.progress.reading import BOM, BY_RALPH, LARGE_BYTES, Line, Progress, Task, blocks, parse, said_on, vanished
+from ralph.words import shortened
+
+__all__ = ["LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
+
+Change = tuple[int, int, bytes]
+"""What to put in place of `text[start:end]`."""
+
+_NOISE = re.compile(
+    r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
+    "|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, pictures
+    "|\x1b[ -/]*[0-~]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",  # other controls, but for tab and newline
+    re.MULTILINE,
+)
+_MOST_LINES = 60
+_LONGEST_LINE = 200
+_SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
+_REFUSAL = re.compile(
+    rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
+    re.MULTILINE,
+)
+
+
+def fresh(name: str, plan: str, started: str) -> bytes:
+    """The text of a new progress file."""
+    head = f"# Progress: {' '.join(name.split())}\n\nPlan: {' '.join(plan.splitlines())}\nStarted: {started}\n"
+    return encoded(head + "\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n## Notes\n")
+
+
+def with_status(text: bytes, word: str) -> bytes:
+    """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
+    text = without_verified(text)
+    words = parse(text).words
+    other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
+    if word not in words and other not in words:
+        return _under(text, "Status", [word.encode()])
+    places = [text.index(other.encode(), line.start) for line in words.get(other, ())]
+    return spliced(text, [(at, at + len(other), word.encode()) for at in places])
+
+
+def with_verified(text: bytes, note: str) -> bytes:
+    """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
+    text = without_verified(text)
+    done = parse(text).words.get("RALPH_DONE")
+    return insert(text, done[0].end, [encoded(f"Verified: {note}".rstrip())]) if done else text
+
+
+def without_verified(text: bytes) -> bytes:
+    """The same without what stands as Verified below a RALPH_DONE: that word is ralph's alone."""
+    return _without(text, parse(text).words.get("Verified", ()))
+
+
+def with_spent(text: bytes, spent_usd: float) -> bytes:
+    """The same with what the plan cost so far, in its head."""
+    return _with_head(text, "Spent", f"${spent_usd:.4f}")
+
+
+def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
+    """The same with the mode that it is in, and this count of rounds, None for the same; but build alone."""
+    said = f"{mode} {parse(text).rounds if rounds is None else rounds}".strip()
+    return _with_head(text, "Mode", "" if said == "build" else said)
+
+
+def _with_head(text: bytes, name: str, value: str) -> bytes:
+    """The same with this in its head under this name, or with nothing, in place of what stands there."""
+    text = _without(text, parse(text).words.get(name, ()))
+    words = parse(text).words
+    above = words.get("Started") or words.get("Plan")
+    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")]) if value else text
+
+
+def blocked(text: bytes, why: str) -> bytes:
+    """The same with ralph's own RALPH_BLOCKED line in the Status section."""
+    return _in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
+
+
+def without_own_block(text: bytes) -> bytes:
+    """The same without the RALPH_BLOCKED lines that ralph wrote."""
+    lines = parse(text).words.get("RALPH_BLOCKED", ())
+    return _without(text, [line for line in lines if said_on(line).startswith(BY_RALPH)])
+
+
+def with_stop(text: bytes) -> bytes:
+    """The same with RALPH_STOP in the Status section."""
+    return _in_status(text, "RALPH_STOP")
+
+
+def without_stop(text: bytes) -> bytes:
+    """The same without RALPH_STOP."""
+    return _without(text, parse(text).words.get("RALPH_STOP", ()))
+
+
+def _in_status(text: bytes, line: str) -> bytes:
+    above = parse(text).words.get("IN_PROGRESS") or _headings(text, "Status")
+    return insert(text, above[0].end if above else len(text), [encoded(line)])
+
+
+def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the task list."""
+    tasks = parse(text).tasks
+    if not lines:
+        return text
+    if not tasks:
+        return _under(text, "Task List", lines)
+    at = tasks[-1].line.end
+    for line in blocks(text).lines:
+        if line.start == at and line.body.strip() and line.body[:1] in b" \t":  # nested below the last
+            at = line.end
+    return insert(text, at, lines)
+
+
+def section(text: bytes, title: str) -> tuple[int, int]:
+    """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
+    for heading in _headings(text, title)[:1]:
+        below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
+        return heading.end, min(below, default=len(text))
+    return len(text), len(text)
+
+
+def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines at the end of the section of that title, made where there is none."""
+    if not lines:
+        return text
+    start, end = section(text, title)
+    if said := text[start:end].rstrip():
+        return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
+    return _under(text, title, lines)
+
+
+def with_refusal(text: bytes, reasons: Sequence[str], output: str = "") -> bytes:
+    """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
+
+    All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
+    The blank line at its end keeps quotations apart that somebody appends.
+    """
+    said = ["RALPH_DONE was taken back, because:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
+    if shown := harmless_output(output):
+        said += ["", *(f"    {line}" for line in shown.split("\n"))]
+    quote = [encoded(f"> {line}".rstrip()) for line in said]
+    text = without_refusal(text)
+    return insert(text, len(text), [b"", b"## Verification", b"", _SIGNED, b"", *quote, b""])
+
+
+def without_refusal(text: bytes) -> bytes:
+    """The same without the Verification section that ralph wrote; a person's own, and what was added below, stays."""
+    return _REFUSAL.sub(b"", text)
+
+
+def harmless_output(raw: str) -> str:
+    """The last 60 lines of it, for people and agents to read; lines that a program printed over count as it left them.
+
+    At most 200 characters of each; a first line `…` where there was more.
+    """
+    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in _NOISE.sub("", raw).rstrip().split("\n")]
+    return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; bytes of file names as they are, halves of characters that programs leave when they cut as a mark."""
+    return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode(errors="surrogateescape")
+
+
+def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
+    """Puts whole lines in at the start of a line, with the line ends the text has."""
+    newline = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    first = len(BOM) if text.startswith(BOM) else 0
+    at = max(at, first)
+    lead = newline if at > first and not text[:at].endswith(b"\n") else b""
+    return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
+
+
+def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
+    """The text with these changes, of which no two overlap."""
+    parts, at = [], 0
+    for start, end, new in sorted(changes, key=lambda change: change[:2]):
+        parts += [text[at:start], new]
+        at = end
+    return b"".join([*parts, text[at:]])
+
+
+def _without(text: bytes, lines: Iterable[Line]) -> bytes:
+    return spliced(text, [(line.start, line.end, b"") for line in lines])
+
+
+def _under(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
+    """The same with these lines below the heading of that title, made where there is none."""
+    if headings := _headings(text, title.split(maxsplit=1)[0]):
+        return insert(text, headings[0].end, [b"", *lines])
+    return insert(text, len(text), [b"", encoded(f"## {title}"), b"", *lines])
+
+
+def _headings(text: bytes, title: str) -> list[Line]:
+    """Those that begin so."""
+    return [line for line, _, one in parse(text).headings if one.casefold().startswith(title.casefold())]

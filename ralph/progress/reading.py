@@ -4,7 +4,6 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -12,15 +11,16 @@ _FENCE = re.compile(rb"(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*\Z)|~
 _FENCE_END = re.compile(rb"[ \t]*(`{3,}|~{3,})\s*")
 _WORD = re.compile(
     rb"[ ]{0,3}(?:(RALPH_DONE|RALPH_STOP|RALPH_BLOCKED|IN_PROGRESS)\s*"
-    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Round|Verified):.*)"
+    rb"|(RALPH_BLOCKED|Plan|Started|Spent|Mode|Verified):.*)"
 )
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
-_OF_HEAD = ("Plan", "Started", "Spent", "Mode", "Round")
+_OF_HEAD = ("Plan", "Started", "Spent", "Mode")
 _ROUND = re.compile(r"(?:^|\s)\d{1,4}(?:/\d{1,4})?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
-_NO_TASKS = ("notes", "acceptance", "success criteria", "proposed")
-"""Sections whose checkboxes describe work and are none; people write criteria as checkboxes too, agents proposals."""
+_LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
+"""How the titles begin of sections whose checkboxes are known to be tasks, and to be none: people write criteria as
+checkboxes too, agents proposals."""
 
 LARGE_BYTES = 50_000
 """A file beyond that deserves a word: every iteration pays for reading it."""
@@ -46,53 +46,41 @@ class Blocks(NamedTuple):
     fences: list[tuple[Line, Line]]
     """The first and the last line of each."""
     unclosed: Line | None
-    """The first line that begins a fence and finds no end."""
+    """The first line of a fence that finds no end."""
 
 
 def blocks(text: bytes) -> Blocks:
     """The lines of a text and its code fences.
 
     A fence is three or more backticks or tildes, closed by at least as many of the same, at any indentation, since
-    lists may hold it. One that is never closed is no fence: a slip must not hide the rest.
+    lists may hold it. One that is never closed is no fence, and all below it is text: a slip must not hide the rest.
     """
-    whole = list(map(_line, _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0)))
-    found = Blocks([], [], None)
-    endless: tuple[bytes, ...] = ()  # what found no end once finds none further down
-    at = 0
-    while at < len(whole):
-        fence = _FENCE.fullmatch(whole[at].body)
-        end = None
-        if fence and not fence[1].startswith(endless):
-            end = next((n for n in range(at + 1, len(whole)) if _closes(whole[n].body, fence[1])), None)
-            if end is None:
-                endless = (*endless, fence[1])
-        if end is None:
-            found.lines.append(whole[at])
-            found = found._replace(unclosed=whole[at]) if fence and not found.unclosed else found
+    lines: list[Line] = []
+    fences: list[tuple[Line, Line]] = []
+    fence: list[Line] = []
+    marks = b""
+    for found in _LINE.finditer(text, len(BOM) if text.startswith(BOM) else 0):
+        line = Line(found.start(), found.end(), found[0].rstrip(b"\r\n"))
+        if fence:
+            fence.append(line)
+            end = _FENCE_END.fullmatch(line.body)
+            if end and end[1].startswith(marks):
+                fences.append((fence[0], line))
+                fence = []
+        elif opening := _FENCE.fullmatch(line.body):
+            fence, marks = [line], opening[1]
         else:
-            found.fences.append((whole[at], whole[end]))
-            at = end
-        at += 1
-    return found
+            lines.append(line)
+    return Blocks(lines + fence, fences, fence[0] if fence else None)
 
 
-def _line(found: re.Match[bytes]) -> Line:
-    return Line(found.start(), found.end(), found[0].rstrip(b"\r\n"))
-
-
-def _closes(body: bytes, marks: bytes) -> bool:
-    end = _FENCE_END.fullmatch(body)
-    return end is not None and end[1].startswith(marks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One item of the task list; two are equal wherever they stand."""
+class Task(NamedTuple):
+    """One item of the task list."""
 
     text: str
     mark: str
     """What stands between the brackets."""
-    line: Line = field(compare=False)
+    line: Line
 
     @property
     def done(self) -> bool:
@@ -100,68 +88,60 @@ class Task:
         return self.mark in "xX"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(NamedTuple):
     """What a progress file says, and on which of its lines."""
 
     size: int
     words: dict[str, list[Line]]
     """The lines that count, by the word that they begin with: the control words; below RALPH_DONE Verified, the note
-    of a check that passed; above the first heading below the top level Plan, Started, Spent, Mode and Round."""
+    of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
+    done: bool
+    """Whether RALPH_DONE stands there."""
+    verified: bool
+    """Whether ralph's note that the check passed stands below it."""
+    stop: bool
+    """Whether RALPH_STOP stands there."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
     tasks: tuple[Task, ...]
     elsewhere: tuple[Task, ...]
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
+    open: tuple[Task, ...]
+    """The tasks that are not ticked."""
     unclosed_fence: int | None
     """The line number of a code fence that is never closed and therefore counts as text."""
 
     @property
-    def done(self) -> bool:
-        """Whether RALPH_DONE stands there."""
-        return "RALPH_DONE" in self.words
-
-    @property
-    def verified(self) -> bool:
-        """Whether ralph's note that the check passed stands below it."""
-        return "Verified" in self.words
-
-    @property
-    def stop(self) -> bool:
-        """Whether RALPH_STOP stands there."""
-        return "RALPH_STOP" in self.words
-
-    @property
     def blocked(self) -> str | None:
         """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
-        return self._said("RALPH_BLOCKED")
+        return self._said("RALPH_BLOCKED") if "RALPH_BLOCKED" in self.words else None
 
     @property
     def blocked_by_ralph(self) -> bool:
         """Whether it was ralph that gave up, not the agent or a person."""
-        return (self.blocked or "").startswith(BY_RALPH)
+        return self._said("RALPH_BLOCKED").startswith(BY_RALPH)
 
     @property
-    def plan(self) -> str | None:
+    def plan(self) -> str:
         """The plan it was made for, if it says so."""
-        return self._said("Plan") or None
+        return self._said("Plan")
 
     @property
     def spent_usd(self) -> float | None:
         """What the plan cost so far, if it says so."""
-        dollars = _DOLLARS.match(self._said("Spent") or "")
+        dollars = _DOLLARS.match(self._said("Spent"))
         return float(dollars[1].replace(",", "")) if dollars else None
 
     @property
     def mode(self) -> str:
         """The mode that it is in; empty where none is said, which means build."""
-        mode = _ROUND.sub("", self._said("Mode") or "")
+        mode = _ROUND.sub("", self._said("Mode"))
         return "" if mode == "build" else mode
 
     @property
     def rounds(self) -> str:
         """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
-        found = _ROUND.search(self._said("Mode") or self._said("Round") or "")
+        found = _ROUND.search(self._said("Mode"))
         return found[0].strip() if found else ""
 
     @property
@@ -169,19 +149,14 @@ class Progress:
         """The first of these numbers, or 0."""
         return int(self.rounds.partition("/")[0] or 0)
 
-    def _said(self, word: str) -> str | None:
+    def _said(self, word: str) -> str:
         """What stands behind the first of them."""
-        return said_on(self.words[word][0]) if word in self.words else None
+        return said_on(self.words[word][0]) if word in self.words else ""
 
     @property
     def ticked(self) -> int:
         """How many tasks are done."""
         return len(self.tasks) - len(self.open)
-
-    @property
-    def open(self) -> tuple[Task, ...]:
-        """The tasks that are not."""
-        return tuple(task for task in self.tasks if not task.done)
 
 
 def said_on(line: Line) -> str:
@@ -195,44 +170,42 @@ def parse(text: bytes) -> Progress:
     lines, _, unclosed = blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
-    items: dict[bool | None, list[Task]] = {True: [], False: [], None: []}
-    under: list[tuple[int, str]] = []
+    items: list[tuple[str, Task]] = []
+    """The checkboxes, each with the beginning of the innermost title around it that is one of `_LISTS`."""
+    around, listed = [(0, "")], ""
     is_head, is_below_done = True, False
     for line in lines:
         name = ""
         if item := _TASK.fullmatch(line.body):
             said = item[2].decode(errors="surrogateescape").strip()
-            items[_is_for_tasks(under)].append(Task(text=said, mark=item[1].decode(), line=line))
+            items.append((around[-1][1], Task(said, item[1].decode(), line)))
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
-            under = [*(outer for outer in under if outer[0] < level), (level, title.casefold())]
-            is_head = is_head and level == 1
             headings.append((line, level, title))
+            is_head = is_head and level == 1
+            around = [outer for outer in around if outer[0] < level]
+            kind = next((kind for kind in _LISTS if title.casefold().startswith(kind)), around[-1][1])
+            around.append((level, kind))
+            listed = kind if kind == "task" else listed
         elif word := _WORD.fullmatch(line.body):
             name = (word[1] or word[2]).decode()
-            if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
+            if {"Verified": is_below_done}.get(name, is_head or name not in _OF_HEAD):
                 words.setdefault(name, []).append(line)
         goes_on = is_below_done and (name == "Verified" or not line.body.strip())
         is_below_done = goes_on or name == "RALPH_DONE"
-    has_list = any(title.casefold().startswith("task") for _, _, title in headings)
+    tasks = tuple(task for kind, task in items if kind == listed)
     return Progress(
         size=len(text),
         words=words,
+        done="RALPH_DONE" in words,
+        verified="Verified" in words,
+        stop="RALPH_STOP" in words,
         headings=headings,
-        tasks=tuple(items[True] if has_list else items[None]),
-        elsewhere=tuple(items[False] + (items[None] if has_list else [])),
+        tasks=tasks,
+        elsewhere=tuple(task for kind, task in items if kind != listed),
+        open=tuple(task for task in tasks if not task.done),
         unclosed_fence=text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None,
     )
-
-
-def _is_for_tasks(under: Sequence[tuple[int, str]]) -> bool | None:
-    """Whether the innermost telling heading makes a list there the task list; None when no heading says."""
-    for _, title in reversed(under):
-        if title.startswith(_NO_TASKS):
-            return False
-        if title.startswith("task"):
-            return True
-    return None
 
 
 def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:

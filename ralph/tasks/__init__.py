@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from ralph import progress
-from ralph.progress.edits import encoded
-from ralph.progress.reading import Line, blocks, parse
+from ralph.progress import Line, blocks, encoded, parse
 from ralph.words import named
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
@@ -39,11 +37,14 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task(progress.Task):
+class Task:
     """One task with its metadata and subtasks; its text is without the id."""
 
     id: str
     """Empty when it has none yet."""
+    text: str
+    mark: str
+    """What stands between the brackets."""
     line: Line = _NOWHERE
     number: int = 0
     """That of the line, for people."""

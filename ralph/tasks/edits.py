@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from ralph.progress.edits import Change, encoded, harmless_output, insert, spliced
+from ralph.progress import Change, encoded, harmless_output, insert, spliced
 from ralph.tasks import Task, find, flat, new_ids, read
 
 _FAILURES_KEPT = 3

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ralph import progress
-from ralph.progress.edits import insert
+from ralph.progress import insert
 from ralph.tasks import Task, flat, lines, read, unknown
 
 _OURS = ("progress", "status", "task", "verification")
