@@ -1,7 +1,6 @@
 """What the agent prints (design section 6): kept whole in files, shown as it comes, harmless to the terminal."""
 
 import json
-import tracemalloc
 
 import pytest
 from ralph_driver import Project, eventually
@@ -124,19 +123,6 @@ def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
 )
 def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | bytes], said: str) -> None:
     assert last_words(*printed, errors=b"A complaint.\n") == said
-
-
-def test_of_many_lines_the_last_are_its_words_and_no_others_are_kept() -> None:
-    stream = Stream(lambda _event: None, lambda _line: None)
-    tracemalloc.start()
-    for _ in range(100):
-        stream.sees(b"a line of many\n" * 1000)
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert size < 500_000
-    stream.sees(b"the signal\n")
-    said = stream.turn(ENDED, took_s=1.0, now=0.0).said
-    assert (said.endswith("a line of many\nthe signal"), len(said) <= 2000) == (True, True)
 
 
 def test_a_line_that_was_cut_does_not_begin_anew() -> None:

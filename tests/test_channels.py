@@ -5,10 +5,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests  # noqa: F401 - imported in a thread that a test gives up on, it would meet the next test's filters
@@ -19,7 +17,7 @@ from ralph_driver import eventually
 
 from ralph import files
 from ralph.channels import Channel, Notice, Outbox, configured, deliver, load
-from ralph.channels.channel import clean, cut, filled
+from ralph.channels.channel import clean, filled
 from ralph.errors import RalphError
 
 BUILT_IN = {channel.name: channel for channel in load([files.data("notify")])}
@@ -307,7 +305,7 @@ def test_signs_of_life_follow_redirects_become_one_on_the_way_and_their_failures
     )
 
 
-# Any text becomes a message that its platform accepts, and shows as it was meant.
+# A text becomes a message that its platform accepts, and shows as it was meant.
 
 VALUES = {
     "RALPH_SLACK_WEBHOOK_URL": "https://slack.example/T0",
@@ -318,10 +316,6 @@ VALUES = {
     "RALPH_WEBHOOK_URL": "https://hook.example/",
 }
 
-markup = st.text(alphabet="`*_~<>&|\\[](){}%#@: \n\tab🚀é", max_size=40)
-texts = st.builds(lambda text, times: text * times, st.text() | markup, st.sampled_from([1, 1, 1, 300]))
-notices = st.builds(Notice, event=st.just("progress"), title=texts, body=texts)
-
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
     variables = BUILT_IN[channel].settings(VALUES) | notice.variables
@@ -329,57 +323,28 @@ def request_for(channel: str, notice: Notice) -> dict[str, Any]:
     return request
 
 
-def utf16_units(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
+def test_markup_is_shown_and_not_obeyed() -> None:
+    notice = Notice("started", "a*b_c\n& <d> ", "```\n@everyone <b>&amp;`")
+    discord, slack = (request_for(name, notice)["json"] for name in ("discord", "slack"))
+    harmless = "\N{MODIFIER LETTER GRAVE ACCENT}"
+    said = "🚀 **a\\*b\\_c & \\<d\\>**\n```\n'''\n@everyone <b>&amp;'```"
+    assert discord["content"].replace(harmless, "'") == said
+    said = ":rocket: *a*b_c &amp; &lt;d&gt;*\n```'''\n@everyone &lt;b&gt;&amp;amp;'```"
+    assert slack["text"].replace(harmless, "'") == said
+    said = "🚀 <b>a*b_c &amp; &lt;d&gt;</b>\n<pre>```\n@everyone &lt;b&gt;&amp;amp;`</pre>"
+    assert request_for("telegram", notice)["json"]["text"] == said
 
 
-class Parsed(HTMLParser):
-    """The tags of a text in order, and the text without them, as a reader sees it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert not attrs
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.tags.append(f"/{tag}")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-@given(notice=notices)
-def test_each_platform_gets_what_it_accepts(notice: Notice) -> None:
-    """Well-formed and within its limit: one code block, and no markup of the text's own."""
-    body = clean(notice.body)
-
-    seen = Parsed(request_for("telegram", notice)["json"]["text"])
-    assert seen.tags == (["b", "/b", "pre", "/pre"] if body else ["b", "/b"])
-    assert utf16_units(seen.text) <= 4096
-
-    discord = request_for("discord", notice)["json"]
-    assert utf16_units(discord["content"]) <= 2000
-    assert discord["allowed_mentions"] == {"parse": []}
-    assert not body or re.fullmatch(r"[^\n]*\*\*\n```\n(?:(?!```).)*[^`]```", discord["content"], re.DOTALL)
-
-    slack = request_for("slack", notice)["json"]["text"]
-    assert not set("<>") & set(slack)
-    assert not re.search(r"&(?!amp;|lt;|gt;)", slack)
-    assert len(html.unescape(slack)) <= 3300
-    assert not body or re.search(r"\n```[^`](?:(?!```).)*(?<!`)```$", slack, re.DOTALL)
-
-    ntfy = request_for("ntfy", notice)
-    assert len(ntfy.get("body", "").encode()) <= 4096
-    sent = parse_qs(urlsplit(ntfy["url"]).query, keep_blank_values=True)
-    assert sent["title"] == [cut(" ".join(clean(notice.title).split()), 200)]
-
-    assert request_for("webhook", notice)["json"].get("body", "") == body
+@given(text=st.text(min_size=1), times=st.sampled_from([1, 3000]))
+def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str, times: int) -> None:
+    notice = Notice("progress", text * times, text * times)
+    telegram, discord = (request_for(name, notice)["json"] for name in ("telegram", "discord"))
+    shown = html.unescape(re.sub("<.*?>", "", telegram["text"], flags=re.DOTALL))
+    assert len(shown.encode("utf-16-le")) // 2 <= 4096
+    assert len(discord["content"].encode("utf-16-le")) // 2 <= 2000
+    assert len(html.unescape(request_for("slack", notice)["json"]["text"])) <= 3300
+    assert len(request_for("ntfy", notice).get("body", "").encode()) <= 4096
+    assert request_for("webhook", notice)["json"].get("body", "") == clean(notice.body)
 
 
 @pytest.mark.parametrize(

@@ -81,22 +81,6 @@ def test_zsh_completes_at_the_keyboard(there: Project) -> None:
     assert zsh.wait().code == 0
 
 
-def test_bash_gets_names_that_it_need_not_quote(there: Project) -> None:
-    """Typed in a real one, since its own quoting is at stake."""
-    (there.root / "my plans").mkdir()
-    (there.root / "my plans" / 'deep "o$te.md').write_text("# Deep\n")
-    bash = there.start_tty(command=("bash", "--norc", "-i"), env={"PS1": "$ "})
-    bash.type(f"{setup_of('bash')}\necho re'ady'\n")
-    eventually(lambda: "ready" in bash.screen)
-    bash.type("ralph my\t")
-    eventually(lambda: "ralph my\\ plans/" in bash.screen)
-    bash.type("\t--dry-run > out\n")
-    eventually(lambda: (there.root / "out").exists() and bash.screen.rstrip().endswith("$"))
-    assert 'deep "o$te.md' in (there.root / "out").read_text()
-    bash.type("exit\n")
-    bash.wait()
-
-
 def test_plans_in_other_folders_are_found_by_the_shell_itself_or_where_c_leads(there: Project) -> None:
     sub = there.root / "sub"
     sub.mkdir()

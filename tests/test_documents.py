@@ -106,13 +106,6 @@ def test_every_setting_of_a_channel_has_words_for_people_and_for_the_wizard(chan
     assert set(CHANNELS[channel]["help"]) == {*needs, *more}
 
 
-def test_who_never_wants_to_give_up_is_told_each_breaker() -> None:
-    """Any of them alone would end the run."""
-    row = next(line for line in PAGES["coming-from.md"].splitlines() if line.startswith("| it loops on a requirement"))
-    assert all(f"--{setting.name} off" in row for setting in TABLE if "gives up; off" in setting.meaning)
-    assert "--max-tries off" in row
-
-
 # Words, verbs, exit codes.
 
 

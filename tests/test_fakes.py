@@ -6,12 +6,9 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from conftest import pytest_sessionfinish
-from ralph_driver import Project, TtyRunning, alive, eventually, marked
+from ralph_driver import Project, alive, eventually
 from stories import Agent, fails, hangs, marks, prints, raw, says, starts, step, tool
 
 
@@ -58,15 +55,6 @@ def test_each_invocation_plays_the_next_step_in_its_order(project: Project, agen
     assert [call(project)[0] for _ in range(3)] == [0, 1, 1]
 
 
-def test_the_log_tells_what_each_invocation_saw(project: Project, agent: Agent) -> None:
-    agent.story(step())
-    call(project, "Grüße &\n".encode())
-    (seen,) = agent.calls
-    assert (seen.argv, seen.prompt, seen.cwd) == (["-p", "--model", "opus"], "Grüße &\n", str(project.root))
-    assert seen.env == {"GIT_CONFIG_NOSYSTEM": "1", "RALPH_RUN_ID": "r1"}
-    assert (seen.stdout, seen.ignored) == ("pipe", [])
-
-
 @pytest.mark.parametrize(("which", "code"), [("INT", 1), ("TERM", 143), ("HUP", 129)])
 def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent, which: str, code: int) -> None:
     agent.story(step(starts("sleep 60", "tool", tool=True), starts("sleep 60", "server"), marks("on"), hangs()))
@@ -82,38 +70,9 @@ def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent,
             os.killpg(pid, signal.SIGKILL)
 
 
-def test_marked_processes_are_found(project: Project, mark: str) -> None:
-    sleeper = subprocess.Popen(["sleep", "60"], env=project.env)
-    eventually(lambda: marked(mark) == [sleeper.pid])
-    sleeper.kill()
-    sleeper.wait()
-    assert (marked(mark), alive(sleeper.pid)) == ([], False)
-
-
 def test_nothing_but_loopback_can_be_reached(project: Project) -> None:
     with pytest.raises(AssertionError, match="looks up"):
         socket.create_connection(("example.invalid", 80), timeout=1)
     with socket.socket() as direct, pytest.raises(AssertionError, match="connects to"):
         direct.connect(("192.0.2.1", 80))
     assert not [name for name in project.env if name.startswith(("RALPH", "TMUX", "CLAUDE", "ANTHROPIC"))]
-
-
-def test_a_terminal_is_a_terminal_and_hangs_up_when_it_is_closed(project: Project) -> None:
-    script = "test -t 0 && test -t 1 && test -t 2 && read word && echo got $word && sleep 60"
-    terminal = TtyRunning(["sh", "-c", script], project.env, project.root)
-    terminal.type("hello\n")
-    eventually(lambda: "got hello" in terminal.screen)
-    terminal.hang_up()
-    assert terminal.wait().code == -signal.SIGHUP
-
-
-@pytest.mark.parametrize(("skipped", "code"), [(1, 1), (0, 0)])
-def test_a_skip_fails_the_run_where_nothing_may_be_skipped(
-    monkeypatch: pytest.MonkeyPatch, skipped: int, code: int
-) -> None:
-    monkeypatch.setenv("RALPH_TESTS_NO_SKIP", "1")
-    reporter = SimpleNamespace(stats={"skipped": [None] * skipped}, write_line=lambda *_, **__: None)
-    plugins = SimpleNamespace(get_plugin=lambda _name: reporter)
-    session: Any = SimpleNamespace(config=SimpleNamespace(pluginmanager=plugins), exitstatus=0)
-    pytest_sessionfinish(session)
-    assert session.exitstatus == code

@@ -4,11 +4,10 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from forks import PYTHON, ROOM, Forked, can_fork
-from ralph_driver import Project, launched, marked
+from forks import PYTHON, Forked
+from ralph_driver import Project, marked
 
 TELLS = """
 import json, os, signal, sys, threading
@@ -54,22 +53,6 @@ def test_a_fork_finds_what_a_new_process_finds(project: Project, terminal: bool)
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import sys; sys.exit('words')",
-        "raise KeyboardInterrupt",
-        "import os; os.kill(os.getpid(), 9)",
-        "import threading, time; threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
-        "import atexit; atexit.register(print, 'last'); print('first')",
-    ],
-)
-def test_it_ends_as_a_new_process_ends(project: Project, source: str) -> None:
-    fork = project.start(command=(*PYTHON, "-c", source)).wait()
-    new = subprocess.run([*PYTHON, "-c", source], env=project.env, check=False, capture_output=True, text=True)
-    assert (fork.code, fork.text.splitlines()[-1:]) == (new.returncode, (new.stdout + new.stderr).splitlines()[-1:])
-
-
 def test_ralph_is_forked_and_carries_the_tests_mark(project: Project, mark: str) -> None:
     """So that conftest.py sees it when it is left running."""
     assert project.ralph("--version").stdout.startswith("ralph ")
@@ -81,15 +64,3 @@ def test_ralph_is_forked_and_carries_the_tests_mark(project: Project, mark: str)
     fork.terminate()
     assert fork.wait(60) == -signal.SIGTERM
     fork.send_signal(signal.SIGTERM)  # nobody is there any more
-
-
-def test_what_it_cannot_do_alike_is_started_or_said(project: Project) -> None:
-    argv = [*PYTHON, "-m", "ralph"]
-    assert can_fork(argv, project.env)
-    assert not can_fork(["nohup", *argv], project.env)
-    assert not can_fork([*PYTHON, "-m", "json.tool"], project.env)
-    assert not can_fork(argv, project.env | {"PYTHONUTF8": "0"})
-    assert not can_fork(argv, {name: value for name, value in project.env.items() if name != "LANG"})
-    assert not can_fork(argv, project.env | {"MUCH": "x" * ROOM})
-    with pytest.raises(AssertionError, match="could not be started in /nowhere"):
-        launched(argv, project.env, Path("/nowhere"), stdout=2, stderr=2)

@@ -1,15 +1,12 @@
 """The journal: whatever dies while it is written, every whole line is read, and the next one is whole."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ralph_driver import CHECKOUT
 
 from ralph import journal
 from ralph.journal import append
@@ -34,12 +31,6 @@ def begun(path: Path) -> Path:
     """A journal with one record."""
     append(path, FIRST)
     return path
-
-
-def python(code: str, *args: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
-    )
 
 
 def numbers(path: Path) -> list[int]:
@@ -85,34 +76,6 @@ def test_a_power_loss_at_any_byte_costs_the_line_it_hit_and_no_other(begun: Path
 def test_what_is_no_record_is_skipped(begun: Path, noise: bytes) -> None:
     begun.write_bytes(begun.read_bytes() + noise + json.dumps(NEW).encode() + b"\r\n")
     assert numbers(begun) == [1, 3]
-
-
-APPENDS = """
-import sys, time
-from pathlib import Path
-from ralph.journal import append
-path, record = Path(sys.argv[1]), eval(sys.argv[2])
-print("ready", flush=True)
-while not path.exists():
-    time.sleep(0.001)
-for number in range(500):
-    append(path, record | {"iteration": number})
-"""
-
-
-def test_of_two_processes_that_write_at_once_no_line_is_lost(path: Path) -> None:
-    both = [python(APPENDS, path, line(run=who, message=who * 300)) for who in "ab"]
-    for process in both:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    path.parent.mkdir()
-    path.touch()
-    for process in both:
-        process.communicate()
-    found = journal.read(path)
-    assert len(found) == 1000
-    for who in "ab":
-        assert [record.iteration for record in found if record.run == who] == list(range(500))
 
 
 # What is read of it: an answer for whatever stands there.

@@ -1,7 +1,6 @@
 """What misled an earlier ralph, as a review has shown: each once, with real processes."""
 
 import json
-import shutil
 import signal
 
 import pytest
@@ -14,7 +13,6 @@ from stories import (
     prints,
     raw,
     result,
-    runs,
     sleeps,
     step,
     writes,
@@ -52,13 +50,6 @@ def test_an_agent_that_complains_after_its_result_is_ended_all_the_same(project:
     assert (iteration["ended"], iteration["duration_s"] < 30) == ("ok", True)
 
 
-def test_words_among_a_programs_complaints_are_the_programs(project: Project, agent: Agent) -> None:
-    agent.story(raw(prints("1 test failed\nError: connect ECONNREFUSED 127.0.0.1:5432\n", stderr=True), exit_code=1))
-    run = project.build("--max-failures", "1")
-    assert run.code == 1
-    assert [line["ended"] for line in project.journal()] == ["failed", "failures"]
-
-
 @pytest.mark.parametrize(
     ("cost", "known"),
     [
@@ -88,17 +79,6 @@ def test_a_state_folder_inside_the_tree_is_no_progress(project: Project, agent: 
     run = project.build("--max-stalls", "2", env=inside)
     assert (run.code, len(agent.calls)) == (4, 2)
     assert "changed nothing" in project.progress_text
-
-
-def test_a_git_that_fails_once_invents_no_commits(project: Project, agent: Agent) -> None:
-    real = shutil.which("git")
-    fails_once = f'#!/bin/sh\n[ "$1" = status ] && [ -e "{project.root}/../fail" ] && exit 128\nexec {real} "$@"\n'
-    shim = agent.folder.parent / "bin" / "git"
-    shim.write_text(fails_once)
-    shim.chmod(0o755)
-    agent.story(step(), raw(init(), runs("touch ../fail"), result()), raw(init(), runs("rm ../fail"), result()), step())
-    project.build("4")
-    assert [line["commits"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 0, 0]
 
 
 def test_what_a_dead_run_left_is_said_even_if_nothing_can_begin(project: Project, agent: Agent, mark: str) -> None:

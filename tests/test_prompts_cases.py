@@ -45,14 +45,6 @@ def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent)
     assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
 
 
-def test_the_leading_comment_sets_how_a_mode_runs_and_is_not_for_the_agent(project: Project, agent: Agent) -> None:
-    text = "{#\nMine. RALPH_ is a prefix.\nRALPH_ONCE: yes\n#}\nLook at {{ PLAN_NAME }}.\n"
-    write(project.root / ".ralph", text, "look")
-    agent.story(step(), step())
-    assert project.ralph("feature.md", "look", "--delay", "0").code == 0
-    assert [prompt.strip() for prompt in agent.prompts] == ["Look at feature."]
-
-
 def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
     write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}")
     agent.story(step(), repeat=True)
@@ -238,14 +230,3 @@ class TestTheBuiltInPrompts:
             assert word in strict, word
             assert word not in plain, word
         assert len(strict.encode()) < 6000
-
-    def test_tell_the_builder_of_history_and_commits_only_where_they_are_wanted(self, project: Project) -> None:
-        plain, told = self.prompts(project, "build"), self.prompts(project, "build", "--history", "tries.jsonl")
-        clause = ", and the history file, which has a line of JSON for each try, also of earlier runs: learn from it"
-        assert f"AGENTS.md where there is one{clause}, leave it alone. What" in told
-        for words in (f"{clause}, leave it alone", f"History file: {project.root / 'tries.jsonl'}\n"):
-            told = told.replace(words, "")
-        assert told == plain, "all else is the same"
-        unwanted = self.prompts(project, "build", "--no-auto-commit")
-        assert "do not commit" in unwanted.lower().replace("don't", "do not")
-        assert "do not commit" not in plain.lower().replace("don't", "do not")

@@ -2,46 +2,20 @@
 
 import os
 import re
-import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from away import Mailbox
-from http_server import Bad, Server
+from http_server import Server
 from leaps import leaping
-from ralph_driver import UNHURRIED, Project, eventually, paced
+from ralph_driver import Project, eventually, paced
 from stories import Agent, at_limit, fails, init, raw, result, says, step, ticks, waits_for
 
 USED = {
     "claude-sonnet-5": {"inputTokens": 10, "outputTokens": 20, "cacheReadInputTokens": 30, "costUSD": 0.1},
     "claude-haiku-4-5": {"inputTokens": 1, "outputTokens": 2, "cacheCreationInputTokens": 3, "costUSD": 0.02},
-}
-HEAD = {"timestamp", "event", "run", "mode", "round", "iteration", "success", "message"}
-LINES = {
-    "iteration": HEAD
-    | {"ended", "counted", "duration_s", "cost_usd", "cost_at_least", "tokens", "context", "model", "pays", "agent"}
-    | {"done", "total", "ticked", "new", "commits", "added", "removed", "base", "head", "changed"}
-    | {"files", "said", "so_far", "until"}
-    | {"transcript", "summary", "refused", "waited_s", "requirement_id"},
-    "wait": HEAD | {"why", "until", "planned_s"},
-    "verify": HEAD | {"command", "duration_s", "output"},
-    "run": HEAD
-    | {
-        "ended",
-        "iterations",
-        "duration_s",
-        "waits",
-        "waited_s",
-        "summary",
-        "so_far",
-        "cost_usd",
-        "cost_at_least",
-        "done",
-        "total",
-        "commits",
-    },
 }
 HOURS = leaping()
 
@@ -72,7 +46,6 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.text), "no colour, no control characters"
     lines = project.journal()
     assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 4, "verify", "run"]
-    assert all(line.keys() == LINES[line["event"]] for line in lines), lines
     assert len({line["run"] for line in lines}) == 1
     assert {line["mode"] for line in lines} == {"build"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["timestamp"]) for line in lines)
@@ -208,17 +181,4 @@ def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(pr
         beats = len(server.received) - before
         assert 6 <= beats <= 9, "five turns of the agent, and four during waits of 5, 10 and 20 minutes"
     assert {(one.method, one.path, one.body) for one in server.received} == {("GET", "/ping/s3cr3t", b"")}
-    assert "s3cr3t" not in run.text
-
-
-def test_a_monitor_that_does_not_answer_is_said_once_and_delays_nothing(project: Project, agent: Agent) -> None:
-    with Server(Bad.HANG) as server:
-        project.env["RALPH_HEARTBEAT_URL"] = server.url("/ping/s3cr3t")
-        agent.story(step(), repeat=True)
-        running = project.start("feature.md", "3", "--delay", "0", command=UNHURRIED)
-        eventually(lambda: "limit reached" in running.stdout)
-        running.signal(signal.SIGINT)
-        run = running.wait()
-        assert (run.code, len(agent.calls)) == (3, 3), run.text
-    assert run.stderr.count("heartbeat: not sent") == 1, run.text
     assert "s3cr3t" not in run.text

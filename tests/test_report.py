@@ -117,10 +117,8 @@ def test_what_there_was_and_what_went_wrong_is_said(iterations: list[dict[str, A
     [
         ("Tasks", "left", 5, (4, 3, 3, 4, 0, 0)),
         ("Tasks", "done", 5, (1, 2, 2, 1, 0, 5)),
-        ("Cost", "cost", 1.25, (0.4, 1.25, 0.02, 0.6, 0, 0.33)),
         ("Tokens read", "cache_read", 2_580_050, (9e5, 2.5e6, 0, 0, 0, 7e4)),
         ("Tokens written", "output", 9000, (2000, 9000, 0, 0, 0, 700)),
-        ("Time", "waiting", 4420, (0, 0, 0, 4000, 0, 0)),
     ],
 )
 def test_bars_are_as_high_as_the_journal_says(title: str, kind: str, top: float, values: tuple[float, ...]) -> None:
@@ -139,15 +137,6 @@ def test_runs_are_told_apart_the_newest_first_and_of_very_many_iterations_the_ne
     assert "The newest 300 are shown" in text
     assert len(heights(text, "Cost", "cost")) == 300
     assert text.count("<tr><td>") == 300
-
-
-def test_the_page_needs_nothing_else() -> None:
-    text = made(records(EVENTFUL), progress_text("one"))
-    tags = Tags(text)
-    assert {tag for tag, _ in tags.found}.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "image"})
-    attributes = [(name, value or "") for _, attrs in tags.found for name, value in attrs.items()]
-    assert not [one for one in attributes if one[0].startswith("on") or one[0] in {"src", "href", "action", "data"}]
-    assert not re.search(r"https?:|url\(|@import", text)
 
 
 TEXT = st.text(st.characters(codec=None), max_size=40) | st.just(HOSTILE)

@@ -34,33 +34,19 @@ def built(*options: str, story: Act) -> Happens:
     return run
 
 
-def planned(project: Project, agent: Agent) -> None:
-    agent.story(step(adds="one"))
-    assert project.plan().code == 0
-
-
-def killed_once(happened: Callable[[Project, Agent], bool], *tasks: str, story: Act, delay: str = "2s") -> Happens:
-    """ralph is killed once that has happened, and its keeper has ended."""
+def killed(task: str, story: Act) -> Happens:
+    """ralph is killed once the agent is at work, and its keeper has ended."""
 
     def run(project: Project, agent: Agent) -> None:
-        project.has_tasks(*tasks)
+        project.has_tasks(task)
         agent.story(story)
-        paces = paced(interrupt_s=0.1, terminate_s=0.1)
-        running = project.start("feature.md", "build", "--delay", delay, command=paces)
-        eventually(lambda: happened(project, agent))
+        running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
+        eventually(lambda: agent.reached("on"))
         running.process.kill()
         running.process.wait()
         eventually(lambda: told(project)["holder"] is None)
 
     return run
-
-
-def is_on(_project: Project, agent: Agent) -> bool:
-    return agent.reached("on")
-
-
-def pauses(project: Project, _agent: Agent) -> bool:
-    return bool(project.journal()) and told(project)["why"] == ""
 
 
 def words(*tasks: str, status: str, plan: str = "# A feature\n") -> Happens:
@@ -76,12 +62,10 @@ CLAIMS = step(writes_done=True, after=[marks("on"), waits_for("never")])
 STATES: dict[str, tuple[Happens, str, str, int]] = {
     "nothing has begun": (lambda *_: None, "new", "no progress file yet", 3),
     "a file, and no run": (words("one", status="IN_PROGRESS"), "new", "", 3),
-    "planned": (planned, "planned", "", 3),
     "a limit": (built("--max-iterations", "1", story=step()), "stopped", "limit reached: max-iterations is 1", 3),
     "done": (built(story=step(ticks="all", writes_done=True)), "done", "", 0),
     "a person is asked": (built(story=step(blocks="which database?")), "blocked", "which database?", 4),
     "ralph gave up": (built("--max-failures", "1", story=fails()), "blocked", "iteration failed: It went", 4),
-    "from afar": (words("x one", "two", status="IN_PROGRESS"), "stopped", "", 3),
     "verified by its plan": (
         words(status="RALPH_DONE", plan="RALPH_VERIFY: true\n"),
         "unchecked",
@@ -90,9 +74,8 @@ STATES: dict[str, tuple[Happens, str, str, int]] = {
     ),
     "a person said stop": (words("one", status="RALPH_STOP"), "stopped", "RALPH_STOP stands in", 3),
     "a person said done": (words("x one", status="RALPH_DONE"), "done", "", 0),
-    "killed": (killed_once(is_on, "one", story=HANGS), "stopped", "killed in iteration 1 of build", 3),
-    "killed after a claim": (killed_once(is_on, "x one", story=CLAIMS), "unchecked", "next start checks", 3),
-    "killed in a pause": (killed_once(pauses, "one", story=step(), delay="9m"), "stopped", "between two iterations", 3),
+    "killed": (killed("one", HANGS), "stopped", "killed in iteration 1 of build", 3),
+    "killed after a claim": (killed("x one", CLAIMS), "unchecked", "next start checks", 3),
 }
 
 

@@ -75,14 +75,6 @@ def test_the_reason_of_the_end_is_told(
     assert all(word in words for word in told.split()), "in this order"
 
 
-def test_planning_is_told(project: Project, agent: Agent, mailbox: Path) -> None:
-    agent.story(step(adds="one"))
-    project.plan()
-    first, last = sent(mailbox)
-    assert "Mode: plan" in first
-    assert "Task list: feature_PROGRESS.md" in last
-
-
 def test_a_run_in_which_no_agent_worked_tells_nobody(project: Project, agent: Agent, mailbox: Path) -> None:
     project.progress.write_text(progress_text("x one", status="RALPH_BLOCKED: x"))
     assert project.build().code == 4
