@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import re
-import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +17,11 @@ _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 _TICK_S = 0.02
 """The times of files may lie that much in the past."""
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""git's name for the tree with nothing in it."""
+_STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames"
+_FIELDS = {"1": 7, "u": 9, "?": 0}
+"""How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
 
 
 def git(
@@ -34,7 +37,7 @@ def git(
     """
     given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        return call(["git", *arguments], timeout_s=timeout_s, env=given, cwd=cwd, stdin=stdin)
+        return call(["git", "-C", str(cwd or "."), *arguments], timeout_s=timeout_s, env=given, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
 
@@ -59,27 +62,6 @@ def names_in(printed: bytes) -> list[str]:
     return os.fsdecode(printed).split("\0")[:-1]
 
 
-def _ask(*arguments: str, cwd: Path | None = None) -> bytes | None:
-    """What git prints, or None when it fails."""
-    done = git(*arguments, cwd=cwd)
-    return done.stdout if done.code == 0 else None
-
-
-def commits(old: str, new: str) -> Commits:
-    """What lies between two commits."""
-    if old == new or not new:
-        return Commits(head=new, base=old)
-    count = _ask("rev-list", "--count", f"{old}..{new}" if old else new)
-    changed = _ask("diff", "--no-ext-diff", "--shortstat", old or _EMPTY_TREE, new) or b""
-    lines = {kind: int(number) for number, kind in re.findall(rb"(\d+) (insertion|deletion)", changed)}
-    added, removed = lines.get(b"insertion", 0), lines.get(b"deletion", 0)
-    return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
-
-
-_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""git's name for the tree with nothing in it."""
-
-
 class Tree(NamedTuple):
     """The commit and every file that differs from it, with what tells one version of a file from another."""
 
@@ -89,32 +71,23 @@ class Tree(NamedTuple):
 
 
 def tree(top: Path) -> Tree | None:
-    """What the working tree looks like now, ignored files left out; without a repository, every file in it.
-
-    None when there is a repository and git fails to tell.
-    """
-    if not (top / ".git").exists():
-        return _everything(top)
-    status = _ask(*_STATUS.split(), cwd=top)
-    if status is None:  # be it because of somebody else's repository, which git does not touch
-        return _everything(top) if _ask("rev-parse", "--git-dir", cwd=top) is None else None
+    """What git says of the working tree now, ignored files left out; None where it cannot tell."""
+    done = git(*_STATUS.split(), cwd=top) if (top / ".git").exists() else None
+    if done is None or done.code:
+        return None
     head, files = "", {}
-    for entry in os.fsdecode(status).split("\0"):
+    for entry in names_in(done.stdout):
         kind, _, rest = entry.partition(" ")
         if kind == "#" and rest.startswith("branch.oid "):
             head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
         elif kind in _FIELDS:
             *fields, name = rest.split(" ", _FIELDS[kind])
             files[name] = (kind, *fields, *_version(top, name))
-    return Tree(head=head, files=files)
-
-
-_STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames"
-_FIELDS = {"1": 7, "u": 9, "?": 0}
-"""How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
+    return Tree(head, files)
 
 
 def _everything(top: Path) -> Tree:
+    """The same where no git knows: every file."""
     files: dict[str, tuple[object, ...]] = {}
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
@@ -123,47 +96,35 @@ def _everything(top: Path) -> Tree:
             files[path] = _version(top, path)
         if len(files) > _FILES_AT_MOST:
             break
-    return Tree(head="", files=files)
+    return Tree("", files)
 
 
 def _version(top: Path, name: str) -> tuple[object, ...]:
-    try:
+    with contextlib.suppress(OSError):
         found = os.lstat(f"{top}/{name}")
-    except OSError:
-        return ()
-    if stat.S_ISDIR(found.st_mode) and (top / name / ".git").exists():  # a repository within, such as a submodule
-        within = tree(top / name)
-        return (within.head, *sorted(within.files.items())) if within else ()
-    return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
+        return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
+    return ()
 
 
-def changed(before: Tree, after: Tree, top: Path) -> list[str]:
-    """The files that differ between two looks, committed or not."""
-    names = {name for name in before.files | after.files if before.files.get(name) != after.files.get(name)}
-    if before.head != after.head:
-        listed = _ask("diff", "--name-only", "-z", before.head or _EMPTY_TREE, after.head, cwd=top) or b""
-        names.update(names_in(listed))
-    return sorted(names)
-
-
-def git_folder(tree: Path) -> Path:
-    """Where git keeps what it knows of this working tree."""
-    folder = tree / ".git"
-    return tree / _text(folder).removeprefix("gitdir: ") if folder.is_file() else folder
+def _between(old: str, new: str, top: Path) -> tuple[Commits, list[str]]:
+    """What lies between two commits, and which files differ."""
+    count = git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=top).stdout
+    differs = git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new, cwd=top).stdout
+    rows = [row.split("\t", 2) for row in names_in(differs)]
+    added = sum(int(row[0]) for row in rows if row[0] != "-")  # which stands there for a file that is no text
+    removed = sum(int(row[1]) for row in rows if row[1] != "-")
+    commits = Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
+    return commits, [row[2] for row in rows]
 
 
 def locks(tree: Path) -> list[Path]:
-    """Every lock there that a commit or `git config` takes; none without a repository."""
-    folder = git_folder(tree)
-    common, branch = folder / _text(folder / "commondir"), _text(folder / "HEAD").removeprefix("ref: ")
-    found = {f"{common}/{name}.lock" for name in (branch, "packed-refs", "config")}
+    """Every lock that a git left in git's folder of this working tree."""
+    folder = tree / ".git"
+    if folder.is_file():
+        folder = tree / os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
     with contextlib.suppress(OSError):
-        found |= {f"{folder}/{name}" for name in os.listdir(folder) if name.endswith(".lock")}  # noqa: PTH208 - quick
-    return [Path(one) for one in found if os.path.lexists(one)]
-
-
-def _text(path: Path) -> str:
-    return os.fsdecode(held(path).strip())
+        return [folder / name for name in os.listdir(folder) if name.endswith(".lock")]  # noqa: PTH208 - quick
+    return []
 
 
 def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
@@ -193,26 +154,32 @@ class Changes:
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._began = time.time()
-        self._seen = tree(self._tree)
+        seen = tree(self._tree)
+        self._look = _everything if seen is None else tree
+        self._seen = seen or _everything(self._tree)
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
 
     def begin(self, *, iteration: bool = False) -> None:
         """Something begins that may leave git's locks behind, or an iteration, of which the changes shall be known."""
         if iteration and self.disturbed:
-            self._seen = tree(self._tree) or self._seen
-            self.disturbed = False
+            self.look()
         self._began = time.time()
 
     def look(self) -> tuple[Commits, tuple[str, ...]]:
         """What was committed since it began, and the files that are not as they were, committed or not."""
-        before, now = self._seen, tree(self._tree)
-        self._seen, self.disturbed = now or before, False
-        if before is None or now is None:
+        self.disturbed = False
+        before, now = self._seen, self._look(self._tree)
+        if now is None:
             return Commits(), ()
-        names = changed(before, now, self._tree)
-        files = tuple(name for name in names if name not in self._ignored and not name.startswith(self._own))
-        return commits(before.head, now.head), files
+        self._seen = now
+        names = {name for name in before.files | now.files if before.files.get(name) != now.files.get(name)}
+        commits = Commits(head=now.head, base=before.head)
+        if now.head not in ("", before.head):
+            commits, differ = _between(before.head, now.head, self._tree)
+            names.update(differ)
+        files = [name for name in sorted(names) if name not in self._ignored and not name.startswith(self._own)]
+        return commits, tuple(files)
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
@@ -220,6 +187,6 @@ class Changes:
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""
-        if self._seen is None or not self._seen.head:
+        if not self._seen.head:
             return ""
         return self._seen.head[:10] + ("-dirty" if self._seen.files.keys() - self._ignored else "")

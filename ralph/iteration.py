@@ -15,7 +15,7 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied
 from ralph.memory import memory
-from ralph.process import Files, Job, signals
+from ralph.process import Job, signals
 from ralph.run import Run
 from ralph.verdict import budget_usd, claims_done
 from ralph.words import counted, named, shortened, usd
@@ -30,11 +30,11 @@ def iterate(run: Run) -> Iteration:
     if run.earlier:  # numbers go on over all starts, the limit is of one: "17 of at most 5" would confuse
         values["MAX_ITERATIONS"] = ""
     prompt = run.prompt.render(values)
-    files = run.state.transcripts(run.id, run.number, prompt)
-    before = _begin(run, files)
+    transcript = run.state.transcript(run.id, run.number, prompt)
+    before = _begin(run, transcript)
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
-        turn = _turn(run, files, prompt)
+        turn = _turn(run, transcript, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
     commits, changed = Commits(), watched.changed or ()
     after = run.read()
@@ -68,21 +68,21 @@ def _check_place(run: Run) -> None:
     run.file.check_writable()
 
 
-def _begin(run: Run, files: Files) -> progress.Progress:
+def _begin(run: Run, transcript: Path) -> progress.Progress:
     """Notes the iteration in case ralph dies, prints the heading, sends the first notice; the progress before it."""
     if run.settings.mcp and not run.strict:
         from ralph.tasks import edits  # noqa: PLC0415 - few use it
 
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before, run.text_before = run.file.last, run.file.text
-    run.state.begin(run.id, run.mode, run.number, files.output, run.text_before)
+    run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin(iteration=True)
-    if run.files:
+    if run.transcript:
         run.screen.remark("")
     else:
         run.outbox.send(notices.started(run))
-    run.files = files
+    run.transcript = transcript
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
     run.phase = None
     if run.tries:
@@ -90,7 +90,7 @@ def _begin(run: Run, files: Files) -> progress.Progress:
     return before
 
 
-def _turn(run: Run, files: Files, prompt: str) -> Turn:
+def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
     stream = Stream(view.show, view.tell, errors=agent.errors, windows=run.windows, max_context=settings.max_context)
@@ -134,12 +134,13 @@ def _turn(run: Run, files: Files, prompt: str) -> Turn:
     env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:
-        ended = run.keeper.run(Job(argv=argv, env=env, files=files), hear, over, run.pace.clock.awake)
+        job = Job(argv, env, output=transcript, prompt=transcript.with_suffix(".prompt.md"))
+        ended = run.keeper.run(job, hear, over, run.pace.clock.awake)
     finally:
         if settings.max_context is not None:
-            drop_parts(files.output)
+            drop_parts(transcript)
     if ended.unstarted:
-        why = f"the agent {argv[0]} cannot be started: {ended.unstarted.strerror}"
+        why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
         return Turn(outcome=Outcome.HOPELESS, why=f"{why} (a script needs a right #! line; see --agent)")
     return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
 
@@ -204,7 +205,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         files=named(iteration.changed, 10),
         said=words if failed or turn.why else "",
         so_far=notices.came_to(run, after),
-        transcript=run.files.output.name if run.files else "",
+        transcript=run.transcript.name if run.transcript else "",
     )
     run.waited_s = 0.0
     if run.tries and not iteration.again:
@@ -226,5 +227,5 @@ def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
     if most_usd is not None and (turn.cost_usd or 0.0) > most_usd:
         yield f"this iteration cost {usd(turn.cost_usd or 0.0)}; max-iteration-cost is {usd(most_usd)}"
-    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.files and not run.start.rehearsal:
-        yield f"the record of this iteration is {run.files.output}"
+    if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:
+        yield f"the record of this iteration is {run.transcript}"

@@ -14,7 +14,7 @@ from ralph.agent import command as agent
 from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.journal import Tries
-from ralph.process import Files, Keeper, Patience, signals
+from ralph.process import Keeper, Patience, signals
 from ralph.progress import Progress
 from ralph.screen.screen import Screen
 from ralph.screen.text import width
@@ -83,8 +83,8 @@ class Run:
     """The progress file when it began."""
     waited_s = 0.0
     """What was waited since the last iteration was written down."""
-    files: Files | None = None
-    """Its transcript."""
+    transcript: Path | None = None
+    """What its agent printed."""
     guard: "Guard | None" = None
     """Who watches over the working tree, where somebody shall."""
     strict: "Strict | Crew | None" = None

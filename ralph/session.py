@@ -43,7 +43,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     for keeper in (run.keeper, *run.keepers):
         keeper.dismiss()
     held.forget()
-    if failure and not run.files:
+    if failure and not run.transcript:
         raise failure
     if failure:
         return failure.exit_code
@@ -131,9 +131,9 @@ def _close(run: Run, stop: Stop) -> None:
         total=len(now.tasks),
         commits=tally.commits,
     )
-    if run.files or stop.reason is not Reason.HOPELESS:
+    if run.transcript or stop.reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
-    if run.files:
+    if run.transcript:
         if stop.reason.code == 1:
             run.complain(stop.why)
         run.outbox.send(notices.ended(run, stop, now))

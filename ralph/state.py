@@ -7,13 +7,10 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
-
-if TYPE_CHECKING:
-    from ralph.process import Files
 
 _FREE_BYTES = 1_000_000
 TRANSCRIPTS_BYTES = 200_000_000
@@ -48,8 +45,8 @@ class State:
         """How the note of the iteration that runs begins; empty without one."""
         self._spare_bytes = 0
         """So much can be added to the transcripts before they are looked through again: that takes long for many."""
-        self._added: list[Path] = []
-        """Their files since then."""
+        self._added = list[str]()
+        """Those that were begun since then."""
 
     def _sub(self, name: str) -> Path:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
@@ -67,31 +64,25 @@ class State:
             ) from error
         return folder
 
-    def transcripts(self, run: str, iteration: int, prompt: str) -> "Files":
-        """Where the prompt of an iteration is, and where its output and complaints shall go; the prompt is written."""
-        made = self.verification(run, iteration, ".jsonl")
-        made = made._replace(prompt=made.output.with_suffix(".prompt.md"))
-        self._added.append(made.prompt)
+    def transcript(self, run: str, iteration: int, prompt: str) -> Path:
+        """Where the output of an iteration shall go; beside it its prompt, which is written."""
+        output = self.record(run, iteration, ".jsonl")
+        path = output.with_suffix(".prompt.md")
         try:
-            made.prompt.write_bytes(prompt.encode(errors="surrogateescape"))
+            path.write_bytes(prompt.encode(errors="surrogateescape"))
         except OSError as error:
-            raise RalphError(f"{made.prompt}: cannot be written: {error.strerror}", 1) from error
-        return made
+            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
+        return output
 
-    def verification(self, run: str, iteration: int, suffix: str = ".verify.log") -> "Files":
-        """The same for a command of the project, which gets no prompt and whose output is one file.
-
-        Names of their own also for an iteration that is repeated, or verified twice. By `with_suffix`, since `/`
-        enters each name into a table of Python's, which grows by a megabyte in 2000 iterations.
-        """
-        from ralph.process import Files  # noqa: PLC0415 - only a run pays for it
-
-        base, first = self._sub("transcripts") / run, f".{iteration:04d}"
-        suffixes = itertools.chain([first + suffix], (f"{first}-{again}{suffix}" for again in itertools.count(2)))
-        output = next(path for one in suffixes if not os.path.lexists(path := base.with_suffix(one)))
-        made = Files(prompt=Path(os.devnull), output=output, errors=output.with_suffix(".err"))
-        self._added += made.output, made.errors
-        return made
+    def record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
+        """Where the output of a command shall go: another file for an iteration that is repeated, or verified twice."""
+        base = f"{self._sub('transcripts')}/{run}.{iteration:04d}"
+        path, again = base + suffix, 1
+        while os.path.lexists(path):
+            again += 1
+            path = f"{base}-{again}{suffix}"
+        self._added.append(path)
+        return Path(path)
 
     def make_room(self) -> None:
         """Removes the oldest transcripts beyond the bound; none of them is being written now.
@@ -101,7 +92,7 @@ class State:
         folder = self._sub("transcripts")
         for path in self._added:
             with contextlib.suppress(OSError):  # an agent may have removed it
-                self._spare_bytes -= path.stat().st_size
+                self._spare_bytes -= os.path.getsize(path)  # noqa: PTH202 - quick
         self._added.clear()
         if self._spare_bytes <= 0:
             self._rotate(folder)
@@ -156,13 +147,12 @@ class State:
 
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
-        begun, home, before = [*files.held(self.folder / "running" / "iteration").split(b"\n", 2), b"", b""][:3]
-        run, number, record, mode = [*os.fsdecode(begun).split(maxsplit=3), "", "", "", ""][:4]
-        if not run:
-            return None
-        iteration = int(number) if re.fullmatch("[0-9]{1,9}", number) else 0
-        path = self.folder / "transcripts" / record
-        return Death(run=run, mode=mode, iteration=iteration, record=path, home=os.fsdecode(home), before=before)
+        with contextlib.suppress(ValueError):
+            begun, home, before = files.held(self.folder / "running" / "iteration").split(b"\n", 2)
+            run, number, record, mode = os.fsdecode(begun).split(" ", 3)
+            path = self.folder / "transcripts" / record
+            return Death(run, mode, int(number), path, home=os.fsdecode(home), before=before)
+        return None
 
     def note(self, name: str, text: str) -> None:
         """Keeps a text under this name for the next run, in one step; an empty one takes it away."""
@@ -181,4 +171,6 @@ class State:
     @property
     def iterations(self) -> int:
         """How many iterations of the plan counted, in all its runs."""
-        return int(noted) if re.fullmatch("[0-9]{1,9}", noted := self.noted("iterations")) else 0
+        with contextlib.suppress(ValueError):
+            return int(self.noted("iterations"))
+        return 0

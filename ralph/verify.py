@@ -39,7 +39,7 @@ def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | Non
     run.screen.remark(f"ralph: {doing}: {command}")
     run.does(f"{doing}: {command}")
     argv = ["sh", "-c", f"exec 2>&1\n{command}"]
-    job = Job(argv=argv, env=run.env, files=run.state.verification(run.id, run.number))
+    job = Job(argv=argv, env=run.env, output=run.state.record(run.id, run.number))
     return run_program(run, what, job, run.settings.verify_timeout)
 
 
@@ -68,7 +68,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     finally:
         run.remove_orphaned_locks(what)
     if ended.unstarted:
-        raise RalphError(f"{what} cannot be run: {ended.unstarted.strerror}", 1) from ended.unstarted
+        raise RalphError(f"{what} cannot be run: {ended.unstarted}", 1)
     for command in ended.left_over:
         run.complain(f"ended what {what} left running: {command}")
     for command in ended.survivors:
@@ -79,9 +79,9 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     return CommandRun(
         code=None if cut else ended.code,
         what=cut or how,
-        output=_tail(job.files.output),
+        output=_tail(job.output),
         took_s=time.monotonic() - began,
-        record=job.files.output.name,
+        record=job.output.name,
     )
 
 

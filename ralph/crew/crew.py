@@ -162,7 +162,7 @@ class Crew:
         run = self._run
         run.state.make_room()
         job = self._job(task, share_usd)
-        if not (run.files or self._running):
+        if not (run.transcript or self._running):
             run.outbox.send(notices.started(run))
         self._file.edit(lambda text: edits.taken_up(text, task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
@@ -237,9 +237,9 @@ class Crew:
         elif self._is_taken_back(trial):
             turn.outcome = Outcome.OK
         run.number, run.task = run.earlier + run.tally.iterations + 1, trial.job.task
-        run.files = run.state.transcripts(run.id, run.number, result.prompt)
+        run.transcript = run.state.transcript(run.id, run.number, result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-            run.files.output.write_bytes(as_bytes(result.transcript))
+            run.transcript.write_bytes(as_bytes(result.transcript))
         return Iteration(
             number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
         )

@@ -67,8 +67,8 @@ class Local:
 
     def _attempt(self, keeper: Keeper, job: Job, runner: Sequence[str] | None = None) -> Attempt:
         run = self._run
-        made = run.state.verification(run.id, run.number, f".{job.task}.attempt")
-        given = made.output.with_suffix(".job")
+        output = run.state.record(run.id, run.number, f".{job.task}.attempt")
+        given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
 
         def hear(_output: bytes, complaints: bytes) -> None:
@@ -81,15 +81,15 @@ class Local:
             return job.task in self._cancelled or signals.interrupted() is not None
 
         argv = [*runner, "ralph", "attempt"] if runner else [*_RALPH, "attempt"]
-        program = Program(argv=argv, env=dict(os.environ), files=made._replace(prompt=given))
+        program = Program(argv, dict(os.environ), output, prompt=given)
         ended = keeper.run(program, hear, over, run.pace.clock.awake)
         try:
-            return Attempt(**json.loads(made.output.read_text()))
+            return Attempt(**json.loads(output.read_text()))
         except ValueError as error:
             why = f"exited with {ended.code}: {self.doing[job.task]}"
             raise RalphError(f"the attempt of {job.task} {why}", 1) from error
         finally:
-            for path in (given, made.output, made.errors):
+            for path in (given, output, program.errors):
                 path.unlink(missing_ok=True)
 
 

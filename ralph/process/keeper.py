@@ -13,20 +13,19 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.process.tree import LINUX, Patience, Tree, end_strays, send_to
+from ralph.process.tree import LINUX, Patience, Tree, end_strays, start
 
 _LOOK_S = 3600.0 if LINUX else 2.0
 """Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
 _END = "end"
 _GLANCE_S = 0.2
 _CHUNK = 1 << 16
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 Hear = Callable[[bytes, bytes], None]
 """Gets a program's output and its complaints as they come, and nothing at all when it is quiet."""
@@ -34,20 +33,20 @@ Over = Callable[[float, float, int], bool]
 """Whether it has to end now, by its seconds of silence and of life, and by the bytes that it printed."""
 
 
-class Files(NamedTuple):
-    """Where a program's standard input comes from, and where its output and its complaints go."""
-
-    prompt: Path
-    output: Path
-    errors: Path
-
-
 class Job(NamedTuple):
     """What to run, with what."""
 
     argv: list[str]
     env: Mapping[str, str]
-    files: Files
+    output: Path
+    """Where its output goes; its complaints go to the same name with `.err`."""
+    prompt: Path = Path(os.devnull)
+    """The file that it reads as its standard input."""
+
+    @property
+    def errors(self) -> Path:
+        """Where its complaints go."""
+        return self.output.with_suffix(".err")
 
 
 class Ended(NamedTuple):
@@ -55,7 +54,7 @@ class Ended(NamedTuple):
 
     code: int
     """Negative for the signal that killed it."""
-    unstarted: OSError | None = None
+    unstarted: str = ""
     """Why it could not be started."""
     left_over: tuple[str, ...] = ()
     """Command lines of what it had left running, now ended."""
@@ -78,7 +77,15 @@ class Keeper:
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
-            _become_keeper(_Link(its_reads, its_writes), patience, errors, (its_reads, its_writes, lock), at_last)
+            try:
+                _settle_down({its_reads, its_writes, lock})
+                _Keeping(_Link(its_reads, its_writes), patience).keep()
+                at_last()
+            except BaseException:  # noqa: BLE001 - nobody else could tell
+                with contextlib.suppress(OSError):
+                    errors.write_text(traceback.format_exc())
+            finally:
+                os._exit(0)
         os.close(its_reads)
         os.close(its_writes)
         self._link = _Link(reads, writes)
@@ -90,11 +97,7 @@ class Keeper:
         and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
         without a keeper.
         """
-        try:
-            output, errors = (io.FileIO(path, opener=_made) for path in job.files[1:])
-        except OSError as error:
-            raise RalphError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
-        with output, errors:
+        with _made(job.output) as output, _made(job.errors) as errors:
             try:
                 self._link.send(job)
                 try:
@@ -127,10 +130,9 @@ class Keeper:
     def _end(self) -> Ended:
         if not signals.wait(0, self._link.reads):
             self._link.send(_END)
-        while not signals.wait(0, self._link.reads):
+        while not signals.wait(1.0, self._link.reads):
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
-            signals.wait(1.0, self._link.reads)
         return Ended._make(self._link.receive())
 
     def dismiss(self) -> None:
@@ -140,8 +142,11 @@ class Keeper:
             os.waitpid(self._pid, 0)
 
 
-def _made(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o600)
+def _made(path: Path) -> io.FileIO:
+    try:
+        return io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
 
 
 class _Link:
@@ -169,30 +174,20 @@ class _Link:
         self._writes.close()
 
 
-def _become_keeper(
-    link: _Link, patience: Patience, errors: Path, kept: Sequence[int], at_last: Callable[[], None]
-) -> NoReturn:
-    """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only `kept` stay."""
-    try:
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(nowhere, fd)
-        for fd in {*map(int, os.listdir("/dev/fd"))}.difference((0, 1, 2), kept):  # noqa: PTH208 - numbers are wanted
-            with contextlib.suppress(OSError):  # the one that listed them
-                os.close(fd)
-        signals.install()
-        if LINUX:
-            import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
+def _settle_down(kept: set[int]) -> None:
+    """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only these stay."""
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    for fd in set(map(int, os.listdir("/dev/fd"))) - {0, 1, 2} - kept:  # noqa: PTH208 - numbers are wanted
+        with contextlib.suppress(OSError):  # the one that listed them
+            os.close(fd)
+    signals.install()
+    if LINUX:
+        import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
 
-            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
-        _Keeping(link, patience).keep()
-        at_last()
-    except BaseException:  # noqa: BLE001 - nobody else could tell
-        with contextlib.suppress(OSError):
-            errors.write_text(traceback.format_exc())
-    finally:
-        os._exit(0)
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
 class _Keeping:
@@ -214,24 +209,17 @@ class _Keeping:
 
     def _run(self, job: Job) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
-        append = os.O_WRONLY | os.O_APPEND
-        opens = [
-            (os.POSIX_SPAWN_OPEN, 0, job.files.prompt, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, job.files.output, append, 0),
-            (os.POSIX_SPAWN_OPEN, 2, job.files.errors, append, 0),
-        ]
         try:
-            self._pid = pid = os.posix_spawnp(
-                job.argv[0], job.argv, job.env, file_actions=opens, setsid=True, setsigdef=_IGNORED_BY_PYTHON
-            )
+            with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
+                self._pid = pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
         except OSError as error:
-            return Ended(code=-signal.SIGKILL, unstarted=error)
+            return Ended(code=-signal.SIGKILL, unstarted=error.strerror or str(error))
         while self._runs() and not signals.wait(_LOOK_S, self._link.reads):
             if not LINUX:
                 self._tree.look()
         deadline = time.monotonic() + self._patience.interrupt_s
         if self._runs() and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
-            send_to(os.killpg, pid, signal.SIGINT)
+            signals.send(os.killpg, pid, signal.SIGINT)
         while self._runs() and time.monotonic() < deadline and not signals.impatient():
             signals.wait(0.02)
         left_over, survivors = self._tree.end(self._patience, but=pid)

@@ -3,18 +3,19 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from ralph.process import signals
-from ralph.process.tree import send_to
+from ralph.process.tree import start
 
+_DYING_S = 5.0
+"""Seconds to wait for what was killed: a dead network disk can hold it."""
 _running: set[int] = set()
 _starting = threading.RLock()
 
@@ -47,42 +48,51 @@ def call(  # noqa: PLR0913 - each can be said of any program
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
+        files = [one.fileno() for one in (given, out, err)]
         with _starting:
-            child = subprocess.Popen(
-                argv, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err, start_new_session=True
-            )
-            _running.add(child.pid)
-        deadline = time.monotonic() + timeout_s
+            pid = start(argv, os.environ if env is None else env, files, cwd=cwd)
+            _running.add(pid)
+        code = None
         try:
-            while child.poll() is None and time.monotonic() < deadline and not (signals.impatient() or over()):
-                signals.wait(0.01)
+            code = _ended(pid, timeout_s, lambda: signals.impatient() or over())
         finally:
-            if timed_out := child.returncode is None:
-                send_to(os.killpg, child.pid, signal.SIGKILL)
-                with contextlib.suppress(subprocess.TimeoutExpired):  # a dead network disk holds it
-                    child.wait(5)
-            _running.discard(child.pid)
+            if code is None:
+                signals.send(os.killpg, pid, signal.SIGKILL)
+                _ended(pid, _DYING_S, lambda: False)
+            _running.discard(pid)
         out.seek(0)
         err.seek(0)
-        code = -signal.SIGKILL if child.returncode is None else child.returncode
-        return Finished(code=code, stdout=out.read(), stderr=err.read(), timed_out=timed_out)
+        return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read(), timed_out=code is None)
 
 
-def _scratch() -> BinaryIO:
+def _ended(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:
+    """The exit code of a child; None when it still runs after that time, or once it is over."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline and not over():
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        signals.wait(0.01)
+    return None
+
+
+def _scratch() -> IO[bytes]:
     """A file without a name; in memory where the system can: no disk is too slow or too full for it."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("ralph"), "w+b")
-    return tempfile.TemporaryFile()
+        return open(os.memfd_create("ralph"), "w+b", 0)  # noqa: PTH123 - a descriptor
+    return tempfile.TemporaryFile(buffering=0)
 
 
 def end_own() -> None:
     """Kills what still runs: a notify script that hangs must not outlive ralph. No other thread starts any more."""
     _starting.acquire()  # for good
     for pid in tuple(_running):
-        send_to(os.killpg, pid, signal.SIGKILL)
+        signals.send(os.killpg, pid, signal.SIGKILL)
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, errors: Path | None = None) -> int:
+def foreground(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None, errors: Path | None = None
+) -> int:
     """Runs a program in this terminal, its complaints perhaps in a file; its exit code, negative for a signal.
 
     The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
@@ -90,19 +100,19 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, errors:
     """
     sys.stdout.flush()
     with errors.open("wb") if errors else contextlib.nullcontext() as err:
-        child = subprocess.Popen(argv, env=env, cwd=cwd, stderr=err)
-    passed = False
-    while child.returncode is None:
-        ended, status = os.waitpid(child.pid, os.WNOHANG | os.WUNTRACED)
+        pid = start(argv, env, (0, 1, err.fileno() if err else 2), cwd=cwd, apart=False)
+    code, passed = None, False
+    while code is None:
+        ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
         elif ended:
-            child.returncode = os.waitstatus_to_exitcode(status)
-        if not passed and (number := signals.interrupted()):
-            child.send_signal(number)
+            code = os.waitstatus_to_exitcode(status)
+        elif not passed and (number := signals.interrupted()):
+            os.kill(pid, number)
             passed = True
         with contextlib.suppress(KeyboardInterrupt):
             signals.wait(0.1)
     if signals.interrupted() is not None:
         raise KeyboardInterrupt
-    return child.returncode
+    return code

@@ -1,5 +1,6 @@
 """Signals as plain facts: which one asked ralph to stop, how urgently, and a wait that they cut short."""
 
+import contextlib
 import os
 import select
 import signal
@@ -56,6 +57,13 @@ def wait(seconds: float, *others: int | IO[bytes]) -> bool:
     if bell and bell[0] in ready:
         os.read(bell[0], 4096)
     return any(one in ready for one in others)
+
+
+def send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
+    """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        kill(pid, number)
+        kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
 
 
 def name(number: int) -> str:

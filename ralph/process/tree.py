@@ -1,12 +1,11 @@
-"""Trees of processes: who is alive, who descends from whom, who carries a run's mark; and how a tree is ended."""
+"""Programs as the system knows them: started, alive, descended from whom; and how a tree of them is ended."""
 
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +30,25 @@ class Patience(NamedTuple):
     """Seconds that the end of a run waits for notices still on their way."""
 
 
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    files: Sequence[int],
+    *,
+    cwd: str | Path | None = None,
+    apart: bool = True,
+) -> int:
+    """The pid of this program, which has these files for its first ones, and perhaps a session `apart` from ours.
+
+    Raises OSError when it cannot be started.
+    """
+    if cwd is not None:
+        argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
+    moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
+    ignored_by_python = (signal.SIGPIPE, signal.SIGXFSZ)
+    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=apart, setsigdef=ignored_by_python)
+
+
 class Tree:
     """The processes that are roots, all below them, and those seen there before whose parents are gone.
 
@@ -41,20 +59,21 @@ class Tree:
         self._is_root = is_root
         """Whether one is, by its pid and its parent's."""
         self._is_over = is_over or (lambda: not (self.look() or self.look()))
-        self._seen: dict[int, str] = {}
+        self._seen = dict[int, str]()
 
     def look(self) -> list[int]:
         """All that run now, but this process, parents first; who is asked before its children has no time to mourn."""
-        alive = {one[0]: one[1:] for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()}
+        alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
         found = dict[int, str]()
-        new = {
-            pid: started
-            for pid, (parent, started) in alive.items()
-            if self._seen.get(pid) == started or self._is_root(pid, parent)
-        }
-        while new:
-            found |= new
-            new = {pid: started for pid, (parent, started) in alive.items() if parent in new and pid not in found}
+        for pid, parent, started in alive:
+            if self._seen.get(pid) == started or self._is_root(pid, parent):
+                found[pid] = started
+        grown = -1
+        while grown != len(found):
+            grown = len(found)
+            for pid, parent, started in alive:
+                if parent in found:
+                    found.setdefault(pid, started)
         self._seen = found
         return list(found)
 
@@ -71,7 +90,7 @@ class Tree:
                 for pid in self.look():
                     if time.monotonic() >= due.get(pid, 0.0):
                         due[pid] = time.monotonic() + _ASK_AGAIN_S
-                        send_to(os.kill, pid, number)
+                        signals.send(os.kill, pid, number)
                 signals.wait(0.02)
         left = self.look()
         return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
@@ -94,18 +113,11 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
     return Tree(carries).end(patience)[0]
 
 
-def send_to(kill: Callable[[int, int], None], pid: int, number: int) -> None:
-    """Sends the signal by os.kill or os.killpg to somebody who may be gone."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        kill(pid, number)
-        kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
-
-
 def somebody_runs(program: str, inside: Path) -> bool:
     """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
     for pid, *_ in _proc() if LINUX else ():
         with contextlib.suppress(OSError):
-            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            name = Path(f"/proc/{pid}/comm").read_text()
             if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
                 return True
     return not LINUX
@@ -126,6 +138,8 @@ def _proc() -> Iterator[tuple[int, int, str]]:
 
 def _ps() -> Iterator[tuple[int, int, str]]:
     """The same where there is no /proc."""
+    import subprocess  # noqa: PLC0415 - nothing else needs it
+
     argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as ps:
         for line in ps.communicate()[0].splitlines():
@@ -136,7 +150,7 @@ def _ps() -> Iterator[tuple[int, int, str]]:
 
 def _command(pid: int) -> str:
     """Its command line as a person would recognise it, in one line."""
+    line = b""
     with contextlib.suppress(OSError):
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
-    return f"process {pid}"
+    return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"

@@ -115,7 +115,7 @@ class Rehearsal:
         if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
             without = ("login", "cron", "" if is_planned else "plan")
             self.checks = [one for one in checks(self.asked, without=without) if one.level != "ok"]
-        before = changes.tree(top)
+        watched = changes.Changes(top, ())
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
         self._copy()
@@ -131,8 +131,8 @@ class Rehearsal:
             self._start(self.asked.mode, "all" if self.asked.mode == "all" else kind, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
-        after = changes.tree(top)
-        if names := changes.changed(before, after, top) if before and after else ():
+        _, names = watched.look()
+        if names:
             fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
             self.checks.append(bad(f"not as it was before the rehearsal: {named(names)}", fix, "repository"))
 

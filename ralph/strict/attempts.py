@@ -212,15 +212,15 @@ class Strict:
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
-        files = run.state.verification(run.id, run.number)
-        given = files.output.with_suffix(".names")
+        output = run.state.record(run.id, run.number)
+        given = output.with_suffix(".names")
         given.write_bytes(stdin)
-        files = files._replace(prompt=given)
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
         both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
         run.does("committing")
-        ended = run_program(run, "the commit", Job(argv=both, env=env, files=files), _HOOKS_S)
-        for path in (given, files.output, files.errors):
+        job = Job(both, env, output, prompt=given)
+        ended = run_program(run, "the commit", job, _HOOKS_S)
+        for path in (given, output, job.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         if ended is None:
             return "git was interrupted"
