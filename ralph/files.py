@@ -1,18 +1,21 @@
 """Files: replacing one without ever losing what it held, and where ralph's own lie."""
 
 import contextlib
-import glob
+import errno
 import os
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ralph.errors import RalphError
+
 _QUIET_S = 0.01
 """An editor that saves in place writes in pieces, with less than this between them; clocks of files tick every 4 ms."""
 _PATIENCE_S = 1.0
 _LINGER_S = 0.002
 """Seconds between opening a file and emptying it, for whoever is about to save in place."""
+_FREE_BYTES = 1_000_000
 
 
 def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
@@ -23,7 +26,6 @@ def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
     target = Path(os.path.realpath(path))
     with _written_beside(target, data, mode) as new:
         new.rename(target)
-    _fsync_folder(target.parent)
 
 
 def overwrite(path: str | Path, data: bytes) -> None:
@@ -41,11 +43,12 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     saves by rename between the look and the rename, microseconds, loses; no file system can exclude that.
     """
     target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError), _written_beside(target, data, None) as new:
+    with contextlib.suppress(FileNotFoundError), _written_beside(target, data) as new:
         deadline = time.monotonic() + _PATIENCE_S
         while abs(time.time() - target.stat().st_mtime) < _QUIET_S and time.monotonic() < deadline:
             time.sleep(_QUIET_S / 5)  # what is half saved would be taken for the whole
         displaced = new.with_suffix(".old.ralph")
+        displaced.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # without hard links only the look before remains
             displaced.hardlink_to(target)
         try:
@@ -56,37 +59,20 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
             if displaced.exists() and displaced.read_bytes() != seen:
                 displaced.rename(target)
                 return False
+            return True
         finally:
             displaced.unlink(missing_ok=True)
-        _fsync_folder(target.parent)
-        return True
     return False
 
 
-def held(path: Path) -> bytes:
-    """What a file holds; nothing where it is missing or cannot be read."""
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
-    return b""
-
-
-def sweep(path: Path) -> None:
-    """Removes what a ralph that was killed left half written beside the file."""
-    target = Path(os.path.realpath(path))
-    for one in target.parent.glob(f"{glob.escape(_beside(target))}*.ralph"):
-        with contextlib.suppress(OSError):
-            one.unlink()
-
-
-def _beside(target: Path) -> str:
-    """How the names begin of what is written beside it."""
-    return f".{target.name[:80]}."
-
-
 @contextlib.contextmanager
-def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Path]:
-    """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed."""
-    new = target.with_name(f"{_beside(target)}{os.urandom(4).hex()}.ralph")
+def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterator[Path]:
+    """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed.
+
+    It has always the same name, so that what a killed ralph left of it goes with the next one.
+    """
+    new = target.with_name(f".{target.name[:80]}.ralph")
+    new.unlink(missing_ok=True)
     old = target.stat() if target.exists() else None
     if mode is None and old:
         mode = stat.S_IMODE(old.st_mode)
@@ -106,18 +92,26 @@ def _written_beside(target: Path, data: bytes, mode: int | None) -> Iterator[Pat
         new.unlink(missing_ok=True)
 
 
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems cannot; the rename itself has happened
-            os.fsync(fd)
-    finally:
-        os.close(fd)
+def held(path: Path) -> bytes:
+    """What a file holds; nothing where it is missing or cannot be read."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def check_room(folder: Path) -> None:
+    """Raises RalphError where no file can be made, or hardly any."""
+    wrong = 0 if os.access(folder, os.W_OK) else errno.EACCES
+    if not wrong:
+        disk = os.statvfs(folder)
+        wrong = errno.ENOSPC if disk.f_bavail * disk.f_frsize < _FREE_BYTES else 0
+    if wrong:
+        raise RalphError(f"{folder}: cannot be written to: {os.strerror(wrong)}", 1)
 
 
 def plan_name(plan: Path) -> str:
     """The name of which its progress file's is made: without .md or .json."""
-    return plan.name.removesuffix(".md") if plan.name.endswith(".md") else plan.name.removesuffix(".json")
+    return plan.stem if plan.suffix in (".md", ".json") else plan.name
 
 
 def state_home() -> Path:
@@ -131,12 +125,3 @@ def data(folder: str) -> Path:
     here = Path(__file__).parent
     packaged = here / "data" / folder
     return packaged if packaged.is_dir() else here.parent / folder
-
-
-def probe(folder: Path, size: int) -> None:
-    """Raises OSError unless a file of that size can be written there; leaves nothing behind."""
-    import tempfile  # noqa: PLC0415 - a start on a finished plan writes nothing
-
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(size))
-        file.flush()

@@ -129,12 +129,12 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
 
     server = run.start.tools_server if settings.mcp else ""
     budget = budget_usd(run.file.last, run.tally, settings)
-    argv = agent.argv(settings, prompt, file=str(files.prompt), budget_usd=budget, mcp=server)
-    files = files._replace(prompt=Path(os.devnull)) if agent.prompt else files
+    given = transcript.with_suffix(".prompt.md")
+    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=server)
     env = {**run.env, **agent.variables(settings)}
     began = time.monotonic()
     try:
-        job = Job(argv, env, output=transcript, prompt=transcript.with_suffix(".prompt.md"))
+        job = Job(argv, env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
         ended = run.keeper.run(job, hear, over, run.pace.clock.awake)
     finally:
         if settings.max_context is not None:

@@ -29,12 +29,10 @@ def after_death(run: Run, held: Lock) -> None:
         for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):
             run.complain(f"removed {lock}, left behind by the run before")
     held.forget()
-    known = journal.read(state.journal) if death else []
-    if death and not any(row.run == death.run and row.ended == "died" for row in journal.rows(known)):
+    if death and not journal.tells_of(journal.read(state.journal), death):
         run.complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
-        if not journal.tells_of(known, death):
-            with contextlib.suppress(OSError):  # a full disk is said where it matters
-                journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
+        with contextlib.suppress(OSError):  # a full disk is said where it matters
+            journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
 
 
 def clear_up(run: Run) -> None:

@@ -4,7 +4,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ralph import files, progress, recovery
+from ralph import progress, recovery
 from ralph.agent.command import check_there
 from ralph.changes import Changes
 from ralph.channels import notices
@@ -74,7 +74,6 @@ def _prepare(run: Run, held: Lock) -> None:
         file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
         opened = ""
     file.read()
-    files.sweep(file.path)
     file.check_writable()
     if start.imported:
         _take_tasks_of_plan(run)

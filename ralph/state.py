@@ -2,7 +2,6 @@
 
 import binascii
 import contextlib
-import itertools
 import os
 import re
 import time
@@ -12,7 +11,6 @@ from typing import NamedTuple
 from ralph import files
 from ralph.errors import RalphError
 
-_FREE_BYTES = 1_000_000
 TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
 
@@ -45,7 +43,7 @@ class State:
         """How the note of the iteration that runs begins; empty without one."""
         self._spare_bytes = 0
         """So much can be added to the transcripts before they are looked through again: that takes long for many."""
-        self._added = list[str]()
+        self._added = list[Path]()
         """Those that were begun since then."""
 
     def _sub(self, name: str) -> Path:
@@ -76,13 +74,18 @@ class State:
 
     def record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """Where the output of a command shall go: another file for an iteration that is repeated, or verified twice."""
-        base = f"{self._sub('transcripts')}/{run}.{iteration:04d}"
-        path, again = base + suffix, 1
-        while os.path.lexists(path):
-            again += 1
-            path = f"{base}-{again}{suffix}"
+        path = self._free("transcripts", f"{run}.{iteration:04d}", suffix)
         self._added.append(path)
-        return Path(path)
+        return path
+
+    def _free(self, folder: str, begins: str, ends: str) -> Path:
+        """A name in that folder that nothing has yet."""
+        place = self._sub(folder)
+        path, number = place / f"{begins}{ends}", 1
+        while os.path.lexists(path):
+            number += 1
+            path = place / f"{begins}-{number}{ends}"
+        return path
 
     def make_room(self) -> None:
         """Removes the oldest transcripts beyond the bound; none of them is being written now.
@@ -92,13 +95,11 @@ class State:
         folder = self._sub("transcripts")
         for path in self._added:
             with contextlib.suppress(OSError):  # an agent may have removed it
-                self._spare_bytes -= os.path.getsize(path)  # noqa: PTH202 - quick
+                self._spare_bytes -= path.stat().st_size
         self._added.clear()
         if self._spare_bytes <= 0:
             self._rotate(folder)
-        disk = os.statvfs(folder)
-        if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-            raise RalphError(f"{folder}: the disk is full", 1, fix="free some space, or set XDG_STATE_HOME elsewhere")
+        files.check_room(folder)
 
     def _rotate(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
@@ -118,10 +119,8 @@ class State:
 
     def aside(self, name: str) -> Path:
         """A free name there."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder = self._sub("kept")
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
-        return next(p for n in itertools.count() if not os.path.lexists(p := folder / f"{stamp}-{n}-{plain}"))
+        return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
     def keepers_error(self, run: str) -> Path:
         """Where the keeper of that run leaves a traceback."""

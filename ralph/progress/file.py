@@ -113,11 +113,10 @@ class ProgressFile:
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
 
     def check_writable(self) -> None:
-        """Raises RalphError now, before money is spent, when an edit of this size could not be written."""
+        """Raises RalphError now, before money is spent, when an edit could not be written."""
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
-        with self._told("written"):
-            files.probe(Path(os.path.realpath(self.path)).parent, len(self.text) + 4096)
+        files.check_room(Path(os.path.realpath(self.path)).parent)
 
     @contextlib.contextmanager
     def _told(self, done: str) -> Iterator[None]:

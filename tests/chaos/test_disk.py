@@ -16,7 +16,7 @@ from ralph_driver import Project, Run, eventually, kill, marked
 from stories import Act, Agent, hangs, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
 
 BUILD = ("feature.md", "build", "--delay", "0")
-FULL = ("No space left on device", "the disk is full")
+FULL = ("No space left on device",)
 ONE_DONE = "- [x] one\n- [ ] two\n"
 
 
@@ -172,12 +172,11 @@ def test_a_working_directory_that_was_removed(project: Project, agent: Agent) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
-@pytest.mark.parametrize("lock", ["HEAD.lock", "refs/heads/main.lock"])
-def test_the_lock_of_a_commit_is_removed_and_said(project: Project, agent: Agent, mark: str, lock: str) -> None:
-    """Beside the one of the index, git locks these for a moment; with any of them nobody can commit any more."""
+def test_the_lock_of_a_commit_is_removed_and_said(project: Project, agent: Agent, mark: str) -> None:
+    """Beside the one of the index, git locks this for a moment; with it nobody can commit any more."""
     project.has_tasks("one", "two")
-    everything_dies(project, agent, mark, ticks("one"), runs(f": > .git/{lock}"))
-    assert lock in goes_on(project, agent).stderr
+    everything_dies(project, agent, mark, ticks("one"), runs(": > .git/HEAD.lock"))
+    assert "HEAD.lock" in goes_on(project, agent).stderr
     assert project.git("log", "-1", "--format=%s") == "the rest\n"
 
 
