@@ -110,12 +110,7 @@ class Run:
         self.top = Path.cwd()
         self.began = pace.clock.running()
         self.screen = Screen(quiet=start.asked.quiet, verbose=start.asked.verbose, spinner=start.asked.spinner)
-        self.view = View(
-            self.screen.agent,
-            width,
-            pays=not start.rehearsal,
-            whole=self.screen.verbose,
-        )
+        self.view = View(self.screen.agent, width, whole=self.screen.verbose)
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = self._status

@@ -21,7 +21,7 @@ TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] 
 
 def working(doing: str, **other: Any) -> Any:
     """A run in its seventh iteration, an hour after its start."""
-    view = View(lambda _line: None, lambda: None, pays=False)
+    view = View(lambda _line: None, lambda: None)
     view.doing, view.heard_at = doing, view.heard_at - 12
     pace = SimpleNamespace(clock=SimpleNamespace(running=lambda: 3720.0))
     about = {"tally": Tally(iterations=6, cost_usd=3.41), "number": 7, "file": SimpleNamespace(last=parse(TASKS))}
@@ -35,7 +35,7 @@ LAYOUTS = {
     80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
     70: "task 4 of 15 · iteration 7 · 1h02m · Bash pytest -q tests/… · idle 12s",
     40: "Bash pytest -q tests/test_gr… · idle 12s",
-    24: "Bash pytest -q tests/te…",
+    24: "Bash pytest … · idle 12s",
     1: "…",
 }
 """What the agent does gives way first, then cost, time, the iteration and the task."""
@@ -101,7 +101,7 @@ def test_a_line_of_ralphs_own_cannot_drive_a_terminal_and_ends_somewhere(capfd: 
 def watched(*events: Event, width: int | None = None) -> tuple[View, list[str]]:
     """A view that has seen these, and its lines."""
     lines: list[str] = []
-    view = View(lines.append, lambda: width, pays=False)
+    view = View(lines.append, lambda: width)
     stream = Stream(view.show, view.tell)
     view.begin(stream)
     for event in events:

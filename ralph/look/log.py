@@ -75,7 +75,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         return 0
-    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, width, pays=True, whole=verbose))
+    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, width, whole=verbose))
     replay.rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
@@ -122,7 +122,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state, view = plan.state, View(_say, width, pays=False, whole=verbose)  # who pays was said where it runs
+    state, view = plan.state, View(_say, width, whole=verbose)
     news, at = journal.since(state.journal, 0)
     _list(news[-1:])
     replay = None

@@ -1,6 +1,5 @@
 """The screen: lines that never block, never end a run, and never drive the terminal; one status line below them."""
 
-import contextlib
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ _BYTES_KEPT = 16_000_000
 _TICK_S = 1.0
 _FRAME_S = 0.03
 """Seconds between two drawings."""
+_RETRY_S = 0.05
 
 
 class Screen:
@@ -40,7 +40,7 @@ class Screen:
         self._changed = threading.Condition()
         self._waiting: deque[tuple[int, bytearray]] = deque()
         """What is to be printed where, in this order."""
-        self._bytes = self._lost = 0
+        self._bytes = 0
         self._is_printing = self._is_closing = False
 
     def open(self) -> None:
@@ -73,7 +73,6 @@ class Screen:
         data = line.encode(errors="replace") + b"\n"
         with self._changed:
             if self._bytes > _BYTES_KEPT:
-                self._lost += 1
                 return
             if not self._waiting or self._waiting[-1][0] != fd:
                 self._waiting.append((fd, bytearray()))
@@ -82,30 +81,31 @@ class Screen:
             self._changed.notify_all()
 
     def _print(self) -> None:
+        """Prints for ever: lines as they come, and the status line with them and once a second."""
         while True:
-            fd, data = self._next()
+            with self._changed:
+                self._is_printing = False
+                self._changed.notify_all()
+                tick_s = _TICK_S if self.is_live else None
+                self._changed.wait_for(lambda: self._waiting or (self._is_closing and self._drawn), tick_s)
+                self._is_printing = True
+                fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
+                self._bytes -= len(lines)
+            data = bytes(lines)
             if fd == 1 and self.is_live:
                 status = self._status()
                 if data or status != self._drawn:
                     erase = b"\r\x1b[J" if self._drawn else b""
                     data, self._drawn = erase + data + status.encode(errors="replace"), status
-            with contextlib.suppress(OSError):
-                while data:
-                    data = data[_write(fd, data) :]
+            while data:
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
+                    time.sleep(_RETRY_S)
+                except OSError:
+                    break
             if self.is_live and not self._waiting and not self._is_closing:
                 time.sleep(_FRAME_S)
-
-    def _next(self) -> tuple[int, bytes]:
-        """Lines for one file descriptor; none when only the status may have changed."""
-        with self._changed:
-            self._is_printing = False
-            self._changed.notify_all()
-            tick_s = _TICK_S if self.is_live else None
-            self._changed.wait_for(lambda: self._waiting or (self._is_closing and self._drawn), tick_s)
-            self._is_printing = True
-            fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
-            self._bytes -= len(lines)
-            return fd, bytes(lines)
 
     def _status(self) -> str:
         """What is drawn of it: a row a line for certain, also where the terminal counts columns in another way."""
@@ -121,17 +121,7 @@ class Screen:
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Waits at most that long for what is still to be printed; nothing remains of the status line."""
-        if self._lost:
-            self._put(self._errors, f"ralph: {self._lost} lines could not be shown; the transcripts have them")
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not (self._waiting or self._is_printing or self._drawn), timeout_s)
-
-
-def _write(fd: int, data: bytes) -> int:
-    try:
-        return os.write(fd, data)
-    except BlockingIOError:  # somebody made the terminal non-blocking; it may be shared
-        time.sleep(0.05)
-        return 0

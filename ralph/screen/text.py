@@ -12,16 +12,14 @@ LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
 _NARROWEST = 20
 """Columns for a text, however narrow the terminal is."""
-_ONE_COLUMN = "\N{VARIATION SELECTOR-16}\N{SOFT HYPHEN}"
+_EMOJI = "\N{VARIATION SELECTOR-16}"
 
 
 @lru_cache(1_024)
 def _columns(letter: str) -> int:
     """Of one character; terminals disagree on some emoji, and too many is harmless where too few is not."""
-    if letter in _ONE_COLUMN:
-        return 1
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0
+        return int(letter == _EMOJI)
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 
@@ -32,8 +30,6 @@ def columns(text: str) -> int:
 
 def _fitting(text: str, width: int) -> int:
     """How many of its characters fit into so many columns."""
-    if text.isascii():
-        return min(len(text), max(0, width))
     for at, letter in enumerate(text):
         width -= _columns(letter)
         if width < 0:
@@ -44,7 +40,7 @@ def _fitting(text: str, width: int) -> int:
 def clipped(text: str, width: int) -> str:
     """The text as one row: all of it, or as much of its beginning as fits into so many columns, and `…`."""
     row = plain(text.replace("\n", " ").replace("\t", " "))
-    return row if _fitting(row, width) == len(row) else row[: _fitting(row, width - 1)] + "…"
+    return row if columns(row) <= width else row[: _fitting(row, width - 1)] + "…"
 
 
 def wrapped(text: str, width: int | None) -> Iterator[str]:
@@ -78,18 +74,11 @@ def attended() -> bool:
     return os.isatty(1) or os.isatty(2)
 
 
-def terminal_size() -> os.terminal_size | None:
-    """Columns and lines of the terminal that is stdout, as they are now; None where it is none."""
-    with contextlib.suppress(OSError):
-        now = os.get_terminal_size(1)
-        return now if now.columns else os.terminal_size((80, 24))
-    return None
-
-
 def width() -> int | None:
-    """Its columns."""
-    size = terminal_size()
-    return size and size.columns
+    """The columns of the terminal that is stdout, as they are now; None where it is none."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(1).columns or 80
+    return None
 
 
 def in_front() -> bool:

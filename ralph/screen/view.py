@@ -4,8 +4,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
@@ -23,32 +23,20 @@ _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
 _NARROWEST = 10
 _MARGIN, _INDENT = "  ", "    "
-_INTERNAL = "[ede_diagnostic]"
-"""How the real agent begins the error that says where in its own code it was interrupted."""
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
 """Of a tool's arguments the one that says most, the first that is there."""
-_EXPECTED = ("Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
-"""Tools whose success says nothing new."""
-_RULES = re.compile(r"([=\-*#_~])\1{2,} ?(.*?) ?\1{2,}")
-"""A line that is drawn around words, as in `==== 12 passed in 0.3s ====`."""
+_EXPECTED = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", "Skill")
+"""Tools whose success says nothing that their call does not."""
 
 
 class View:
     """Shows one agent after another; `say` prints a line.
 
-    On a terminal, which has a `width`, words are wrapped and calls cut to it. `pays` says whether somebody pays for
-    this agent, `whole` that nothing is shortened.
+    On a terminal, which has a `width`, words are wrapped and calls cut to it, unless the `whole` is wanted.
     """
 
-    def __init__(
-        self,
-        say: Callable[[str], None],
-        width: Callable[[], int | None],
-        *,
-        pays: bool,
-        whole: bool = False,
-    ) -> None:
-        self._say, self._width, self._pays, self._whole = say, width, pays, whole
+    def __init__(self, say: Callable[[str], None], width: Callable[[], int | None], *, whole: bool = False) -> None:
+        self._say, self._width, self._whole = say, width, whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = ""
         self.begin(Stream(self.show, self.tell))
@@ -63,8 +51,20 @@ class View:
     def show(self, event: Event) -> None:
         """The lines of one event, which the stream has noted; unknown ones have none."""
         self.heard_at = time.monotonic()
-        for line in self._lines(event):
-            self._say(_MARGIN + line)
+        kind, indent = event["type"], _MARGIN
+        lines: Iterable[str] = ()
+        if kind in ("assistant", "user"):
+            running = next(reversed(self._stream.running.values()), None)
+            self.doing = self._call(running) if running else "thinking"
+            indent += _INDENT * bool(event.get("parent_tool_use_id"))
+            lines = self._message(event, len(indent))
+        elif kind == "system":
+            lines = self._system(event)
+        elif kind == "result":
+            self.doing, context = "leaving", self._stream.so_far.context
+            lines = [] if context is None else [f"context {context:.0%}"]
+        for line in lines:
+            self._say(indent + line)
 
     def told(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
@@ -78,48 +78,22 @@ class View:
             self.doing = "working"  # all that can be known of an agent that prints text
         self._say(_MARGIN + line)
 
-    def _lines(self, event: Event) -> Iterator[str]:
-        kind = event["type"]
-        if kind in ("assistant", "user"):
-            running = next(reversed(self._stream.running.values()), None)
-            self.doing = self._call(running) if running else "thinking"
-            indent = _INDENT if event.get("parent_tool_use_id") else ""
-            width = self._width()
-            room = None if width is None else max(_NARROWEST, width - len(_MARGIN + indent))
-            for block in blocks(event):
-                yield from (indent + line for line in self._block(kind, block, room))
-        elif kind == "system":
-            yield from self._system(event)
-        elif kind == "result":
-            self.doing = "leaving"
-            errors = event.get("errors")
-            for error in errors if isinstance(errors, list) else ():
-                if not str(error).startswith(_INTERNAL):
-                    yield f"✗ {error}"
-            if self._stream.so_far.context is not None:
-                yield f"context {self._stream.so_far.context:.0%}"
-
-    def _block(self, speaker: str, block: Event, room: int | None) -> Iterable[str]:
-        """What is said or thought, a call, or what came of it: a row each, or all of it."""
-        kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
-        if kind == "text" and speaker == "assistant":
-            return wrapped(text, None if self._whole else room)
-        if kind == "tool_use" and not self._whole:
-            return [clipped("▸ " + self._call(block), room or _PIPED)]
-        if kind == "tool_use":
-            said = [
-                f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-                for name, value in _arguments(block).items()
-            ]
-            return _all_of("▸", "\n".join([str(block.get("name")), *said]))
-        if kind == "tool_result" and not self._whole:
-            call = self._stream.ended.get(str(block.get("tool_use_id")), {})
-            outcome = _outcome(str(call.get("name")), block)
-            return [clipped(outcome, room or _PIPED)] if outcome else []
-        if kind == "tool_result":
-            return _all_of("✗" if block.get("is_error") else "⎿", _flat(block.get("content")))
-        thought = str(block.get("thinking", ""))
-        return _all_of("✻" if thought else "»", thought or text) if self._whole and (thought or text) else []
+    def _message(self, event: Event, indent: int) -> Iterator[str]:
+        """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""
+        width = self._width()
+        room = width and max(_NARROWEST, width - indent)
+        for block in blocks(event):
+            kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
+            if kind == "text" and event["type"] == "assistant":
+                yield from wrapped(text, None if self._whole else room)
+            elif self._whole:
+                yield from _whole(block)
+            elif kind == "tool_use":
+                yield clipped("▸ " + self._call(block), room or _PIPED)
+            elif kind == "tool_result":
+                call = self._stream.ended.get(str(block.get("tool_use_id")), {})
+                if outcome := _outcome(str(call.get("name")), block):
+                    yield clipped(outcome, room or _PIPED)
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
@@ -134,36 +108,48 @@ class View:
         if kind == "init":
             self.doing = "thinking"
             account = str(event.get("model") or "")
-            if self._pays and "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
+            if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
                 source = str(event.get("apiKeySource") or "none")
                 account += " · your login pays" if source == "none" else f" · the API key in {source} pays"
             if account not in (self._account, ""):
                 self._account = account
                 yield account
         elif kind == "api_retry":
-            error = f"{event.get('error_status') or 'no answer'} {event.get('error') or ''}".strip()
-            if "attempt" not in event:
-                self.doing = "retrying"
-                yield f"… {event.get('error')}"
-                return
-            delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
+            error = f"{event.get('error_status') or ''} {event.get('error') or 'no answer'}".strip()
             self.doing = f"retrying ({error})"
-            yield f"… {error}: try {event.get('attempt')} of {event.get('max_retries')} in {delay}"
-        elif kind == "compact_boundary":
-            yield "… context compacted"
-        elif kind == "model_fallback":
-            yield f"… {event.get('content') or 'fell back to another model'}"
+            if "attempt" in event:
+                delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
+                error += f": try {event['attempt']} of {event.get('max_retries')} in {delay}"
+            yield f"… {error}"
+        elif kind in ("compact_boundary", "model_fallback"):
+            yield f"… {event.get('content') or kind.replace('_', ' ')}"
 
 
-def _arguments(block: Event) -> Mapping[str, object]:
+def _arguments(block: Event) -> dict[str, Any]:
     given = block.get("input")
     return given if isinstance(given, dict) else {}
 
 
-def _flat(content: object) -> str:
+def _flat(block: Event) -> str:
+    """What a tool has answered."""
+    content = block.get("content")
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
+
+
+def _whole(block: Event) -> Iterator[str]:
+    """All of a call, of what came of it, or of a thought."""
+    kind = block.get("type")
+    if kind == "tool_use":
+        yield f"▸ {block.get('name')}"
+        for name, value in _arguments(block).items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield from _all_of(" ", f"{name}: {text}")
+    elif kind == "tool_result":
+        yield from _all_of("✗" if block.get("is_error") else "⎿", _flat(block))
+    elif kind == "thinking":
+        yield from _all_of("✻", str(block.get("thinking")))
 
 
 def _all_of(sign: str, text: str) -> Iterator[str]:
@@ -175,41 +161,34 @@ def _all_of(sign: str, text: str) -> Iterator[str]:
 
 def _outcome(tool: str, block: Event) -> str:
     """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
-    lines = _flat(block.get("content")).strip().splitlines() or [""]
-    telling = [_RULES.sub(r"\2", line.strip()) for line in lines if any(map(str.isalnum, line))] or lines
-    first, last = telling[0], telling[-1]
+    text = re.sub("</?tool_use_error>", "", _flat(block))
+    lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]
     if block.get("is_error"):
-        first = re.sub("</?tool_use_error>", "", first)
-        more = f": {last}" if first.startswith("Exit code") else " …"  # which alone says little
-        return f"✗ {first}{more * (len(lines) > 1)}"
-    if not first or tool in _EXPECTED:
+        return f"✗ {lines[0]}" + f": {lines[-1]}" * (len(lines) > 1)
+    if tool in _EXPECTED or not lines[0]:
         return ""
-    if tool == "Read":
-        return f"⎿ {counted(len(lines), 'line')}"
-    rest = f" … +{counted(len(lines) - 1, 'line')}" * (len(lines) > 1)
-    return f"⎿ {last if tool == 'Bash' else first}{rest}"
+    more = f" … +{counted(len(lines) - 1, 'line')}" * (len(lines) > 1)
+    return f"⎿ {lines[-1 if tool == 'Bash' else 0]}{more}"
 
 
 def status_line(run: "Run", width: int) -> str:
     """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others."""
-    running, tally, now = run.pace.clock.running(), run.tally, run.file.last
-    if run.phase is None:
-        doing, silent_s = run.view.doing, time.monotonic() - run.view.heard_at
-        clock = f"idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
-    else:
+    tally, now, doing = run.tally, run.file.last, run.view.doing
+    silent_s = time.monotonic() - run.view.heard_at
+    clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
+    if run.phase:
         doing, began, seconds = run.phase
-        took_s = running - began
-        clock = duration(took_s) if seconds is None else f"{duration(max(0.0, seconds - took_s))} left"
-    parts = [duration(run.elapsed_s()), "" if tally.cost_usd is None else usd(tally.cost_usd, at_least=tally.at_least)]
+        took_s = run.pace.clock.running() - began
+        clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
+    figures = []
     if run.number and not run.settings.once:  # who plans works on no task
-        task, tasks = min(now.ticked + 1, len(now.tasks)), len(now.tasks)
-        parts = [f"task {task} of {tasks}" if tasks else "", f"iteration {run.number}", *parts]
-    needed = min(_DOING_COLUMNS, columns(doing))
-    while parts and columns(_joined(*parts, " " * needed, clock)) > width:
-        parts.pop()
-    room = width - columns(_joined(*parts, "?", clock)) + 1
-    return _joined(*parts, clipped(doing, room), clock) if room >= needed else clipped(doing, width)
-
-
-def _joined(*parts: str) -> str:
-    return " · ".join(part for part in parts if part)
+        if now.tasks:
+            figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
+        figures.append(f"iteration {run.number} · ")
+    figures.append(f"{duration(run.elapsed_s())} · ")
+    if tally.cost_usd is not None:
+        figures.append(f"{usd(tally.cost_usd, at_least=tally.at_least)} · ")
+    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > width:
+        figures.pop()
+    shown = "".join(figures)
+    return clipped(shown + clipped(doing, width - columns(shown + clock)) + clock, width)
