@@ -274,12 +274,11 @@ _VERBS = [
     ),
     _verb(
         "ralph.look.doctor.doctor",
-        """Whether a run would find what it needs: each subject a line, with what to do. Exit code 0 or 1.
+        """Whether a run would find what it needs, and what to do about what is missing. Exit code 0 or 1.
 
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
         """,
         *options.OF_A_RUN,
-        _flag("a line for each thing that was looked at", "--verbose"),
         _JSON,
     ),
     _verb(

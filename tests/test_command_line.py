@@ -76,4 +76,4 @@ def test_who_comes_from_ralph1_may_name_the_plan_by_an_option(project: Project, 
         (project.root / ".ralph" / f"PROMPT_{mode}.md").write_text(text)
     run = project.ralph(*words.split(), "--dry-run")
     assert (run.code, run.stderr, run.stdout.partition("\n\n")[2].strip()) == (0, "", means)
-    assert "feature.md" in project.ralph("doctor", "--verbose", *words.split()).stdout
+    assert "feature.md" in project.ralph("doctor", *words.split()).stdout

@@ -135,7 +135,7 @@ SERVERS = '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}'
 
 def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: Project) -> None:
     plan_says("RALPH_MAX_TIME: 8h", "RALPH_VERIFY: ./check.sh -q")(patient)
-    patient.has_tasks("x one", notes="word " * 12_000 + "\n```\n")
+    patient.has_tasks("x one")
     for name, text in (("new.txt", "x"), ("~/.ralph.env", ""), (".mcp.json", SERVERS)):
         has(name, text)(patient)
     has(".claude/settings.json", json.dumps({"hooks": HOOKS}))(patient)
@@ -148,13 +148,10 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("ok", "plan", "1/1 tasks"),
         ("ok", "notices", "slack: set up, `ralph notify test` tries it"),
         ("warning", "settings", "chmod 600"),
-        ("warning", "plan", "fence"),
-        ("warning", "plan", "60 kB"),
         ("warning", "repository", "4 uncommitted files: .claude", "and 1 more", "stash"),
-        ("warning", "notices", "RALPH_SLACK_WEBHOOK_URL: from this environment", "/.ralph.env"),
+        ("warning", "cron", "RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment", "/.ralph.env"),
         ("warning", "rights", "settings.json: its hooks"),
         ("warning", "rights", "its mcpServers"),
-        ("ok", "cron", "RALPH_DELAY=4s"),
     ):
         assert report.says(level, subject, *words), report.of(subject)
     assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
@@ -163,7 +160,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
     shutil.rmtree(patient.root / ".git")
     report = doctor("--agent", "/bin/cat")
     assert report.says("warning", "repository", "is no repository", "git init")
-    assert report.says("ok", "rights", "not wrapped")
+    assert report.says("ok", "agent", "not wrapped")
 
 
 def has_a_broken_channel(project: Project) -> None:
@@ -225,21 +222,15 @@ def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> Non
     assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True)
 
 
-def test_what_may_not_be_read_or_written_to_is_no_traceback(patient: Project, no_override: list[str]) -> None:
+def test_what_may_not_be_read_is_no_traceback(patient: Project, no_override: list[str]) -> None:
     patient.has_tasks("one")
-    patient.state.chmod(0o555)
-    run = patient.ralph("doctor", "feature.md", prefix=no_override)
-    assert (run.code, run.stderr) == (1, "")
-    assert f"BAD  machine     {patient.state} cannot be written to\n" in run.stdout
-    assert "\n                 → make it writable, or set XDG_STATE_HOME" in run.stdout
-    assert run.stdout.splitlines()[-1] == "1 thing to mend: machine."
     (patient.root / ".ralph").mkdir(mode=0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     (patient.root / ".ralph").chmod(0o755)
-    patient.state.chmod(0o755)
     assert (run.code, run.stderr) == (1, "")
-    assert "BAD  settings    .ralph/PROMPT_build.md: Permission denied\n" in run.stdout, run.stdout
-    assert " repository  " in run.stdout, "the other subjects are looked at all the same"
+    assert "\n✗ settings    .ralph/PROMPT_build.md: Permission denied\n              → mend that\n" in run.stdout
+    assert "\n✓ repository  " in run.stdout, "the other subjects are looked at all the same"
+    assert run.stdout.splitlines()[-1] == "1 thing to mend: settings."
 
 
 def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: Doctor, patient: Project) -> None:
@@ -255,20 +246,20 @@ def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: D
 
 @pytest.mark.parametrize("plan", ["../feature.md", "./status"])
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project, plan: str) -> None:
-    program("ralph", "#!/bin/sh\npwd; command -v claude; echo $RALPH_MAX_COST; printf '%s\\n' \"$@\"\n")(patient)
+    program("ralph", "#!/bin/sh\npwd; command -v claude; printf '%s\\n' \"$@\"\n")(patient)
     folder = patient.root / "100% 'mine'"
     has(f"{folder.name}/{plan}", "Do.")(patient)
     options = ["--max-time", "3h", "--verify", "true && git --version"]
     rest = ["--", "--add-dir", "../x"]
     env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
-    (text,) = [text for _, text in doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")]
-    assert ("RALPH_MAX_COST" in text, "RALPH_MAX_TIME" in text) == (True, False), "what decides, and is lost"
+    (_, lost), (_, text) = doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")
+    assert lost.startswith("RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
     words = [plan, "--max-iterations", "7", *options, *rest]
-    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), "5", *words], line
+    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 
 def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
@@ -277,28 +268,19 @@ def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
     return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ino, path.lstat().st_size) for path in found}
 
 
-BRIEF = """\
-ok   settings    max-iterations 50 (--max-iterations) · no verify command: done is what the agent and the task list say
-ok   plan        feature_PROGRESS.md: 0/1 tasks
-ok   agent       claude at CLAUDE
-ok   login       2.1.197 (Claude Code) · no key in the environment, so that claude's own login pays
-"""
-
-
-def test_as_cron_starts_it_it_says_a_line_for_each_subject_and_writes_nothing(patient: Project) -> None:
+def test_as_cron_starts_it_it_says_all_it_sees_the_worst_last_and_writes_nothing(patient: Project) -> None:
     patient.has_tasks("one")
     folders = (patient.root, patient.home, patient.state, Path(patient.env["TMPDIR"]))
     before = snapshot(*folders)
-    words = ("doctor", "feature.md", "50")
-    run = patient.ralph(*words, prefix=["env", "-i", *(f"{n}={v}" for n, v in patient.env.items())])
+    variables = [f"{name}={value}" for name, value in patient.env.items()]
+    run = patient.ralph("doctor", "feature.md", "50", prefix=["env", "-i", *variables])
     assert (run.code, run.stderr) == (0, "")
-    assert run.stdout.startswith(BRIEF.replace("CLAUDE", str(programs(patient) / "claude"))), run.stdout
-    *lines, last = run.stdout.splitlines()
+    first, second, *_, worst, fix, last = run.stdout.splitlines()
+    assert first == "✓ settings    max-iterations 50 (--max-iterations)"
+    assert second.startswith("✓ settings    no verify command: ")
+    assert worst == "! notices     no channel is set up: nobody hears how a run ends"
+    assert fix == "              → ralph notify setup"
     assert last == "A run would find what it needs."
-    assert [line[5:17].strip() for line in lines if line.startswith("warn ")] == ["notices"], "the worst last"
-    assert "                 → ralph notify setup" in lines
-    verbose = patient.ralph(*words, "--verbose").stdout
-    assert "\nok   login       no key in the environment" in verbose, "each by itself"
     assert snapshot(*folders) == before
 
 
@@ -306,7 +288,7 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -
     """Where ralph gave up, a start from a terminal tries again, and one from cron does not."""
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
-    assert (cron.code, "BAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), cron.text
+    assert (cron.code, "\n✗ plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), cron.text
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
@@ -316,14 +298,6 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -
 
 
 SECRET = "s3cr3t-never-to-be-seen"
-FORMS = [
-    f"GH_TOKEN={SECRET.upper()} make",
-    f"tool --api-key {SECRET} --password='{SECRET} {SECRET}'",
-    f"curl -H 'Authorization: Bearer {SECRET}' -H 'Authorization: {SECRET}' -H 'X-Api-Key: {SECRET}'",
-    f"curl https://me:{SECRET}@x.example/{SECRET}",
-    "tool a/n/o/t/h/e/r",
-]
-"""How a command may hold it."""
 
 
 def test_no_line_shows_a_secret(patient: Project) -> None:
@@ -333,21 +307,11 @@ def test_no_line_shows_a_secret(patient: Project) -> None:
     patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
     patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
     asked = ["doctor", "feature.md", "--heartbeat-url", hook]
-    said = [patient.ralph(*asked, *how).text for how in (["--verbose"], [], ["--json"])]
-    assert all("heartbeat" in one.lower() and "***" in one for one in said), said
+    command = f"tool {SECRET}; curl https://me:{SECRET}@x.example/{SECRET} ; cat ~/.ssh/id; tool a/n/o/t/h/e/r"
+    said = [patient.ralph(*asked, "--verify", command, *how).text for how in ([], ["--json"])]
+    assert all("heartbeat-url x.example (--heartbeat-url)" in one for one in said), said
+    assert all("verify tool ***; curl x.example ; cat ~/.ssh/id; tool *** (" in one for one in said), said
     assert not [line for one in said for line in one.splitlines() if SECRET in line.lower()]
-
-
-def test_no_command_shows_a_secret_and_what_is_none_is_shown(doctor: Doctor) -> None:
-    for command in FORMS:
-        report = doctor("feature.md", "--verify", command, env={"A_TOKEN": "a/n/o/t/h/e/r", "SOME_PAT": "another"})
-        seen = [text for _, text in report.of("settings") if text.startswith("verify ")]
-        seen += [text for _, text in report.of("cron")]
-        assert ["***" in text for text in seen] == [True, True], command
-        assert not [text for text in seen if SECRET in text.lower() or "a/n/o/t/h/e/r" in text]
-    for harmless in ("python -u run.py", "git log x:y", "KEY_FILE=~/.ssh/id make", "set -u; make"):
-        report = doctor("--verify", harmless, env={"A_KEY": "/home/me/.ssh/id"})
-        assert report.says("ok", "settings", f"verify {harmless} ("), report.of("settings")
 
 
 def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(

@@ -114,7 +114,7 @@ class Rehearsal:
         is_planned = bool(found.settings.once or found.imported or now.tasks or now.done)
         if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
             without = ("login", "cron", "" if is_planned else "plan")
-            self.checks = [one for one in checks(self.asked, without=without) if one.level != "ok"]
+            self.checks = [one for one in checks(self.asked, without) if one.level != "ok"]
         watched = changes.Changes(top, ())
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
