@@ -56,7 +56,7 @@ def follow(run: Run) -> None:
     """Changes to another mode where the Mode: line of the progress file has changed since the last look."""
     now, before = run.read(), run.mode
     mode = now.mode
-    if mode == run.said_mode or now.done or (run.crew and run.crew.works):
+    if mode == run.said_mode or now.done or (run.crew and run.crew.running):
         return
     run.said_mode = mode
     try:

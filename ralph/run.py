@@ -214,7 +214,7 @@ class Run:
 
     def verdict(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
-        if (stop := self.interrupted()) or (self.crew and self.crew.works):  # who works may finish
+        if (stop := self.interrupted()) or (self.crew and self.crew.running):  # who works may finish
             return stop
         return verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
 

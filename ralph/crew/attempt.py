@@ -6,14 +6,13 @@ ralph, git and the agent.
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
 _GIT_S = 600.0
 _SETUP_S = 1800.0
-_FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 20
+_FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
+"""Of each range ralph holds the first, and the twenty behind it are the attempt's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,6 @@ class Job:
     name: str
     """Of the folder of its clone."""
     task: str
-    tries: int
-    """How often the task failed before."""
     commit: str
     """Where it begins."""
     source: str = ""
@@ -46,15 +44,13 @@ class Job:
     bundle: str = ""
     here: str
     """The folder in which ralph is started, from the top of the working tree."""
-    plan: str
-    """As the command line names it, seen from there."""
     files: Mapping[str, str]
     """Files that the clone needs and no commit has, by path from the top: the plan, and what `--setup-copy` names."""
     progress: str
     """What the progress file says."""
     env: Mapping[str, str]
-    arguments: Sequence[str] = ()
-    """Options of its ralph."""
+    words: Sequence[str]
+    """What its ralph is asked."""
     setup: str = ""
     """A shell command that makes the clone ready."""
     applies: str = ""
@@ -102,9 +98,10 @@ def run_job(job: Job) -> Attempt:
     folder = files.state_home() / "crew" / job.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
-    with _ports() as port:
+    with socket.socket() as held:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
-        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(port), "XDG_STATE_HOME": str(folder / "state")}
+        env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(held))}
+        env["XDG_STATE_HOME"] = str(folder / "state")
         try:
             return _run_in_clone(job, folder, env)
         finally:
@@ -125,13 +122,12 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         if done.code:
             how = f"had not ended after {duration(_SETUP_S)}" if done.timed_out else f"exited with {done.code}"
             raise RalphError(f"the setup command {how}")
-    progress = folder / f"{files.plan_name(Path(job.plan))}_PROGRESS.md"
+    progress = folder / "PROGRESS.md"
     progress.write_bytes(as_bytes(job.progress))
-    words = [job.plan, "build", *job.arguments, "--strict", "--task", job.task, "--progress-file", str(progress)]
-    words += ["--jobs", "1", "--max-tries", str(job.tries + 1), "--max-failures", "1", "--delay", "0", "--no-wait"]
+    words = [*job.words, "--progress-file", str(progress)]
     if applied:
         stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
-        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.apply {applied}\n")
+        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.landing {applied}\n")
         stands_in.chmod(0o700)
         words += ["--agent", shlex.quote(str(stands_in))]
         words += ["--roles", "build"] if "RALPH_ROLES" in env else []
@@ -169,23 +165,13 @@ def _clone(job: Job, folder: Path, tree: Path) -> str:
     return git("rev-parse", "FETCH_HEAD", cwd=tree).decode().strip()
 
 
-@contextlib.contextmanager
-def _ports() -> Iterator[int]:
-    """Holds twenty ports that no other attempt on this machine gets; the first, which is free."""
-    folder = files.state_home() / "crew" / "ports"
-    folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as held:
-        yield next(first for first in range(_FIRST_PORT, _LAST_PORT, _PORTS) if _is_free(folder / str(first), held))
-
-
-def _is_free(lock: Path, held: contextlib.ExitStack) -> bool:
-    """Whether nobody uses the port that the file is named after; then it stays locked."""
-    file = held.enter_context(lock.open("w"))
-    with contextlib.suppress(OSError), socket.socket() as asked:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        asked.bind(("127.0.0.1", int(lock.name)))
-        return True
-    return False
+def _hold_ports(held: socket.socket) -> int:
+    """The first of some ports that no other attempt on this machine is given, for as long as the socket is open."""
+    for port in range(_FIRST_PORT, _LAST_PORT, _PORTS):
+        with contextlib.suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            return port + 1
+    raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
 
 
 def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:

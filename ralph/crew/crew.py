@@ -70,7 +70,9 @@ class Crew:
         self._branch = Branch(repository, run.start.name)
         self._check()
         self._executor = Dask(run, run.settings.executor) if run.settings.executor else Local(run)
-        self._running: dict[Future[Attempt], Trial] = {}
+        self.running: dict[Future[Attempt], Trial] = {}
+        self.began = 0.0
+        """When that began, by the run's clock, which ended last."""
         self._finished: tuple[Trial, Attempt] | None = None
         """From `iterate` to `dispose`: what was tried, and what came of it."""
         self._stop: Stop | None = None
@@ -96,19 +98,9 @@ class Crew:
         if mine := [entry[3:] for entry in found if entry[3:] not in own]:
             self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
 
-    @property
-    def works(self) -> bool:
-        """Whether somebody is at work."""
-        return bool(self._running)
-
-    @property
-    def began(self) -> float:
-        """When that began, by the run's clock, which ended last."""
-        return self._finished[0].began if self._finished else 0.0
-
     def lets_finish(self, stop: Stop | None) -> Stop | None:
         """Why to stop now; where others are at work, they finish first, unless a signal came."""
-        if stop is None or stop.reason is Reason.INTERRUPTED or not self._running:
+        if stop is None or stop.reason is Reason.INTERRUPTED or not self.running:
             return stop
         self._stop = stop
         return None
@@ -117,14 +109,14 @@ class Crew:
     def doing(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.clock.running()
-        trials, doing = list(self._running.values()), self._executor.doing  # another thread asks
+        trials, doing = list(self.running.values()), self._executor.doing  # another thread asks
         return [f"{one.job.task} · {duration(now - one.began)} · {doing[one.job.task]}" for one in trials]
 
     def tidy(self) -> None:
         """Gives each task an id, and marks as in progress those that are being tried, and no others."""
 
         def tidied(text: bytes) -> bytes:
-            tried = [trial.job.task for trial in self._running.values()]
+            tried = [trial.job.task for trial in self.running.values()]
             kept = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "~" and one.id in tried]
             text = tasklist.tidied(text)
             for task_id in kept:
@@ -138,15 +130,15 @@ class Crew:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run, name = self._run, self._file.path.name
         tasklist.check(self._file.text, name, self._settings)
-        while len(self._running) < self._settings.jobs and not self._stop:
-            begun = run.tally.iterations + len(self._running)
+        while len(self.running) < self._settings.jobs and not self._stop:
+            begun = run.tally.iterations + len(self.running)
             stop = verdict(self._file.last, replace(run.tally, iterations=begun), self._settings, run.elapsed_s())
             listed = tasks.read(self._file.text)
             share_usd = self._share_usd()
             if stop or share_usd == 0 or (task := tasks.select(listed)) is None:
                 break
             self._begin(task, tasks.chain(listed, task.id), share_usd)
-        if self._running:
+        if self.running:
             return None
         return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text), name)
 
@@ -155,48 +147,48 @@ class Crew:
         left_usd_now = left_usd(self._file.last, self._run.tally, self._settings)
         if left_usd_now is None:
             return None
-        given = sum(trial.share_usd or 0.0 for trial in self._running.values())
-        return max(0.0, round(left_usd_now - given, 4)) / (self._settings.jobs - len(self._running))
+        given = sum(trial.share_usd or 0.0 for trial in self.running.values())
+        return max(0.0, round(left_usd_now - given, 4)) / (self._settings.jobs - len(self.running))
 
     def _begin(self, task: Task, chain: tuple[Task, ...], share_usd: float | None) -> None:
         run = self._run
         run.state.make_room()
         job = self._job(task, share_usd)
-        if not (run.transcript or self._running):
+        if not (run.transcript or self.running):
             run.outbox.send(notices.started(run))
         self._file.edit(lambda text: edits.taken_up(text, task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self._running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running(), share_usd)
+        self.running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running(), share_usd)
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
         brought = [top / name for name in settings.setup_copy]
         brought += [path for path in (plan, run.start.template.resolve()) if path.is_relative_to(top)]
         text = self._file.text
-        if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self._running.values()):
+        if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self.running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # which another agent has got already
-        bounds = list[str]()
+        asked = os.path.relpath(plan, run.top.resolve()) if plan.is_relative_to(top) else str(plan)
+        words = [asked, "build", "--strict", "--task", task.id, "--jobs", "1", "--max-tries", str(task.tries + 1)]
+        words += ["--max-failures", "1", "--delay", "0", "--no-wait"]
         if share_usd is not None:
-            bounds += ["--max-cost", f"{share_usd:.4f}"]
+            words += ["--max-cost", f"{share_usd:.4f}"]
         if settings.max_time is not None:
-            bounds += ["--max-time", f"{max(1.0, settings.max_time - run.elapsed_s()):.3f}s"]
+            words += ["--max-time", f"{max(1.0, settings.max_time - run.elapsed_s()):.3f}s"]
         if settings.max_iterations is not None:
-            bounds += ["--max-iterations", str(settings.max_iterations - run.tally.iterations)]
+            words += ["--max-iterations", str(settings.max_iterations - run.tally.iterations)]
         is_elsewhere = bool(settings.runner or settings.executor)
         return Job(
             name=f"{run.state.folder.name}/{task.id}",
             task=task.id,
-            tries=task.tries,
             commit=self._branch.tip(),
             source="" if is_elsewhere else str(top),
             bundle=bundle("--branches", top, "HEAD") if is_elsewhere else "",
             here=os.path.relpath(run.top.resolve(), top),
-            plan=os.path.relpath(plan, run.top.resolve()) if plan.is_relative_to(top) else str(plan),
             files={os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought},
             progress=as_text(text),
             env=self._env(),
-            arguments=bounds,
+            words=words,
             setup=settings.setup or "",
             keep=settings.keep_clones,
         )
@@ -216,16 +208,17 @@ class Crew:
     def iterate(self) -> Iteration:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
-        run.does(f"{len(self._running)} at work")
+        run.does(f"{len(self.running)} at work")
         looked = run.pace.clock.running()
-        while not (done := wait(self._running, _GLANCE_S, FIRST_COMPLETED).done):
+        while not (done := wait(self.running, _GLANCE_S, FIRST_COMPLETED).done):
             if run.interrupted():
                 self._cancel_all()
             elif run.pace.clock.running() - looked >= _LOOK_S:
                 looked = run.pace.clock.running()
                 self._cancel_what_was_taken_back()
         future = done.pop()
-        trial = self._running.pop(future)
+        trial = self.running.pop(future)
+        self.began = trial.began
         try:
             result = future.result()
         except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
@@ -246,7 +239,7 @@ class Crew:
 
     def _cancel_what_was_taken_back(self) -> None:
         self._run.read()
-        for trial in self._running.values():
+        for trial in self.running.values():
             if self._is_taken_back(trial):
                 self._executor.cancel(trial.job.task)
 
@@ -274,7 +267,7 @@ class Crew:
             self._file.edit(lambda text: edits.with_block(text, task.id, blocked))
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
         if not (there and there.done):
-            return self._fail(iteration, task, _why(result, trial.job))
+            return self._fail(iteration, task, _why(result, task))
         return self._land(iteration, trial, result)
 
     def _fail(self, iteration: Iteration, task: Task, why: str) -> Iteration:
@@ -286,7 +279,7 @@ class Crew:
 
     def _land(self, iteration: Iteration, trial: Trial, result: Attempt) -> Iteration:
         """The branch gets the commit, checked on what it has by now, and the task its tick."""
-        run, job, tip = self._run, trial.job, self._branch.tip()
+        run, job, task, tip = self._run, trial.job, trial.chain[0], self._branch.tip()
         if result.commit and tip != job.commit:
             result = self._on_top(tip, job, result)
             if run.interrupted():
@@ -294,7 +287,7 @@ class Crew:
                 return replace(iteration, ended=run.interrupted())
             there = tasks.find(tasks.read(as_bytes(result.progress)), job.task)
             if not (there and there.done):
-                return self._fail(iteration, trial.chain[0], f"on top of what landed meanwhile: {_why(result, job)}")
+                return self._fail(iteration, task, f"on top of what landed meanwhile: {_why(result, task)}")
         if result.commit:
             run.state.note("landing", json.dumps([job.task, result.commit]))
             run.todo = ""
@@ -359,7 +352,7 @@ class Crew:
             self._file.edit(edits.put_down)
 
     def _cancel_all(self) -> None:
-        for trial in self._running.values():
+        for trial in self.running.values():
             self._executor.cancel(trial.job.task)
 
 
@@ -385,10 +378,10 @@ def _turn(result: Attempt) -> Turn:
     )
 
 
-def _why(result: Attempt, job: Job) -> str:
+def _why(result: Attempt, task: Task) -> str:
     """Why a try failed, by what its progress file says of the task."""
-    left = tasks.find(tasks.read(as_bytes(result.progress)), job.task)
-    said = left.failed[-1] if left and left.tries > job.tries else ""
+    left = tasks.find(tasks.read(as_bytes(result.progress)), task.id)
+    said = left.failed[-1] if left and left.tries > task.tries else ""
     return re.sub(r"^.*?\btry \d+: ", "", said) or result.why or _turn(result).why or "it came to nothing"
 
 

@@ -1,8 +1,17 @@
-"""Where the work lands: on the branch that the run began on, or while that cannot move, on one of ralph's."""
+"""Where the work lands, and how a commit is applied on top of others.
+
+`python -m ralph.crew.landing COMMIT` is the agent of an integration: its result passes the same gates as any work, and
+the project's hooks run at the commit.
+"""
 
 import contextlib
+import os
+import re
+import sys
 from base64 import b64decode
+from pathlib import Path
 
+from ralph import changes
 from ralph.errors import RalphError
 from ralph.strict.repository import Repository
 
@@ -50,3 +59,23 @@ class Branch:
 
     def _at(self, ref: str) -> str:
         return self._repository.ask("rev-parse", "--verify", "--quiet", ref)
+
+
+def apply(commit: str) -> int:
+    """Reads a prompt, applies the commit to the working tree, and prints its message and the signal."""
+    prompt, here = sys.stdin.read(), Path.cwd()
+    signal = re.findall(r"<task-done [^<>]*>[^<>]*</task-done>", prompt)[-1]
+    done = changes.git("cherry-pick", "--no-commit", commit, cwd=here)
+    if done.code:
+        names = changes.names_in(changes.git("diff", "--name-only", "-z", "--diff-filter=U", cwd=here).stdout)
+        changes.git("reset", "--hard", "--quiet", cwd=here)
+        print(f"conflicts in {', '.join(names)}" if names else changes.complaint(done), file=sys.stderr)
+        return 1
+    said = os.fsdecode(changes.git("show", "-s", "--format=%B", commit, cwd=here).stdout)
+    words = re.sub(r"(?m)^Ralph-(?:Task|Role): .*\n?|\A[\w.-]+: ", "", said).strip()
+    print(f"{words}\n\n{signal}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(apply(sys.argv[1]))
