@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from offspring import Offspring, keeper_of, stat
 from ralph_driver import UNHURRIED, Project, alive, eventually, marked, paced
-from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, waits_for
+from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
+from test_strict import wants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
 
@@ -78,6 +79,23 @@ def test_what_the_verify_command_leaves_running_is_ended_and_said(
     run = project.build("1", "--verify", f"{offspring.daemon('server')}; {offspring.until('server')}; exit {code}")
     assert (run.code, offspring.alive()) == (3 if code else 0, []), run.text
     assert "ralph: ended what the verify command left running: " in run.stderr
+
+
+def test_what_a_check_and_a_hook_leave_running_is_ended_and_said(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    check = project.home / "check"
+    for script, name in ((check, "of-check"), (project.root / ".git" / "hooks" / "pre-commit", "of-hook")):
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!/bin/sh\n{offspring.daemon(name)}\n{offspring.until(name)}\n")
+        script.chmod(0o700)
+    wants(project, f"- [ ] one: The first\n  - verify: Run `{check}` - exits with code 0\n")
+    agent.story(tries(writes("one.txt", "1\n")))
+    run = project.build("--strict")
+    assert (run.code, offspring.alive()) == (0, []), run.text
+    assert all(offspring.pid(name) for name in ("of-check", "of-hook")), "otherwise this test proves nothing"
+    for what in ("the check", "the commit"):
+        assert f"ralph: ended what {what} left running: " in run.stderr, run.text
 
 
 # What is not the agent's.

@@ -184,47 +184,18 @@ def test_nobody_ever_sees_half_a_file(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
-class TestAFileThatIsGone:
-    def test_for_a_moment_is_waited_for(self, watched: Watched, lose: Callable[[Path], object]) -> None:
+def test_a_file_that_is_gone_for_a_moment_is_waited_for(watched: Watched, lose: Callable[[Path], object]) -> None:
+    watched.file.read()
+    lose(watched.path)
+
+    def step(what: str) -> None:
+        if what.startswith("sleep"):
+            watched.path.write_bytes(with_line(b"mine")(TEXT))
+
+    with before_each_step(step):
         watched.file.read()
-        lose(watched.path)
-
-        def step(what: str) -> None:
-            if what.startswith("sleep"):
-                watched.path.write_bytes(with_line(b"mine")(TEXT))
-
-        with before_each_step(step):
-            watched.file.read()
-        assert watched.file.text == watched.path.read_bytes() == with_line(b"mine")(TEXT)
-        assert watched.said == []
-
-    def test_for_longer_is_brought_back_before_an_edit(self, watched: Watched, lose: Callable[[Path], object]) -> None:
-        watched.file.read()
-        lose(watched.path)
-        began = time.monotonic()
-        watched.file.edit(with_line(b"x"))
-        assert time.monotonic() - began > 0.9
-        assert watched.path.read_bytes() == with_line(b"x")(TEXT)
-        assert len(watched.said) == 1
-
-    def test_before_anything_was_read_is_not_waited_for(self, watched: Watched, lose: Callable[[Path], object]) -> None:
-        lose(watched.path)
-        steps: list[str] = []
-        with before_each_step(steps.append):
-            assert watched.file.read().size == 0
-        assert not [step for step in steps if step.startswith("sleep")]
-        assert watched.said == []
-
-
-def test_a_link_of_the_persons_stays_one_when_the_file_behind_it_is_lost(watched: Watched, tmp_path: Path) -> None:
-    link = tmp_path / "link.md"
-    link.symlink_to(watched.path)
-    linked = watched.opened(link)
-    linked.read()
-    watched.path.unlink()
-    linked.read()
-    assert link.is_symlink()
-    assert watched.path.read_bytes() == TEXT
+    assert watched.file.text == watched.path.read_bytes() == with_line(b"mine")(TEXT)
+    assert watched.said == []
 
 
 def test_a_first_version_that_somebody_wrote_to_stays(watched: Watched) -> None:

@@ -129,13 +129,6 @@ def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Proje
 # What it is allowed.
 
 
-def test_reaching_max_turns_with_progress_made_is_no_failure(project: Project, play: Play) -> None:
-    project.has_tasks("one", "two")
-    play(uses(read(project.progress)), uses(edit(project.progress, "- [ ] one", "- [x] one")))
-    run = project.build("--max-turns", "2", "--max-iterations", "1", "--max-failures", "1")
-    assert (run.code, [result["subtype"] for result in results(project)]) == (3, ["error_max_turns"]), run.text
-
-
 def test_a_budget_ends_the_iteration(project: Project, play: Play) -> None:
     beyond = project.root / "beyond"
     project.has_tasks("one", "two")
@@ -201,7 +194,6 @@ def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None
     ("reply", "without", "remedy"),
     [
         pytest.param(Reply(status=401, message="invalid x-api-key"), "", "log in", id="a refused key"),
-        pytest.param(Reply(status=404, message="model: nonesuch"), "", "--model", id="an unknown model"),
         pytest.param(None, "ANTHROPIC_API_KEY", "/login", id="not logged in"),
         pytest.param(
             None,
@@ -228,10 +220,7 @@ def test_what_cannot_mend_itself_stops_at_once(
 # Processes.
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_of_a_tool_call_outlives_ralph(
-    project: Project, play: Play, offspring: Offspring, mark: str, which: signal.Signals
-) -> None:
+def test_nothing_of_a_tool_call_outlives_ralph(project: Project, play: Play, offspring: Offspring, mark: str) -> None:
     project.has_tasks("one")
     before = project.progress_text
     play(
@@ -240,12 +229,11 @@ def test_nothing_of_a_tool_call_outlives_ralph(
     run = project.start("feature.md", "build", *SONNET)
     eventually(lambda: offspring.alive() == ["daemon", "server", "tool"])
     assert os.getsid(offspring.pid("tool")) != os.getsid(run.pid), "the tool is out of reach of ralph's process group"
-    run.signal(which)
-    assert run.wait().code == -which
+    run.signal(signal.SIGINT)
+    assert run.wait().code == -signal.SIGINT
     eventually(lambda: not marked(mark))
     assert (offspring.alive(), project.progress_text) == ([], before)
-    if which == signal.SIGINT:
-        assert results(project)[-1]["terminal_reason"] == "aborted_tools", "its cost is known"
+    assert results(project)[-1]["terminal_reason"] == "aborted_tools", "its cost is known"
 
 
 # --strict.
@@ -280,30 +268,6 @@ def test_under_strict_cheats_gain_nothing_and_an_honest_try_does(project: Projec
     assert log.splitlines() == ["one: Wrote the first one|one", "", "tests/one.txt", "plan|", "", "feature.md"]
     assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? notes.txt"]
-
-
-def test_roles_have_their_own_tools_and_a_review_that_rejects_sends_the_task_back(project: Project, play: Play) -> None:
-    listed = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
-    project.progress.write_text(progress_text().replace("## Task List\n\n", f"## Task List\n\n{listed}"))
-    beyond, signal_done = project.outputs / "beyond", Reply(text=f"Add one.txt\n\n{done_signal()}")
-    rejects = '<task-reject session="@SESSION@" id="@TASK@">it says 1</task-reject>'
-    model = play(
-        *(uses(bash(f"touch {beyond}"), write(project.root / "tests" / "one.py", "assert True\n")), signal_done),
-        *(uses(bash("echo 1 > one.txt")), signal_done),
-        *(uses(bash("git commit -m mine"), bash("git diff HEAD; cat one.txt")), Reply(text=rejects)),
-        *(uses(bash("echo 2 > one.txt")), signal_done),
-        *(uses(bash("cat one.txt")), signal_done),
-    )
-    run = project.build("--strict", "--roles", "test,build,review")
-    assert run.code == 0, run.text
-    tried = [(line["mode"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
-    assert tried == [("test", True), ("build", True), ("review", False), ("build", True), ("review", True)]
-    assert not beyond.exists(), "whoever writes tests runs no command"
-    assert "Bash" not in {tool["name"] for tool in model.requests[0].body["tools"]}
-    assert model.requests[5].says("has been denied")
-    assert any(request.says("rejected: it says 1") for request in model.requests[6:8])
-    assert project.git("show", "HEAD:one.txt") == "2\n"
-    assert project.git("log", "--format=%s").splitlines() == ["one: Add one.txt", "plan"]
 
 
 CAUGHT = ("git commit -m x", "cd . && git  commit", "env GIT_DIR=x timeout 5 git commit", "x=$(git commit)", "pytest")

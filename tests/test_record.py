@@ -2,6 +2,8 @@
 
 import os
 import re
+import socket
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -182,3 +184,66 @@ def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(pr
         assert 6 <= beats <= 9, "five turns of the agent, and four during waits of 5, 10 and 20 minutes"
     assert {(one.method, one.path, one.body) for one in server.received} == {("GET", "/ping/s3cr3t", b"")}
     assert "s3cr3t" not in run.text
+
+
+# Notices.
+
+
+def test_progress_is_told_after_the_first_and_every_nth_by_a_channel_of_the_home(
+    project: Project, agent: Agent
+) -> None:
+    mailbox = Mailbox(project)
+    script = project.env.pop("RALPH_CUSTOM_NOTIFY_SCRIPT")
+    (project.home / ".ralph.env").write_text(f'export RALPH_CUSTOM_NOTIFY_SCRIPT="{script}"\n')
+    project.has_tasks("one")
+    agent.story(step(), repeat=True)
+    project.build("6", "--notify-frequency", "3", "--max-stalls", "off")
+    first, *middle, last = mailbox.notices
+    assert "Ralph Started\nPlan: feature\nMode: build\nRepo: repo" in first
+    assert [re.findall(r"#\d", text)[:1] for text in middle] == [["#1"], ["#3"], ["#6"]]
+    assert "max-iterations is 6" in last
+    project.build("1", "--notify-frequency", "off", "--max-stalls", "off")
+    assert [title.partition("!")[0] for title in mailbox.titles[5:]] == ["Ralph Started", "Ralph Stopped"]
+
+
+def test_a_run_in_which_no_agent_worked_tells_nobody(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    project.has_tasks("x one", status="RALPH_BLOCKED: x")
+    assert project.build().code == 4
+    project.has_tasks("one")
+    assert project.build("--agent", "./missing").code == 1
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert project.build("--verify", "true").code == 0
+    assert "\nVerified: " in project.progress_text, "otherwise it ended before it was a run"
+    assert (agent.calls, mailbox.notices) == ([], [])
+
+
+def test_the_mode_and_its_round_are_told(project: Project, agent: Agent) -> None:
+    mailbox, done = Mailbox(project), step(ticks="all", writes_done=True)
+    agent.story(step(adds="one"), done, step(adds="two"), done, step())
+    run = project.ralph("feature.md", "all", "--notify-frequency", "1", "--delay", "0")
+    assert run.code == 0, run.text
+    first, planned, built, validated, _, last = mailbox.notices
+    assert all("\nMode: plan\n" in one for one in (first, planned))
+    assert "Mode" not in built, "where it is none, it is build"
+    assert "\nMode: validate 1/3\nIteration 3 completed\n" in validated
+    assert "\nMode: validate" in last
+
+
+@pytest.fixture
+def silence() -> Iterator[str]:
+    """The address of somebody who accepts, and never reads or says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+def test_a_webhook_that_hangs_delays_no_iteration_and_the_end_by_a_moment(
+    project: Project, agent: Agent, silence: str
+) -> None:
+    project.has_tasks(*"abcdefghij")
+    agent.story(*[step(ticks="first")] * 9, step(ticks="first", writes_done=True))
+    told = dict.fromkeys(("RALPH_WEBHOOK_URL", "RALPH_SLACK_WEBHOOK_URL", "RALPH_HEARTBEAT_URL"), silence)
+    ended = project.build("--notify-frequency", "1", env=told, command=paced(send_s=1))
+    assert (ended.code, len(agent.calls)) == (0, 10), ended.text
+    assert "not sent" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from away import Mailbox
 from ralph_driver import Project, Run, eventually, progress_text
 from stories import (
     Agent,
@@ -456,3 +457,34 @@ def test_a_list_that_is_all_ticked_and_does_not_verify_is_not_verified_all_night
     run = built(project, "--verify", "echo looked >> looks; false", "--max-failures", "off", code=4)
     assert "every task is ticked, and yet done does not hold" in run.text
     assert (project.root / "looks").read_text() == "looked\n"
+
+
+# What people see of it before and after a run.
+
+
+def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
+    wants(project, CIRCLE)
+    run = project.ralph("doctor", "feature.md", "--strict")
+    assert run.code == 1, run.text
+    assert "feature_PROGRESS.md: lines 12, 14: a, b wait for each other" in run.stdout
+    wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
+    run = project.ralph("doctor", "feature.md", "--strict")
+    assert "feature is stuck: a is blocked: no key; b waits for a: a start ends at once" in run.stdout
+    assert "change [!] to [ ] in feature_PROGRESS.md" in run.stdout
+
+
+def test_a_plan_that_is_stuck_is_blocked_to_status_and_told_to_who_is_away(project: Project, agent: Agent) -> None:
+    mailbox = Mailbox(project)
+    wants(project, "- [ ] a: A\n  - verify: File `a` exists\n- [ ] b: B\n  - after: a\n")
+    agent.story(tries(writes("x", "1")))
+    run = project.build("--strict", "--max-tries", "1")
+    assert run.code == 4, run.text
+    last = mailbox.notices[-1]
+    assert "Ralph Blocked" in last
+    assert "b waits for a" in last
+    assert "change [!] to [ ] in feature_PROGRESS.md" in last
+    assert "a is blocked: given up after try 1: File `a` does not exist" in last
+    status = project.ralph("status", "--json")
+    assert status.code == 4
+    assert json.loads(status.stdout)[0]["state"] == "blocked"
+    assert "a, try 1: " in project.ralph("log", "feature.md").stdout

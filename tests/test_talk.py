@@ -8,7 +8,7 @@ import pytest
 from http_server import Server
 from ralph_driver import COMMAND, Project, eventually
 from real_claude import Play, uses
-from scripted_model import Reply, edit, read, write
+from scripted_model import Reply, write
 from stories import Agent, edits, marks, step, waits_for
 from tmux import Open, Tmux
 
@@ -146,35 +146,6 @@ def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(
     tmux.enter("n")
     assert (tmux.exit_code(), spec.read_text()) == (0, "# Login\n"), tmux.screen
     assert model.requests[0].says("You find out, with the person")
-
-
-def test_the_real_claude_talks_and_then_builds(project: Project, play: Play, terminal: Open) -> None:
-    is_no_first_start(project)
-    project.has_tasks("one")
-    wish = edit(project.progress, "- [ ] one", "- [ ] one\n- [ ] two")
-    model = play(
-        Reply(text="How can I help?"),
-        uses(read(project.progress)),
-        uses(wish),
-        Reply(text="Noted."),
-        uses(read(project.progress)),
-        uses(edit(project.progress, "- [ ] one\n- [ ] two", "- [x] one\n- [x] two")),
-        uses(edit(project.progress, "IN_PROGRESS", "RALPH_DONE")),
-        Reply(text="Built."),
-    )
-    tmux = terminal(100, 50)
-    tmux.enter(ralph("talk"))
-    eventually(lambda: "How can I help?" in tmux.screen)
-    tmux.enter("Also do two.")
-    eventually(lambda: "Do you want to make this edit" in tmux.screen)  # it has no right to skip that
-    tmux.press("Enter")
-    eventually(lambda: "Noted." in tmux.screen)
-    tmux.enter("/exit")
-    eventually(lambda: "2 tasks (+1), 0 ticked (+0)" in tmux.screen and "[y/N]" in tmux.screen)
-    tmux.enter("y")
-    assert tmux.exit_code() == 0, tmux.screen
-    assert ("Built." in tmux.screen, "- [x] one\n- [x] two" in project.progress_text) == (True, True)
-    assert model.requests[0].says("You talk with a person")
 
 
 def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(

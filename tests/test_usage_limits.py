@@ -1,4 +1,4 @@
-"""Usage limits (design section 6): they are waited for, whatever happens meanwhile; and what is none."""
+"""Usage limits and trouble outside (design section 6): they are waited for, and what is none."""
 
 import re
 import time
@@ -18,6 +18,7 @@ from stories import (
     init,
     rate_limit,
     raw,
+    refused,
     result,
     says,
     sleeps,
@@ -29,6 +30,7 @@ HOUR_S = 3600.0
 SLACK_S = 90.0
 """A reset in words names a minute, and a story is written a moment before it is played."""
 FINISHES = step(writes_done=True)
+DONE = step(ticks="all", writes_done=True)
 STRICT = ("1", "--max-failures", "1", "--max-stalls", "1")
 """Limits that forgive nothing: what counts as an iteration, a failure or a stall ends the run."""
 
@@ -179,10 +181,52 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
 def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, tmp_path: Path) -> None:
     other = Agent(tmp_path / "other")
     other.install(tmp_path / "bin" / "codex")
-    agent.story(at_limit(resets_in_s=3), FINISHES)
-    other.story(step(sleeps(6), ticks="first"))
+    agent.story(at_limit(resets_in_s=1), FINISHES)
+    other.story(step(sleeps(4), ticks="first"))
     project.has_tasks("one")
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
     run = project.build("--agent", "claude,codex", "--no-wait")
     assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text
+
+
+# Trouble of the network and the server, which passes.
+
+OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
+BROKEN = refused("Bad gateway", "unknown", status=502)
+CUT_OFF = refused("API Error: terminated", "server_error")
+UNREACHABLE = refused("API Error: Unable to connect to API (ConnectionRefused)", "server_error")
+NO_ANSWER = refused("Request timed out", "unknown")
+AT_CAPACITY = refused("API Error: Repeated 529 Overloaded errors. The API is at capacity", "unknown")
+
+
+def journal(project: Project, event: str, name: str) -> list[object]:
+    return [line[name] for line in project.journal() if line["event"] == event]
+
+
+def test_trouble_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    mailbox = Mailbox(project)
+    agent.story(OVERLOADED, BROKEN, CUT_OFF, UNREACHABLE, NO_ANSWER, AT_CAPACITY, DONE)
+    run = project.build("1", "--max-failures", "1", "--max-stalls", "1", command=leaping())
+    assert run.code == 0, run.text
+    assert journal(project, "iteration", "iteration") == [1] * 7
+    assert journal(project, "iteration", "counted") == [False] * 6 + [True]
+    assert journal(project, "iteration", "ended") == ["trouble"] * 6 + ["ok"]
+    assert journal(project, "wait", "planned_s") == [30, 60, 120, 240, 480, 900]
+    said = re.findall(r"waiting until \d\d:\d\d \((\w+)\): trouble outside: ", run.stdout)
+    assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s", "15m00s"]
+    assert len(re.findall(r"^#1 · 1/1 tasks", run.stdout, re.MULTILINE)) == 1
+    assert mailbox.titles == ["Ralph Started", "Ralph Progress", "Ralph Complete!"], "nobody needs to know"
+
+
+def test_three_hours_of_trouble_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(*[OVERLOADED] * 17, DONE)
+    run = project.build(command=leaping())
+    assert run.code == 1, run.text
+    assert journal(project, "iteration", "iteration") == [1] * 17
+    assert journal(project, "iteration", "counted") == [*[False] * 16, True]
+    assert "ralph: API Error: 529" in run.stderr
+    assert project.progress_text == progress_text("one"), "no breaker is open"
+    assert project.build().code == 0
