@@ -10,7 +10,7 @@ import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from ralph.state import State
 from ralph.words import counted, named, plain
 
 
-class Check(NamedTuple):
+class _Check(NamedTuple):
     """One thing that was looked at."""
 
     level: str
@@ -42,9 +42,7 @@ class Check(NamedTuple):
     subject: str = ""
 
 
-ok, warning, bad = (partial(Check, level) for level in ("ok", "warning", "bad"))
-_LITTLE_BYTES = 1_000_000_000
-"""A night of transcripts, builds and the agent's own notes; a part of the disk would be a lot on a large one."""
+ok, warning, bad = (partial(_Check, level) for level in ("ok", "warning", "bad"))
 _INTRODUCE = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
 
 
@@ -64,7 +62,7 @@ class _Doctor:
         except (RalphError, OSError) as error:
             self.wrong = error
 
-    def check_settings(self) -> Iterator[Check]:
+    def check_settings(self) -> Iterator[_Check]:
         """What was said, and where; what ends a run."""
         if self.wrong:
             raise self.wrong
@@ -80,7 +78,7 @@ class _Doctor:
         if not settings.verify:
             yield ok("no verify command: done is what the agent and the task list say")
 
-    def check_plan(self) -> Iterator[Check]:
+    def check_plan(self) -> Iterator[_Check]:
         """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
         if self.wrong or not self.asked.plan:
             return
@@ -96,7 +94,7 @@ class _Doctor:
         if early := start.ends_at_once(found, progress.parse(text), state, text):
             yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
-    def check_agent(self) -> Iterator[Check]:
+    def check_agent(self) -> Iterator[_Check]:
         """Whether each is found, and whether what it starts is wrapped."""
         wrap = self.settings.wrap
         agent.check_there(self.agents, self.settings)
@@ -104,7 +102,7 @@ class _Doctor:
             where = f"at {shutil.which(one.command[0])}, not wrapped: it can do all that you can"
             yield ok(f"{one.name} {f'within {wrap[0]}, where nobody can look for it' if wrap else where}")
 
-    def check_login(self) -> Iterator[Check]:
+    def check_login(self) -> Iterator[_Check]:
         """Whether each starts, and by its own word is logged in; and who pays."""
         for one in self.agents:
             about, program = one.doctor, one.command[0]
@@ -121,7 +119,7 @@ class _Doctor:
             else:
                 yield ok(f"no key in the environment, so that {one.name}'s own login pays")
 
-    def check_rights(self) -> Iterator[Check]:
+    def check_rights(self) -> Iterator[_Check]:
         """Whether it runs for root, and what it would run without asking."""
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
@@ -138,7 +136,7 @@ class _Doctor:
                         leave = "`-- --setting-sources user --strict-mcp-config` leaves it out"
                         yield warning(said, f"read it: whoever can commit here can write it; {leave}")
 
-    def check_repository(self) -> Iterator[Check]:
+    def check_repository(self) -> Iterator[_Check]:
         """Whether the agent can commit there, and what else it would commit."""
         tree = lock.working_tree(Path.cwd())
         if not (tree / ".git").exists():
@@ -162,16 +160,13 @@ class _Doctor:
         else:
             yield ok("everything is committed")
 
-    def check_machine(self) -> Iterator[Check]:
-        """Whether there is room to write."""
+    def check_machine(self) -> Iterator[_Check]:
+        """Whether there is room to write. Raises RalphError where there is none."""
         yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}")
         for path in (Path.cwd(), files.state_home()):
-            place = next(one for one in (path, *path.parents) if one.exists())
-            if (free := shutil.disk_usage(place).free) < _LITTLE_BYTES:
-                fix = "free some space; who cannot write works for nothing"
-                yield warning(f"{free / 1e6:.0f} MB free in {place}", fix)
+            files.check_room(next(place for place in (path, *path.parents) if place.exists()))
 
-    def check_notices(self) -> Iterator[Check]:
+    def check_notices(self) -> Iterator[_Check]:
         """Who hears of a run."""
         ready = channels.configured(sources.channel_values())
         for channel in ready:
@@ -179,7 +174,7 @@ class _Doctor:
         if all(channel.events for channel in ready):
             yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
 
-    def check_cron(self) -> Iterator[Check]:
+    def check_cron(self) -> Iterator[_Check]:
         """The line for the crontab, and what cron does not have."""
         if not self.asked.plan:
             return
@@ -202,19 +197,14 @@ _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL")
 """How names end whose values are not to be seen, but for what is short, or a path."""
 
 
-def checks(asked: Asked, without: Collection[str] = ()) -> Iterator[Check]:
-    """All there is to say of a run that is asked for, but for the subjects `without`, each subject together.
-
-    What fails does not hide the others.
-    """
+def _checks(asked: Asked) -> Iterator[_Check]:
+    """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
     known = {**sources.channel_values(), **os.environ}
     values = [value.strip() for name, value in known.items() if name.upper().endswith(_SECRET)]
     secrets = [one for one in values if len(one) > 4 and not one.startswith(("/", "~", "."))]
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
-        if subject in without:
-            continue
-        found: list[Check] = []
+        found: list[_Check] = []
         try:
             for one in getattr(doctor, f"check_{subject}")():
                 found.append(one)  # noqa: PERF402 - what was found before an error is kept
@@ -224,7 +214,7 @@ def checks(asked: Asked, without: Collection[str] = ()) -> Iterator[Check]:
             found.append(bad(f"{error.filename}: {error.strerror}", "mend that"))
         for one in found:
             said, fix = channels.without_secrets(one.said, secrets), channels.without_secrets(one.fix, secrets)
-            yield Check(one.level, said, fix, subject)
+            yield _Check(one.level, said, fix, subject)
 
 
 _MARKS = {"ok": ("32", "✓"), "warning": ("33", "!"), "bad": ("31", "✗")}
@@ -233,7 +223,7 @@ _MARKS = {"ok": ("32", "✓"), "warning": ("33", "!"), "bad": ("31", "✗")}
 
 def doctor(asked: Asked, *, as_json: bool) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
-    seen = list(checks(asked))
+    seen = list(_checks(asked))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
@@ -245,7 +235,7 @@ def doctor(asked: Asked, *, as_json: bool) -> int:
     return 1 if wrong else 0
 
 
-def _print(check: Check) -> None:
+def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
     colour, mark = _MARKS[check.level]
     lead, (remedy, _, command) = f"{mark} {check.subject:12}", check.fix.partition("\n")

@@ -16,23 +16,22 @@ from pathlib import Path
 from ralph import changes, files, journal, lock, options, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
-from ralph.look.doctor import Check, bad, checks, warning
 from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.screen.screen import Screen
-from ralph.screen.text import hung
 from ralph.verdict import Reason
 from ralph.words import named
 
 _SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
 copy of {top}
+(Whether the agent itself is there and logged in, ralph doctor says.)
 """
 _SAMPLE_INTRO = """In a throwaway git repository ralph plans and builds a sample.
 All of it is real but the agent, a stand-in: no key, no network, no cost.
 """
-_SAMPLE_OUTRO = """\
+_SAMPLE_OUTRO = """
 It works, and the repository is gone again. Your turn: write down in feature.md
 what you want, then
 
@@ -45,9 +44,9 @@ _ELSEWHERE = ("OLDPWD", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMO
 def rehearse(asked: Asked) -> int:
     """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
 
-    Wrong is whatever ends a start otherwise than with 0 or at a limit, a notice that does not get through, what keeps
-    the agent from working, and a repository that is not as it was. Raises RalphError where a start would, before
-    anything is copied, and when no copy can be made.
+    Wrong is whatever ends a start otherwise than with 0 or at a limit, a notice that does not get through, and a
+    repository that is not as it was. Raises RalphError where a start would, before anything is copied, and when no copy
+    can be made.
     """
     signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
     is_sample = not asked.plan
@@ -100,9 +99,8 @@ class Rehearsal:
         self.screen.open()
         self.code = 0
         """The last start's exit code."""
-        self.happened: list[str] = []
-        self.checks: list[Check] = []
-        """What would go wrong, and what deserves a look."""
+        self.happened, self.wrong = list[str](), list[str]()
+        """What would have happened, and gone wrong, in a line each."""
 
     def play(self) -> None:
         """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
@@ -111,10 +109,6 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
         now = progress.parse(text)
-        is_planned = bool(found.settings.once or found.imported or now.tasks or now.done)
-        if not self.is_sample:  # of a task list that is still to be planned the doctor need not speak
-            without = ("login", "cron", "" if is_planned else "plan")
-            self.checks = [one for one in checks(self.asked, without) if one.level != "ok"]
         watched = changes.Changes(top, ())
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._show("cat", "sample.md")
@@ -124,38 +118,33 @@ class Rehearsal:
             file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
-        if not is_planned and self.asked.mode != "all":
+        kind = "once" if found.settings.once else "work"
+        if self.asked.mode == "all":
+            kind = "all"
+        elif not (kind == "once" or found.imported or now.tasks or now.done):
             self._start("plan", "once", file)
         if self.code == 0:
-            kind = "once" if found.settings.once else "work"
-            self._start(self.asked.mode, "all" if self.asked.mode == "all" else kind, file)
+            self._start(self.asked.mode, kind, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
         _, names = watched.look()
         if names:
-            fix = "if that was not you, a hook or the verify command reaches out of the copy: look what it does there"
-            self.checks.append(bad(f"not as it was before the rehearsal: {named(names)}", fix, "repository"))
+            said = f"your repository is not as it was before the rehearsal: {named(names)}"
+            self.wrong.append(f"{said}; if that was not you, a hook or the verify command reaches out of the copy")
 
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
-        told: dict[str, list[str]] = {"bad": [], "warning": []}
-        for one in self.checks:
-            told[one.level].append(f"- {one.subject}: {one.said}\n  {one.fix}")
-        sections = {
-            "WHAT WOULD HAVE HAPPENED": self.happened,
-            "WHAT WOULD HAVE GONE WRONG": told["bad"] or ["nothing that a rehearsal can show"],
-            "WORTH A LOOK": told["warning"],
-        }
-        for heading, lines in sections.items():
-            if lines:
-                self.screen.say(heading)
-                for row in hung("  ", "\n".join(lines)):
-                    self.screen.agent(row)
-                self.screen.agent("")
-        if self.is_sample and not told["bad"]:
+        self.screen.say("WHAT WOULD HAVE HAPPENED")
+        for line in self.happened:
+            self.screen.agent(f"  {line}")
+        self.screen.agent("")
+        self.screen.say("WHAT WOULD HAVE GONE WRONG")
+        for line in self.wrong or ["nothing that a rehearsal can show"]:
+            self.screen.agent(f"  {line}")
+        if self.is_sample and not self.wrong:
             self.screen.agent(_SAMPLE_OUTRO)
         self.screen.close()
-        return 1 if told["bad"] else 0
+        return 1 if self.wrong else 0
 
     def _show(self, *command: str) -> None:
         """What a command prints in the sample."""
@@ -174,8 +163,7 @@ class Rehearsal:
             raise RalphError(what, 1, fix="rehearse in a clone; this is a linked working tree, or a submodule")
         self.top.mkdir(parents=True)
         if foreground(["cp", "-a", f"{self.original}/.", f"{self.top}/"], env=os.environ, cwd="/"):
-            fix = "what needs the rest, such as the verify command, may fail here only"
-            self.checks.append(warning("not all could be copied, see above", fix, "copy"))
+            self.screen.complain("not all could be copied; what needs the rest may fail here only")
 
     def _counterpart(self, path: Path) -> Path:
         """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
@@ -226,12 +214,10 @@ class Rehearsal:
             outcome = f"{outcome} · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
         if any(": not sent: " in line for line in said):
-            self.checks.append(bad("not all got through, see above", "try them with ralph notify test", "notices"))
-        if self.code == Reason.LIMIT.code:
-            self.checks.append(warning(outcome, "allow it more, or let cron start it again", "run"))
-        elif self.code:
-            fix = "mend it; the real agent would meet it too, but for a check of what the stand-in did not build"
-            self.checks.append(bad(outcome, fix, "run"))
+            self.wrong.append("not all notices got through, see above; try them with ralph notify test")
+        if self.code not in (0, Reason.LIMIT.code):
+            but = "the real agent would meet that too, but for a check of what the stand-in did not build"
+            self.wrong.append(f"`{name}` exits with {self.code}; {but}")
 
     def _command(self, mode: str, kind: str, file: Path) -> list[str]:
         """Ralph for what was asked, with settings of the rehearsal's own behind it, which win."""
