@@ -11,7 +11,7 @@ from pathlib import Path
 from ralph import journal, progress
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
-from ralph.channels import notices
+from ralph.channels import Notice, notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied
 from ralph.memory import memory
@@ -163,7 +163,7 @@ def record(run: Run, iteration: Iteration) -> None:
         run.file.edit(lambda text: progress.with_spent(text, spent))
     if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked
         run.state.end()
-    run.outbox.beat()
+    run.outbox.send(Notice("alive"))
 
 
 def _write_down(run: Run, iteration: Iteration, said: str) -> None:

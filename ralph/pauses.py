@@ -1,7 +1,7 @@
 """What lies between two iterations: a notice, a pause, or a long wait."""
 
 from ralph.agent.turn import Outcome, Turn
-from ralph.channels import notices
+from ralph.channels import Notice, notices
 from ralph.judge import Iteration, wait_s
 from ralph.process import signals
 from ralph.run import Run
@@ -79,6 +79,6 @@ def _sleep(run: Run, seconds: float) -> None:
             return
         if running - beat >= _BEAT_S:
             beat = running
-            run.outbox.beat()
+            run.outbox.send(Notice("alive"))
         clock.sleep(min(_LOOK_UP_S, seconds - (running - began), until - clock.now()))
         running = clock.running()

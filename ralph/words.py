@@ -4,11 +4,11 @@ import re
 import time
 from collections.abc import Sequence
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """The text with everything visible that could steer a terminal: control characters, escapes, bidi overrides."""
+    """The text with everything visible that could steer a terminal or cannot be sent: controls, escapes, overrides."""
     return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -19,7 +19,6 @@ class Bad(Enum):
     HANG = "takes the request and says nothing"
     RESET = "takes the request and resets the connection"
     DRIP = "sends the head of an answer byte by byte, without an end"
-    DRIP_BODY = "says 500, then sends the reason byte by byte, without an end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +64,11 @@ class Server:
         """An address of this server."""
         return f"http://127.0.0.1:{self._http.server_port}{path}"
 
+    @property
+    def host(self) -> str:
+        """As a failure shows it."""
+        return f"127.0.0.1:{self._http.server_port}"
+
     def take(self, request: Received) -> Answer | Bad:
         """Records the request and says how to answer it."""
         with self._changed:
@@ -108,10 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif answer is Bad.RESET:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             os.close(self.connection.detach())
-        elif answer is Bad.DRIP:
-            self._drip(b"HTTP/1.1 200 OK\r\nX-Slow: ")
         else:
-            self._drip(b"HTTP/1.1 500 Oh\r\nContent-Length: 100000\r\n\r\n")
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while not self.story.closing.wait(0.02):
+                self.wfile.write(b".")
 
     def _answer_well(self, answer: Answer) -> None:
         if answer.held:
@@ -121,11 +125,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Location", answer.location)
         self.end_headers()
         self.wfile.write(answer.body.encode())
-
-    def _drip(self, head: bytes) -> None:
-        self.wfile.write(head)
-        while not self.story.closing.wait(0.02):
-            self.wfile.write(b".")
 
     def log_message(self, *_: Any) -> None:
         """Says nothing on stderr."""

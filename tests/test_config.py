@@ -20,7 +20,7 @@ from ralph.channels import load
 from ralph.errors import RalphError
 from ralph.settings import Source
 
-BUILT_IN = load([files.data("notify")])
+BUILT_IN = load()
 HOOK = "https://hooks.slack.com/services/T0/B0/x"
 of_one_line = st.one_of(
     st.text(alphabet="ab '\"$`#!{}", max_size=12),  # what quoting is about, often
@@ -48,8 +48,8 @@ def serve() -> Iterator[ServerMaker]:
 
 def read(path: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Names, values and places, the last first; and what is wrong."""
-    given, problems = sources.in_file(path, Source.HOME_FILE)
-    return [(one.variable, one.text, one.where) for one in given], [one.message for one in problems]
+    given = sources.in_file(path, Source.HOME_FILE)
+    return [one[:2] + one[3:] for one in given if one.variable], [one.text for one in given if not one.variable]
 
 
 # Reading.
@@ -76,20 +76,20 @@ def test_each_line_is_read_the_last_first_and_a_broken_one_is_not_shown(path: Pa
 # Writing.
 
 
-def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path, tmp_path: Path) -> None:
+def test_setting_and_removing_leave_every_other_line_as_it_is(path: Path) -> None:
     path.write_text("# mine\n\nA=1 # why\nRALPH_X=old\n  export B='two\nlines'\nRALPH_Y=2")
-    config.keep(path, {"RALPH_X": "new", "RALPH_Y": None, "RALPH_Z": "z", "RALPH_NOT_THERE": None})
+    config.keep({"RALPH_X": "new", "RALPH_Y": "", "RALPH_Z": "z", "RALPH_NOT_THERE": ""})
     kept = "# mine\n\nA=1 # why\nexport RALPH_X='new'\n  export B='two\nlines'\nexport RALPH_Z='z'\n"
     assert path.read_text() == kept
-    config.keep(tmp_path / "new", {"RALPH_X": "1"})
-    assert (tmp_path / "new").read_text() == f"{config.HEADER}export RALPH_X='1'\n"
+    path.unlink()
+    config.keep({"RALPH_X": "1"})
+    assert path.read_text() == f"{config.HEADER}export RALPH_X='1'\n"
 
 
 @given(value=of_one_line)
-def test_any_line_is_read_back_as_it_was(tmp_path: Path, value: str) -> None:
-    path = tmp_path / "any.env"
-    config.keep(path, {"RALPH_X": value})
-    assert [text for name, text, _ in read(path)[0] if name == "RALPH_X"] == [value]
+def test_any_line_is_read_back_as_it_was(path: Path, value: str) -> None:
+    config.keep({"RALPH_X": value})
+    assert [text for name, text, _ in read(path)[0] if name == "RALPH_X"] == [value] * bool(value)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_any_line_is_read_back_as_it_was(tmp_path: Path, value: str) -> None:
     [
         pytest.param(b"A=1\n", "two\nlines", "a value must be a single line", id="two lines"),
         pytest.param(b"A=1\n", "C:\\", "without a backslash", id="a backslash"),
-        pytest.param(b'A=1\nB="open\n', "1", r"\.ralph\.env:2: .*\nMend that first", id="an open quote"),
+        pytest.param(b'A=1\nB="open\n', "1", r"\.ralph\.env:2: .*; mend that first", id="an open quote"),
         pytest.param(b"# caf\xe9\n", "1", "cannot be written: .*utf-8", id="another encoding"),
     ],
 )
@@ -106,26 +106,22 @@ def test_what_cannot_be_written_exactly_is_refused_unseen_and_nothing_changes(
 ) -> None:
     path.write_bytes(data)
     with pytest.raises(RalphError, match=said) as refused:
-        config.keep(path, {"B": "2", "X": value})
+        config.keep({"B": "2", "X": value})
     assert value == "1" or value not in refused.value.message
     assert path.read_bytes() == data
 
 
-def test_a_linked_file_stays_linked_and_becomes_private_and_a_device_stays_one(path: Path, tmp_path: Path) -> None:
+def test_a_linked_file_stays_linked_and_becomes_private(path: Path, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles"
     real.write_text("A=1\n")
     real.chmod(0o644)
     path.symlink_to(real)
-    config.keep(path, {"X": "1"})
+    config.keep({"X": "1"})
     assert (path.is_symlink(), real.read_text(), stat.S_IMODE(real.stat().st_mode)) == (
         True,
         "A=1\nexport X='1'\n",
         0o600,
     )
-    path.unlink()
-    path.symlink_to(os.devnull)
-    with pytest.raises(RalphError, match="no regular file"):
-        config.keep(path, {"X": "1"})
 
 
 def test_commits_are_set_for_good_in_a_private_file(project: Project) -> None:
@@ -146,8 +142,12 @@ def test_commits_are_set_for_good_in_a_private_file(project: Project) -> None:
             {"Makefile": "all:\ntest:\n\tx\n", "go.mod": ""}, "make test", ["go test ./..."], id="make and go"
         ),
         pytest.param({"pyproject.toml": "[project]"}, "python -m pytest", [], id="python"),
-        pytest.param({"pyproject.toml": "[project]", "uv.lock": ""}, "uv run pytest", [], id="python with uv"),
-        pytest.param({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn test", [], id="yarn"),
+        pytest.param(
+            {"pyproject.toml": "[project]", "uv.lock": ""}, "uv run pytest", ["python -m pytest"], id="python with uv"
+        ),
+        pytest.param(
+            {"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn test", ["npm test"], id="yarn"
+        ),
         pytest.param(
             {"package.json": '{"test": "echo \\"Error: no test specified\\" && exit 1"}'}, "", [], id="no test"
         ),
@@ -163,14 +163,13 @@ def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(
     assert (run.code, run.stderr) == (0, ""), run.text
     assert all(f": {command}\n" in run.stdout for command in [verify, *others] if command)
     file = project.root / ".ralph.env"
-    given, problems = sources.in_file(file, Source.PROJECT_FILE)
-    assert ([(one.variable, one.text) for one in given], problems) == ([("RALPH_VERIFY", verify)], [])
+    assert [one[:2] for one in sources.in_file(file, Source.PROJECT_FILE)] == [("RALPH_VERIFY", verify)]
     assert [command for command in others if f"\n#RALPH_VERIFY='{command}'\n" not in file.read_text()] == []
     assert "\n#RALPH_STRICT=false\n" in file.read_text()
     written = file.read_bytes()
     again = project.ralph("init")
     assert (again.code, again.stderr.count("\n"), file.read_bytes()) == (1, 1, written)
-    assert verify in again.stderr
+    assert verify in again.stdout
 
 
 # The conversation.
@@ -192,7 +191,7 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -
     new = converse("slak", "Slack", HOOK, "#b", "", "", "n")
     assert "'slak' is not one of" in new.output
     assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in new.output
-    assert "RALPH_SLACK_USERNAME: optional; the sender's name (default Ralph)" in new.output
+    assert "RALPH_SLACK_USERNAME: optional; the sender's name (Ralph)" in new.output
     assert "DISCORD" not in new.output
     hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"
@@ -200,14 +199,13 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -
 
     kept = converse("slack", "", "", "", "", "n")
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"
-    assert [said for said in ("Nothing changed.", "value [***]", "value [#b]") if said not in kept.output] == []
+    assert [said for said in ("value [***]", "value [#b]") if said not in kept.output] == []
     assert "T0" not in kept.output
 
     converse("slack", "", "-", "", "", "n")
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}"
-    gone = converse("slack", "-")
+    gone = converse("slack", "-", "", "", "")
     assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in gone.output
-    assert "RALPH_SLACK_USERNAME" not in gone.output
     assert (path.read_text(), gone.exit_code) == ("# mine\nRALPH_MODEL=opus\n", 0)
 
 
@@ -219,16 +217,12 @@ def test_it_offers_a_test_of_what_was_set_up_by_what_counts(
     assert server.url() in path.read_text()
     monkeypatch.setenv("RALPH_WEBHOOK_URL", server.url())
     again = converse("webhook", "http://127.0.0.1:9/", "")
-    assert "set in the environment too, which comes before the file" in again.output
-    assert again.output.endswith("webhook: FAILED: HTTP 404 from 127.0.0.1: no such topic\n")
+    assert again.output.endswith(": HTTP 404: no such topic\n")
     assert again.exit_code == 1
 
 
 def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
-    code = (
-        "import sys; from ralph import config, files; from ralph.channels import load\n"
-        "config.setup(load([files.data('notify')]))"
-    )
+    code = "from ralph import config; from ralph.channels import load; config.setup(load())"
     python = TtyRunning([sys.executable, "-c", code], dict(os.environ), files.data("notify").parent)
     try:
         eventually(lambda: "set up or change?" in python.screen)
@@ -246,11 +240,15 @@ def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(
     assert not path.exists()
 
 
-def test_the_test_tells_what_became_of_each_channel(serve: ServerMaker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_test_tells_what_became_of_each_channel(
+    path: Path, serve: ServerMaker, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = serve(Answer(status=404), Answer())
-    values = {"RALPH_NTFY_URL": server.url("/a-secret-topic"), "RALPH_WEBHOOK_URL": server.url()}
-    assert config.test(BUILT_IN, values | {"RALPH_TELEGRAM_CHAT_ID": "-42"}) == 1
+    topic, hook = server.url("/a-secret-topic"), server.url()
+    path.write_text(f"RALPH_NTFY_URL={topic}\nRALPH_WEBHOOK_URL={hook}\nRALPH_TELEGRAM_CHAT_ID=-42\n")
+    assert config.test(BUILT_IN) == 1
     half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
-    assert capsys.readouterr().out == f"ntfy: FAILED: HTTP 404 from 127.0.0.1\n{half}webhook: sent\n"
-    assert config.test(BUILT_IN, {}) == 1
+    assert capsys.readouterr().out == f"ntfy: FAILED: {server.host}: HTTP 404\n{half}webhook: sent\n"
+    path.unlink()
+    assert config.test(BUILT_IN) == 1
     assert "Run `ralph notify setup` first; there are apprise, custom, discord," in capsys.readouterr().out

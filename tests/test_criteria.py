@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import requests  # noqa: F401 - first imported under another test's filters, its own warnings would be errors
-from http_server import Answer, Bad, Server
+from http_server import Answer, Server
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,15 +179,13 @@ def test_another_status_is_told_with_what_the_server_said_and_a_redirect_is_not_
     with Server(Answer(status=302, location="/there"), Answer()) as server:
         assert checked("GET /here returns 302", folder, server.url("")).met
     assert len(server.received) == 1
-    with Server(Bad.DRIP_BODY) as server:
-        assert checked("GET /events returns 500", folder, server.url("")).met, "though what follows never ends"
 
 
 def test_nobody_listening_is_told_without_secrets(folder: Path) -> None:
     with Server() as server:
         address = server.url("/s3cr3t").replace("http://", "http://me:passw0rd@")
     met = checked("GET /x returns 200", folder, address)
-    assert "return 200: http://127.0.0.1:" in met.why
+    assert "return 200: 127.0.0.1:" in met.why
     assert met.why.endswith(": Connection refused")
     assert "passw0rd" not in met.why + met.output
 

@@ -1,6 +1,239 @@
-"""Channels: where notices and signs of life go, and how they get there."""
+"""Channels: files that say which settings a destination needs and what it gets; and notices on their way there."""
 
-from ralph.channels.channel import Channel, Notice, configured, deliver, load, without_secrets
-from ralph.channels.outbox import Outbox
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
 
-__all__ = ["Channel", "Notice", "Outbox", "configured", "deliver", "load", "without_secrets"]
+from ralph import files, process
+from ralph.channels import http
+from ralph.errors import RalphError
+from ralph.words import plain, shortened
+
+_DELIVERY_S = 15.0
+"""Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
+_MOST_WAITING = 20
+"""Notices for one channel; more pile up only behind a destination that does not answer."""
+_ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
+_NONE: Mapping[str, Any] = {}
+_FILTERS: Mapping[str, Callable[..., str]] = {
+    "cut": shortened,
+    # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
+    "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
+    # Slack and Telegram both want &, < and > written as entities, and no others:
+    # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
+    "html": partial(escape, quote=False),
+    # For Discord, outside of a code block: everything is escaped that would be markup.
+    "markdown": partial(re.compile(r"([\\`*_~|<>#\[\]()-])").sub, r"\\\1"),
+}
+"""What the templates of channels may do with a text."""
+
+EVENTS = {
+    "started": "🚀",
+    "planned": "📋",
+    "progress": "⚙️",
+    "done": "✅",
+    "stopped": "⚠️",
+    "blocked": "✋",
+    "waiting": "⌛",
+    "test": "🤖",
+}
+"""What a channel is told of, unless it says of what."""
+
+
+class Notice(NamedTuple):
+    """Something that people should know, free of any markup."""
+
+    event: str
+    """One of EVENTS, or `alive`: a sign of life."""
+    title: str = ""
+    body: str = ""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the templates of channels may say of it."""
+        title, body = " ".join(plain(self.title).split()), plain(self.body)
+        message = f"{title}\n{body}" if body else title
+        emoji = EVENTS.get(self.event, "")
+        return {"event": self.event, "title": title, "body": body, "message": message, "emoji": emoji}
+
+
+class Channel(NamedTuple):
+    """One destination: `request` or `command` says how to reach it, the names are RALPH_ settings."""
+
+    path: Path
+    name: str
+    title: str
+    needs: Sequence[str] = ()
+    optional: Sequence[str] = ()
+    secret: Sequence[str] = ()
+    help: Mapping[str, str] = _NONE
+    request: Mapping[str, Any] = _NONE
+    """What `ralph.channels.http.ask` takes, its strings being templates."""
+    command: Sequence[str] = ()
+    """A program and its arguments, templates too."""
+    checked: bool = False
+    """The command says by its exit code whether it got through."""
+    events: Sequence[str] = tuple(EVENTS)
+    """What it is told of."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Its settings in the order of the file, the needed ones first."""
+        return [*self.needs, *self.optional]
+
+    def missing(self, values: Mapping[str, str]) -> Sequence[str]:
+        """What it needs and has not got."""
+        return [name for name in self.needs if not values.get(name)]
+
+
+def load() -> Sequence[Channel]:
+    """Every channel by name: the built-in ones, then the person's, of which one may replace one of the same name.
+
+    None is the project's, which the agent can write.
+    """
+    import tomllib  # noqa: PLC0415 - 7 ms that a run for which nothing is set need not pay
+
+    folders = files.data("notify"), Path.home() / ".ralph" / "notify"
+    channels = dict[str, Channel]()
+    for path in [path for folder in folders for path in sorted(folder.glob("*.toml"))]:
+        try:
+            table = {"title": path.stem.capitalize()} | tomllib.loads(path.read_text(encoding="utf-8"))
+            channels[path.stem] = Channel(path, path.stem, **table)
+        except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
+            raise RalphError(f"{path}: is no channel file: {error}") from error
+    return [channels[name] for name in sorted(channels)]
+
+
+def configured(values: Mapping[str, str]) -> Sequence[Channel]:
+    """The channels that have all they need; the others are off."""
+    return [channel for channel in load() if not channel.missing(values)] if values else []
+
+
+def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
+    """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
+    settings = {name: values.get(name, "") for name in channel.names}
+    variables = settings | notice.variables
+    try:
+        if channel.command:
+            failure = _run(filled(channel.command, variables), timeout_s, checked=channel.checked)
+        else:
+            failure = _send(filled(channel.request, variables), timeout_s)
+    except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
+        failure = f"{channel.path}: {type(error).__name__}: {error}"
+    line = " ".join(plain(failure).split())
+    return shortened(without_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
+
+
+def _run(argv: Sequence[str], timeout_s: float, *, checked: bool) -> str:
+    program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
+    done = process.call([program, *argv[1:]], timeout_s=timeout_s)
+    if done.timed_out:
+        return f"{program}: still running after {timeout_s:g} s"
+    return f"{program}: exit code {done.code}" if checked and done.code else ""
+
+
+def _send(request: Mapping[str, Any], timeout_s: float) -> str:
+    """Makes the request, and once more where the trouble may pass: with the network, the server, too many requests."""
+    for pause_s in (timeout_s / 15, 0):
+        status, told = http.ask(**{"method": "POST", **request}, timeout_s=timeout_s * 0.4)
+        if 0 < status < 500 and status != 429:
+            break
+        time.sleep(pause_s)
+    if 0 < status < 300:
+        return ""
+    answer = f"HTTP {status}" if status else ""
+    return ": ".join(filter(None, [without_secrets(request["url"]), answer, told]))
+
+
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with addresses shown as their host, and with secrets and parts of secrets as ***."""
+    text = _ADDRESS.sub(r"\1", text)
+    for secret in secrets:
+        shown = _ADDRESS.sub(r"\1", secret)
+        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(shown, ""))):
+            text = text.replace(hidden, "***") if len(hidden) > 8 else text
+    return text
+
+
+def filled(template: Any, variables: Mapping[str, str]) -> Any:
+    """The same with every string in it rendered, each by itself; what comes out empty in a table is left out."""
+    if isinstance(template, str):
+        return _rendered(template, variables)
+    if isinstance(template, list):
+        return [filled(item, variables) for item in template]
+    if isinstance(template, Mapping):
+        table = {key: filled(item, variables) for key, item in template.items()}
+        return {key: item for key, item in table.items() if item != ""}
+    return template
+
+
+def _rendered(template: str, variables: Mapping[str, str]) -> str:
+    from jinja2 import StrictUndefined  # noqa: PLC0415 - 40 ms that only a run that sends pays
+    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - same
+
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment.filters |= _FILTERS
+    return environment.from_string(template).render(variables)
+
+
+class Outbox:
+    """Notices on their way in the background: a thread for each channel for which something is there to be sent."""
+
+    def __init__(self, channels: Iterable[Channel], values: Mapping[str, str], complain: Callable[[str], None]) -> None:
+        self._values, self._complain, self._lock = values, complain, threading.Lock()
+        self._waiting = [(channel, list[Notice]()) for channel in channels]
+        """The first notice of each channel is being sent."""
+        self._complaints = dict[str, str]()
+        """What was said last of a channel."""
+
+    def send(self, notice: Notice) -> None:
+        """Queues the notice for every channel that is told of such an event, and returns at once.
+
+        Of two that are the same the second is dropped, and of too many the oldest.
+        """
+        for channel, waiting in self._waiting:
+            with self._lock:
+                if notice.event not in channel.events or notice in waiting:
+                    continue
+                waiting.append(notice)
+                del waiting[1:-_MOST_WAITING]
+                if len(waiting) == 1:
+                    with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what is left
+                        threading.Thread(target=self._work, args=(channel, waiting), daemon=True).start()
+
+    def _work(self, channel: Channel, waiting: list[Notice]) -> None:
+        while first := waiting[:1]:
+            why = deliver(channel, first[0], self._values)
+            with self._lock:
+                if not waiting:  # close() was quicker
+                    return
+                self._tell(channel, first[0], why)
+                del waiting[0]
+                if not waiting:
+                    return
+
+    def pending(self) -> bool:
+        """Whether anything is still on its way."""
+        return any(waiting for _, waiting in self._waiting)
+
+    def close(self) -> None:
+        """Gives up on what is still on its way, and says so."""
+        with self._lock:
+            for channel, waiting in self._waiting:
+                for notice in waiting:
+                    self._tell(channel, notice, "no time left")
+                waiting.clear()
+
+    def _tell(self, channel: Channel, notice: Notice, why: str) -> None:
+        """Says what became of it, where it was lost; a monitor that is down for a week is one news."""
+        said = ": ".join(filter(None, [channel.name, "not sent", notice.title, why])) if why else ""
+        if said and said != self._complaints.get(channel.name):
+            self._complain(said)
+        self._complaints[channel.name] = said
