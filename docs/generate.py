@@ -61,11 +61,11 @@ def _example() -> Iterator[str]:
         yield from _entry(one.meaning, [(one.variable, one.default)])
     for file in sorted((TOP / "notify").glob("*.toml")):
         channel = tomllib.loads(file.read_text(encoding="utf-8"))
-        names, defaults = [*channel["needs"], *channel.get("optional", [])], channel.get("defaults", {})
+        names = [*channel["needs"], *channel.get("optional", [])]
         if names[0] in BY_VARIABLE:  # a setting, too
             continue
         title = file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        yield from _entry(title, [(name, str(defaults.get(name, ""))) for name in names])
+        yield from _entry(title, [(name, "") for name in names])
 
 
 def _entry(meaning: str, lines: list[tuple[str, str]]) -> Iterator[str]:

@@ -1,11 +1,8 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
-import errno
 import gc
-import io
 import os
 import sys
-from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -58,14 +55,11 @@ _PLACES = """Each setting may also stand, under the name in brackets, in the env
 the first of these. The plan, ./.ralph.env and templates may not name the agent: it could write them."""
 
 
-_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
-
-
 def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
     try:
-        code = run(sys.argv[1:], pace)
+        code = int(ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0)
         sys.stdout.flush()
     except click.UsageError as error:
         about = error.ctx.command_path if error.ctx and error.ctx.info_name else "ralph"
@@ -73,12 +67,12 @@ def main(pace: "Pace | None" = None) -> None:
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
-        if error.filename is not None or error.errno not in _UNWRITTEN:
+        if error.filename is not None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
         code = 1
         if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
-            _tell(RalphError(f"cannot write: {error.strerror}", 1))
+            _tell(RalphError(f"{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 130
     if code > 128:
@@ -87,11 +81,6 @@ def main(pace: "Pace | None" = None) -> None:
         signals.die_by(code - 128)
     gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start
     sys.exit(code)
-
-
-def run(argv: Sequence[str], pace: "Pace | None" = None) -> int:
-    """Does what the command line says; the exit code. Raises RalphError and what click raises."""
-    return int(ralph.main([*argv], prog_name="ralph", standalone_mode=False, obj=pace) or 0)
 
 
 def _tell(error: RalphError) -> int:
@@ -108,41 +97,24 @@ def _mend_streams() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115 - stays open as the other does
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a file name or a locale must not end in a traceback
+    # A file name or a locale must not end in a traceback.
+    sys.stdout = open(1, "w", errors="replace", closefd=False)  # noqa: SIM115 - the locale's, to the end
 
 
-class _Run(click.Command):
-    """What does not begin with a verb."""
-
-    def format_usage(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In the order in which people write it."""
-        formatter.write_usage("ralph", "PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]")
-
-
-def _verb(
-    where: str, meaning: str, *params: click.Parameter, kind: type[click.Command] = click.Command, **more: Any
-) -> click.Command:
+def _verb(where: str, meaning: str, *params: click.Parameter, **more: Any) -> click.Command:
     """A function of that name in that module, which only it loads. With the options of a run it gets what they ask."""
     module, _, name = where.rpartition(".")
 
     def call(**said: Any) -> Any:
-        try:
-            os.getcwd()  # noqa: PTH109 - the same, without an object
-        except OSError as error:
-            raise RalphError("the folder that this runs in is gone", fix="cd to where the plan is") from error
+        function = getattr(import_module(module), name)
         rest, pace = click.get_current_context().obj
-        about = []
         if "requirements" in said:
-            about = [options.asked(said, rest, pace)]
-        elif rest:
+            return function(options.asked(said, rest, pace))
+        if rest:
             raise RalphError("what follows -- is for the agent, and there is none")
-        elif "plan" in said:
-            about = [said.pop("plan")]
-        return getattr(import_module(module), name)(*about, **said)
+        return function(**said)
 
-    return kind(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
+    return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
 
 class _PlanOrVerb(click.Group):
@@ -187,13 +159,13 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=options.FILE)
-_PLAN = click.Argument(["plan"], shell_complete=options.plans)
-_ANY_PLAN = click.Argument(["plan"], required=False, shell_complete=options.plans)
+_PLAN = click.Argument(["word"], metavar="PLAN", shell_complete=options.plans)
+_ANY_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", shell_complete=options.plans)
 _FOLDER = _option(
     "change to DIR first, for cron",
     *("-C", "folder"),
     metavar="DIR",
-    type=options.FOLDER,
+    type=options.FILE,
     is_eager=True,
     expose_value=False,
     callback=_enter,
@@ -202,13 +174,12 @@ _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
 _RUN = _verb(
     "ralph.start.run",
-    "Works through PLAN with a coding agent.",
+    "ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT] works through PLAN.",
     *options.OF_A_RUN,
     _flag("print a line per iteration, wait and run, and no more", "-q", "--quiet"),
     _flag("print all that the agent says, does and is told", "--verbose"),
     _flag("print lines alone, without the live one at the bottom", "--no-spinner"),
     _flag("print the command and the prompt, start nothing", "--dry-run"),
-    kind=_Run,
     epilog=_PLACES,
 )
 _VERBS = [

@@ -150,7 +150,7 @@ class Tools:
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
-        most = sources.everywhere([], plans.directives(self._plan.path), "build").max_tries
+        most = sources.everywhere(self._plan.path).max_tries
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         self._find(task_id)
         return self._marked(task_id, lambda text: edits.with_failure(text, task_id, when, reason, most))

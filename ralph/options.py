@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from ralph import prompt
 from ralph.errors import RalphError, did_you_mean
-from ralph.settings import BY_VARIABLE, ON_COMMAND_LINE, Given, Setting, Source
+from ralph.settings import ON_COMMAND_LINE, Given, Setting, Source
 
 if TYPE_CHECKING:
     from ralph.run import Pace
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config", "init", "mcp", "attempt")
 """First words that are no plan."""
 
-FILE, FOLDER = click.Path(readable=False), click.Path(file_okay=False, readable=False)
-_KINDS = {"FILE": FILE, "DIR": FOLDER, "COMMAND": FILE, "GLOB": FILE}
+FILE = click.Path(readable=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,13 +32,14 @@ class Asked:
     """Empty where none is named; `all` goes from mode to mode."""
     given: Sequence[Given]
     agent_arguments: Sequence[str]
+    pace: "Pace | None" = None
+    """Another one is for who has less time."""
     dry_run: bool = False
     quiet: bool = False
     verbose: bool = False
-    spinner: bool = True
-    """Whether a terminal gets a live last line."""
-    pace: "Pace | None" = None
-    """Another one is for who has less time."""
+    no_spinner: bool = False
+    """A terminal gets no live last line."""
+    as_json: bool = False
 
 
 def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -67,12 +67,13 @@ def _option(setting: Setting) -> click.Option:
     shown = f"{setting.meaning}  [{setting.variable}{default}]"
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
+    names = [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
     return click.Option(
-        [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])],
+        names,
         metavar=setting.metavar,
-        multiple=setting.combine is not None,
+        multiple=setting.many,
         help=shown,
-        type=_KINDS.get(setting.metavar),
+        type=FILE,
         shell_complete=_offered(lambda: setting.words) if setting.words else None,
     )
 
@@ -88,7 +89,7 @@ OF_A_RUN: Sequence[click.Parameter] = (
 
 
 def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
-    """What these words and options ask for, taken out of them; `rest` is for the agent."""
+    """What these words and options ask for; `rest` is for the agent."""
     file = said.pop("requirements")
     words = [word for name in ("plan", "mode", "number") if (word := said.pop(name))]
     if file:  # then the plan may be missing, and the others stand one word earlier
@@ -102,37 +103,16 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
         said["max_iterations"] = number
     given = []
     for setting in ON_COMMAND_LINE:
-        value = said.pop(setting.field)
-        texts = value if setting.combine else [value]
-        where = Source.COMMAND_LINE, f"--{setting.name}"
-        given += [Given(setting.variable, str(text), *where) for text in texts if text is not None]
-    quiet, verbose = said.pop("quiet", False), said.pop("verbose", False)
-    return Asked(
-        plan=plan,
-        mode=mode,
-        given=given,
-        agent_arguments=rest,
-        dry_run=said.pop("dry_run", False),
-        quiet=quiet,
-        verbose=verbose and not quiet,
-        spinner=not said.pop("no_spinner", False),
-        pace=pace,
-    )
+        text = said.pop(setting.field)
+        if setting.many:  # a pattern is one word here, whatever stands in it
+            text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
+        if text is not None:
+            given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, f"--{setting.name}"))
+    return Asked(plan=plan, mode=mode, given=given, agent_arguments=rest, pace=pace, **said)
 
 
 def meant(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
-    modes = {mode: f"ralph PLAN {mode}" for mode in _modes()}
-    return did_you_mean(plan, modes | {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *_plans_here())})
-
-
-def arguments(asked: Asked) -> list[str]:
-    """The words after `ralph` that ask for the same."""
-    said = []
-    for one in asked.given:
-        setting = BY_VARIABLE[one.variable]
-        no = "no-" if one.text == "False" and not setting.metavar else ""
-        said += [f"--{no}{setting.name}", *([one.text] if setting.metavar else [])]
-    plan = f"./{asked.plan}" if asked.plan in (*VERBS, "help") or asked.plan.startswith("-") else asked.plan
-    words = [plan, asked.mode] if asked.mode else [plan]
-    return [*words, *said, *(["--", *asked.agent_arguments] if asked.agent_arguments else [])]
+    known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
+    known |= {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *_plans_here())}
+    return did_you_mean(plan, known)

@@ -109,7 +109,7 @@ class Run:
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
         self.began = pace.clock.running()
-        self.screen = Screen(quiet=start.asked.quiet, verbose=start.asked.verbose, spinner=start.asked.spinner)
+        self.screen = Screen(quiet=start.asked.quiet, verbose=start.asked.verbose, spinner=not start.asked.no_spinner)
         self.view = View(self.screen.agent, width, whole=self.screen.verbose)
         self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""

@@ -1,7 +1,6 @@
 """The settings: one table, of which options, variables, directives and help are made; and what counts of all said."""
 
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -44,7 +43,10 @@ _BELONGS = {
 
 
 class Given(NamedTuple):
-    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`."""
+    """A setting as somebody wrote it; `where` is for messages: `feature.md:12`, `--delay`.
+
+    Where the variable is empty it is no setting: the text says what is wrong there.
+    """
 
     variable: str
     text: str
@@ -66,9 +68,9 @@ class Setting(NamedTuple):
     """A second name."""
     words: tuple[str, ...] = ()
     """All that it can be, where that is one of a few words."""
-    combine: Callable[[Sequence[tuple[str, ...]]], Any] | None = None
-    """Of a list: what counts of the strongest place's list and the template's, as far as they have one. What a place
-    says of a list several times adds up."""
+    many: bool = False
+    """It is a list: what a place says of it several times adds up, and the template's is added to the strongest
+    place's."""
     sources: frozenset[Source] = _ANYWHERE
     field: str = ""
     """Its name in `Settings`."""
@@ -82,20 +84,6 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """Its name in the environment, in env files, plans and templates."""
         return f"RALPH_{self.field.upper()}"
-
-
-def _each(places: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """A file must match a pattern of each."""
-    return tuple(() if "none" in place else place for place in places)
-
-
-def _common(places: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """What all of them name; None where nobody names any."""
-    return tuple(one for one in places[0] if one in places[-1] and one != "none") if places else None
-
-
-def _all(places: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for place in places for one in place))
 
 
 def _row(
@@ -113,7 +101,7 @@ _EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
 _flag = partial(_row, "", parse=values.truth)
 _command = partial(_row, "COMMAND", parse=values.words, sources=PRIVATE)
 _count = partial(_row, "N", parse=limit(values.count))
-_modes = partial(_row, "MODES", parse=values.modes, combine=_all)
+_list = partial(_row, "NAMES", parse=values.names, many=True)
 _path = partial(_row, parse=values.path, sources=_BEFORE_TEMPLATE)
 _time = partial(_row, "TIME", parse=limit(values.bound))
 _url = partial(_row, "URL", parse=values.address)
@@ -161,20 +149,17 @@ class Settings:
         alias="max-agents",
     )
     setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci' (with --jobs)")
-    setup_copy: tuple[str, ...] = _row(
-        "FILE",
-        "ignored files that a clone needs, such as .env; may be repeated (with --jobs)",
-        parse=values.words,
-        combine=_all,
+    setup_copy: tuple[str, ...] = _list(
+        "ignored files that a clone needs, such as .env; may be repeated (with --jobs)", parse=values.words
     )
     keep_clones: bool = _flag("leave the clones there, for looking (with --jobs)", "false")
     runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1' (with --jobs)")
     executor: str | None = _row(
-        "URL", "a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", parse=values.cluster, sources=PRIVATE
+        "URL", "a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", parse=values.address, sources=PRIVATE
     )
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
     on_failure: Literal["keep", "restore"] = _word(
-        "WHAT", "a failed try's changes: kept for the next, or the last good commit (with --strict)", "keep", "restore"
+        "WHAT", "a failed try's changes: kept for the next one, or undone (with --strict)", "keep", "restore"
     )
     on_tamper: Literal["undo", "abort"] = _word(
         "WHAT", "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo", "abort"
@@ -186,20 +171,18 @@ class Settings:
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
-        parse=values.patterns,
-        combine=_each,
+        parse=values.group(values.patterns),
+        many=True,
     )
     """Groups of patterns: a file that may change matches one of each group, so none matches an empty group."""
-    tools: tuple[str, ...] | None = _row(
-        "NAMES", "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.names, combine=_common
+    tools: tuple[tuple[str, ...], ...] = _list(
+        "the tools that the agent has, such as Read,Grep; none = no tool", parse=values.group(values.names)
     )
-    deny: tuple[str, ...] = _row(
-        "NAMES",
-        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv",
-        parse=denied.names,
-        combine=_all,
+    """Groups, too: it has the tools that stand in each."""
+    deny: tuple[str, ...] = _list(
+        "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.names
     )
-    roles: tuple[str, ...] = _modes(
+    roles: tuple[str, ...] = _list(
         "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
     )
     max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
@@ -222,19 +205,19 @@ class Settings:
         sources=_MODES_OWN,
     )
     max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
-    prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first")
+    prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.folder)
     progress_file: Path | None = _path("FILE", "the file that holds the state, if not <plan>_PROGRESS.md")
     once: bool = _flag("one iteration that changes nothing but the progress file", "false", sources=_OF_TEMPLATES)
-    then: tuple[str, ...] = _modes("the mode that follows, and others that may", sources=_OF_TEMPLATES)
+    then: tuple[str, ...] = _list("the mode that follows, and others that may", sources=_OF_TEMPLATES)
     interactive: bool = _flag("a person talks to the agent, on a terminal", "false", sources=_OF_TEMPLATES)
 
-    def __init__(self, *, said: Mapping[str, Given] | None = None, **found: Any) -> None:
-        self.said = dict(said or {})
+    def __init__(self, **found: Any) -> None:
+        self.said = dict[str, Given]()
         """Who set it, for each field that somebody set."""
         self.remarks = list[RalphError]()
         """What is not wrong and deserves a word."""
         for one in TABLE:
-            default = one.combine([]) if one.combine else one.parse(one.default) if one.default else None
+            default = one.parse(one.default) if one.default else () if one.many else None
             setattr(self, one.field, found.get(one.field, default))
 
     @property
@@ -249,56 +232,53 @@ BY_VARIABLE |= {f"RALPH_{one.alias.replace('-', '_').upper()}": one for one in T
 ON_COMMAND_LINE = tuple(one for one in TABLE if Source.COMMAND_LINE in one.sources)
 
 
-def resolve(given: Iterable[Given], also_known: Sequence[str] = (), problems: Iterable[RalphError] = ()) -> Settings:
+def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
     """The settings of this start: of each the strongest source wins, and within one the first that is given.
 
     Raises RalphError with everything that is wrong: unknown names, malformed values, places that may not set what they
-    set, and `problems`, found before. `also_known` are the names that channels read.
+    set. `also_known` are the names that channels read.
     """
-    problems, settings = list(problems), Settings()
-    meant = dict[Setting, list[tuple[Given, Any]]]()
-    for one in sorted(given, key=lambda one: one.source):
-        setting = BY_VARIABLE.get(one.variable)
+    problems, settings = list[RalphError](), Settings()
+    for one in _of_each_place(given):
+        setting, text, source = BY_VARIABLE.get(one.variable), one.text.strip(), one.source
         if wrong := _misplaced(one, setting, also_known):
             problems.append(wrong)
-        elif setting and (one.text.strip() or one.source is Source.COMMAND_LINE):
-            text, of_option = one.text.strip(), one.source is Source.COMMAND_LINE
-            if of_option and setting.metavar == "GLOB":  # one pattern, whatever stands in it
-                one = one._replace(text=shlex.quote(text))  # noqa: PLW2901 - as any other place would say it
-            try:
-                value = setting.parse(one.text.strip())
-                meant.setdefault(setting, []).append((one, value))
-            except ValueError as error:
-                problems.append(RalphError(f'{one.where}{"" if of_option else f": {one.variable}"}: "{text}": {error}'))
-    said = settings.said
-    for setting, each in meant.items():
-        said[setting.field], value = _decided(setting, each)
-        setattr(settings, setting.field, value)
+        if wrong or not setting or not (text or source is Source.COMMAND_LINE):
+            continue
+        try:
+            value = setting.parse(text)
+        except ValueError as error:
+            name = "" if source is Source.COMMAND_LINE else f": {one.variable}"
+            problems.append(RalphError(f'{one.where}{name}: "{text}": {error}'))
+            continue
+        if setting.field not in settings.said:
+            settings.said[setting.field] = one
+            setattr(settings, setting.field, value)
+        elif setting.many and source is Source.TEMPLATE:
+            setattr(settings, setting.field, getattr(settings, setting.field) + value)
     if "git-write" in settings.deny and not settings.strict:
-        settings.auto_commit, said["auto_commit"] = False, said["deny"]
-    if settings.strict and settings.on_failure == "restore" and not settings.auto_commit:
-        restore, forbids = said["on_failure"].where, said["auto_commit"].where
-        what = f"{restore}: restore goes back to a good commit, and {forbids} forbids commits"
-        problems.append(RalphError(what, fix="leave one of them out"))
+        settings.auto_commit, settings.said["auto_commit"] = False, settings.said["deny"]
     if problems:
         raise RalphError.of(problems)
     return settings
 
 
-def _decided(setting: Setting, each: Sequence[tuple[Given, Any]]) -> tuple[Given, Any]:
-    """Who decides on a setting of all who said something, the strongest first, and what counts."""
-    first, value = each[0]
-    if not setting.combine:
-        return first, value
-    sources = dict.fromkeys((first.source, Source.TEMPLATE))
-    lists = [tuple(name for one, names in each if one.source is source for name in names) for source in sources]
-    text = " ".join(one.text for one, _ in each if one.source is first.source)
-    return first._replace(text=text), setting.combine([names for names in lists if names])
+def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
+    """What each place says of a setting, the strongest first; a list that stands there in several lines is one."""
+    said = dict[tuple[str, Source], Given]()
+    for one in sorted(given, key=lambda one: one.source):
+        key = one.variable or one.text, one.source
+        first, setting = said.setdefault(key, one), BY_VARIABLE.get(one.variable)
+        if first is not one and setting and setting.many:
+            said[key] = first._replace(text=f"{first.text} {one.text}")
+    return said.values()
 
 
 def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -> RalphError | None:
     """What is wrong with its name, or with where it stands."""
-    if setting is None and one.variable not in also_known:
+    if not one.variable:
+        return RalphError(one.text)
+    if not setting and one.variable not in also_known:
         names = {name: known.variable for name, known in BY_VARIABLE.items()} | {name: name for name in also_known}
         return RalphError(f"{one.where}: {one.variable} is no setting", fix=did_you_mean(one.variable, names))
     sources = setting.sources if setting else PRIVATE

@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ralph import prompt
+from ralph import files, prompt
 from ralph.errors import RalphError
 from ralph.progress.reading import blocks
 from ralph.settings import BY_VARIABLE, Given, Settings, Source, resolve
@@ -19,10 +19,9 @@ def home_file() -> Path:
     return Path.home() / ".ralph.env"
 
 
-def in_file(path: Path, source: Source) -> tuple[list[Given], list[RalphError]]:
-    """The RALPH_ names that an env file sets, the last first; and its lines that are no settings at all."""
+def in_file(path: Path, source: Source) -> list[Given]:
+    """The RALPH_ names that an env file sets, the last first, and its lines that are no settings at all."""
     given: list[Given] = []
-    problems: list[RalphError] = []
     try:
         with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
             from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
@@ -30,15 +29,16 @@ def in_file(path: Path, source: Source) -> tuple[list[Given], list[RalphError]]:
             for one in parse_stream(file):
                 text = one.original.string
                 line = one.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+                where = f"{path}:{line}"
                 if one.error:
-                    problems.append(RalphError(f'{path}:{line}: is no NAME="value" (a quote left open?)'))
+                    given.append(Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where))
                 elif one.key and one.key.startswith("RALPH_") and one.value is not None:
-                    given.insert(0, Given(one.key, one.value, source, f"{path}:{line}"))
+                    given.insert(0, Given(one.key, one.value, source, where))
     except FileNotFoundError:
         pass
     except OSError as error:
-        problems.append(RalphError(f"{path}: cannot be read: {error.strerror}"))
-    return given, problems
+        given.append(Given("", f"{path}: cannot be read: {error.strerror}", source, str(path)))
+    return given
 
 
 def of_plan(text: bytes, name: str) -> list[Given]:
@@ -60,66 +60,51 @@ def of_template(text: str, path: Path) -> list[Given]:
     if comment := prompt.LEADING_COMMENT.match(text):
         first = text.count("\n", 0, comment.start(1)) + 1
         for number, line in enumerate(comment[1].splitlines(), first):
-            if found := _DIRECTIVE.fullmatch(line.strip()):
+            found = _DIRECTIVE.fullmatch(line.strip())
+            if found and not ("RALPH_REHEARSAL" in os.environ and found[1] == "RALPH_ONLY"):  # no stand-in knows it
                 setting = BY_VARIABLE.get(found[1])
                 source = Source.MODE if setting and Source.MODE in setting.sources else Source.TEMPLATE
                 given.append(Given(found[1], found[2], source, f"{path}:{number}"))
-    if "RALPH_REHEARSAL" in os.environ:  # a stand-in does not know where it may write
-        given = [one for one in given if one.variable != "RALPH_ONLY"]
     return given
 
 
-def collected(given: Sequence[Given], of_plan: Sequence[Given]) -> tuple[list[Given], list[RalphError]]:
-    """All that is said but for templates, which each mode has its own of; and what is no setting at all."""
+def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
+    """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
     names = [name for name in os.environ if name in BY_VARIABLE]  # any other name there is nobody's business
-    in_environment = [Given(name, os.environ[name], Source.ENVIRONMENT, "environment") for name in names]
-    of_project, wrong = in_file(Path(".ralph.env"), Source.PROJECT_FILE)
-    of_person, also_wrong = in_file(home_file(), Source.HOME_FILE)
-    return [*given, *of_plan, *in_environment, *of_project, *of_person], [*wrong, *also_wrong]
+    said = [*given, *of_plan(files.held(plan), plan.name)]
+    said += [Given(name, os.environ[name], Source.ENVIRONMENT, "environment") for name in names]
+    return said + in_file(Path(".ralph.env"), Source.PROJECT_FILE) + in_file(home_file(), Source.HOME_FILE)
 
 
-def of_mode(said: Sequence[Given], mode: str, problems: Sequence[RalphError] = ()) -> tuple[Settings, Path, str]:
+def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
-    problems, template, text = [*problems], Path(), ""
+    template, text, names = Path(), "", list[str]()
     try:
-        template = _template(said, mode)
+        known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
+        template = prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(known.prompts))
         text = prompt.load(template)
     except RalphError as error:
-        problems.append(error)
+        said = [*said, Given("", error.message, Source.TEMPLATE, str(template))]
     said = [*said, *of_template(text, template)]
-    names: list[str] = []
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
         names = [name for channel in channels.load() for name in channel.names]
-    settings = resolve(said, names, problems)
-    home = home_file()
-    if home.exists() and home.stat().st_mode & 0o077:
-        remark = RalphError(f"{home} can be read by others and may hold secrets", fix=f"chmod 600 {home}")
-        settings.remarks.append(remark)
-    return settings, template, text
+    return resolve(said, names), template, text
 
 
-def everywhere(given: Sequence[Given], of_plan: Sequence[Given], mode: str) -> Settings:
+def everywhere(plan: Path, given: Iterable[Given] = (), mode: str = "") -> Settings:
     """The settings of a mode, whatever the progress file says. Raises RalphError with all problems."""
-    said, problems = collected(given, of_plan)
-    return of_mode(said, "build" if mode in ("", "all") else mode, problems)[0]
+    return of_mode(collected(plan, given), "build" if mode in ("", "all") else mode)[0]
 
 
-def alone(said: Sequence[Given], *variables: str) -> Settings:
-    """What is said of these settings, before anything else is looked at."""
+def alone(said: Iterable[Given], *variables: str) -> Settings:
+    """What is said of these settings, whatever is wrong with others."""
     return resolve([one for one in said if one.variable in variables])
-
-
-def _template(said: Sequence[Given], mode: str) -> Path:
-    known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
-    folder = known.prompts
-    if folder is not None and not folder.is_dir():
-        raise RalphError(f"{folder}: the folder of prompts is not there", fix="see --prompts")
-    return prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(folder))
 
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    of_file = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE)[0])}
-    return of_file | {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
+    values = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE))}
+    values |= {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
+    return {name: value.strip() for name, value in values.items() if value.strip()}

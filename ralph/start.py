@@ -50,9 +50,9 @@ class Start:
     template: Path = Path()
     template_text: str = ""
 
-    def entered(self, mode: str, problems: Sequence[RalphError] = ()) -> "Start":
+    def entered(self, mode: str) -> "Start":
         """The same in that mode. Raises RalphError with all that is wrong with its settings and its template."""
-        settings, template, text = sources.of_mode(self.said, mode, problems)
+        settings, template, text = sources.of_mode(self.said, mode)
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
         if settings.history:
@@ -148,7 +148,7 @@ def find(asked: Asked) -> Start:
     plan = Path(asked.plan)
     text = _text(plan)
     name = files.plan_name(plan)
-    said, problems = sources.collected(asked.given, sources.of_plan(text, plan.name))
+    said = sources.collected(plan, asked.given)
     progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
     imported = _tasks_in_json(plan, text)
     now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
@@ -164,11 +164,11 @@ def find(asked: Asked) -> Start:
         rehearsal="RALPH_REHEARSAL" in os.environ,
     )
     try:
-        return start.entered(mode, problems)
+        return start.entered(mode)
     except RalphError as error:
         if mode == asked.mode or mode != now.mode:
             raise
-        entered = start.entered("build", problems)
+        entered = start.entered("build")
         entered.settings.remarks.append(RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}"))
         return entered
 

@@ -36,9 +36,8 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
 
 def one_of(*choices: str, **others: str) -> Callable[[str], str]:
     """Reads one of these words; `others` are other words for some of them."""
-    allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
-    meant = {**{word: word for word in choices}, **others}
-    return matching(r"\w+", lambda found: meant.get(found[0].lower()), allowed)
+    meant = {word: word for word in choices} | others
+    return matching(r"\w+", lambda found: meant.get(found[0].lower()), ", ".join(choices[:-1]) + f" or {choices[-1]}")
 
 
 def _seconds(found: re.Match[str]) -> float:
@@ -51,7 +50,6 @@ _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
 """Of a tool, with what it is limited to: in parentheses nothing separates."""
-_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 some = matching(r"(?s:.+)", lambda found: found[0], "something")
 count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
@@ -59,17 +57,24 @@ duration = matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
 bound = matching(_DURATION, lambda found: _seconds(found) or None, "a time such as 90m, 4h or 1h30m")
 usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or None, "US dollars such as 5 or 2.50")
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
-truth = matching(r"\w+", lambda found: _TRUTH.get(found[0].lower()), "true or false")
-cluster = matching(r"(?:dask|tcp)://(\S+)", lambda found: f"tcp://{found[1]}", "dask://HOST:8786")
-address = matching(r"https?://[^\s/]+\S*", lambda found: found[0], "a web address, https://…")
-_pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
-names = matching(
-    rf"{_NAME}(?:[\s,]+{_NAME})*",
-    lambda found: tuple(re.findall(_NAME, found[0])),
-    "names such as Read, Bash(git log:*)",
-)
-modes = matching(r"[\w-]+(?:[\s,]+[\w-]+)*", lambda found: tuple(re.findall(r"[\w-]+", found[0])), "names of modes")
+truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
+address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
 path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
+_pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
+_names = matching(rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: found[0], "names such as Read, Bash(git log:*)")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The names, parted by commas and blanks."""
+    return tuple(re.findall(_NAME, _names(text)))
+
+
+def folder(text: str) -> Path:
+    """The path of a folder that is there."""
+    found = path(text)
+    if not found.is_dir():
+        raise ValueError("is no folder")
+    return found
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -83,3 +88,13 @@ def words(text: str) -> tuple[str, ...]:
 def patterns(text: str) -> tuple[str, ...]:
     """The patterns, parted as a shell parts words."""
     return tuple(map(_pattern, words(text)))
+
+
+def group(read: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[tuple[str, ...]]]:
+    """The same as a group, which is empty where "none" is said."""
+
+    def parse(text: str) -> tuple[tuple[str, ...]]:
+        found = read(text)
+        return (() if "none" in found else found,)
+
+    return parse

@@ -396,7 +396,7 @@ class TestACluster:
         soon = "from ralph.crew import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
         run = project.ralph(*crew.words("--executor", "dask://127.0.0.1:9"), command=(*PYTHON, "-c", soon))
         assert run.code == 1
-        assert run.stderr.startswith("ralph: no cluster answers at tcp://127.0.0.1:9")
+        assert run.stderr.startswith("ralph: no cluster answers at dask://127.0.0.1:9")
         assert len(run.stderr.splitlines()) == 1
 
 

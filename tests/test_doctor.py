@@ -80,7 +80,7 @@ def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         for name, value in {**patient.env, **(env or {})}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(patient.root)
-        code = cli.run(["doctor", "--json", *args])
+        code = cli.ralph.main(["doctor", "--json", *args], standalone_mode=False)
         said = json.loads(capfd.readouterr().out)
         return Report(code=code, ok=said["ok"], checks=said["checks"])
 
@@ -147,7 +147,6 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
         ("ok", "plan", "1/1 tasks"),
         ("ok", "notices", "slack: set up, `ralph notify test` tries it"),
-        ("warning", "settings", "chmod 600"),
         ("warning", "repository", "4 uncommitted files: .claude", "and 1 more", "stash"),
         ("warning", "cron", "RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment", "/.ralph.env"),
         ("warning", "rights", "settings.json: its hooks"),
@@ -244,10 +243,10 @@ def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: D
     assert doctor("r.json", "build", "--strict", "--criteria", "strict").says("bad", "plan", "it is fast")
 
 
-@pytest.mark.parametrize("plan", ["../feature.md", "./status"])
-def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project, plan: str) -> None:
-    program("ralph", "#!/bin/sh\npwd; command -v claude; printf '%s\\n' \"$@\"\n")(patient)
-    folder = patient.root / "100% 'mine'"
+def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
+    tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_MAX_TIME" "$RALPH_VERIFY" "$@"'
+    program("ralph", f"#!/bin/sh\n{tell}\n")(patient)
+    folder, plan = patient.root / "100% 'mine'", "../feature.md"
     has(f"{folder.name}/{plan}", "Do.")(patient)
     options = ["--max-time", "3h", "--verify", "true && git --version"]
     rest = ["--", "--add-dir", "../x"]
@@ -258,7 +257,7 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = [plan, "--max-iterations", "7", *options, *rest]
+    words = ["3h", "true && git --version", plan, *rest]
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 

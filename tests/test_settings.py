@@ -138,10 +138,10 @@ def test_a_template_says_what_its_mode_is_and_narrows_what_others_allow(
     [
         ("RALPH_ONLY", "none", "src/**", (("src/**",), ())),
         ("RALPH_ONLY", "", "none", ((),)),
-        ("RALPH_TOOLS", "Read, Grep", "Bash,Read", ("Read",)),
-        ("RALPH_TOOLS", "none", "Bash", ()),
-        ("RALPH_TOOLS", "", "", None),
-        ("RALPH_DENY", "Bash(git push:*), Write", "Write WebFetch", ("Write", "WebFetch", "Bash(git push:*)")),
+        ("RALPH_TOOLS", "Read, Grep", "Bash,Read", (("Bash", "Read"), ("Read", "Grep"))),
+        ("RALPH_TOOLS", "none", "Bash", (("Bash",), ())),
+        ("RALPH_TOOLS", "", "", ()),
+        ("RALPH_DENY", "Bash(git push:*), Write", "WebFetch", ("WebFetch", "Bash(git push:*)", "Write")),
         ("RALPH_THEN", "build, validate", "", ("build", "validate")),
         ("RALPH_ROLES", "", "test,build review", ("test", "build", "review")),
     ],
@@ -179,15 +179,12 @@ def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project)
     assert not (project.root / "pwned").exists()
 
 
-def test_the_home_of_a_person_may_name_the_agent_and_should_be_private(project: Project, agent: Agent) -> None:
+def test_the_home_of_a_person_may_name_the_agent(project: Project, agent: Agent) -> None:
     agent.install(project.root / "mine")
     file = project.home / ".ralph.env"
     file.write_text("RALPH_AGENT=./mine --flag\n")
     agent.story(step(), repeat=True)
-    for mode, warned in ((0o640, True), (0o600, False)):
-        file.chmod(mode)
-        run = project.build("1")
-        assert (run.code, "chmod 600" in run.stderr) == (3, warned), run.text
+    assert project.build("1").code == 3
     assert agent.calls[0].argv == ["--flag"]
 
 
@@ -206,9 +203,8 @@ NO_SENSE = [
     ("on-failure", "drop", "keep or restore"),
     ("base-url", "localhost:8000", "https://"),
     ("only", "../x", "a pattern of files"),
-    ("deny", "Bash(git", "names such as Read"),
+    ("tools", "Bash(git", "names such as Read"),
     ("deny", "Write,git-wirte", "git-wirte is no list; there are git-write, not-uv"),
-    ("roles", "test/review", "names of modes"),
 ]
 
 
@@ -225,7 +221,7 @@ class TestWhatIsRefused:
         (project.root / ".ralph.env").write_text("RALPH_DURATION=long\nRALPH_WAIT=perhaps\n")
         (project.home / ".ralph.env").write_text("\nRALPH_MODLE=opus\n")
         template(project, "{#\nRALPH_MAX_FAILURES: few\nRALPH_HISTORY: x\n#}\nHello.\n", "task")
-        args = ("--notify-frequency", "often", "--strict", "--on-failure", "restore")
+        args = ("--notify-frequency", "often", "--strict")
         run = project.ralph("feature.md", *args, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
         assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
         for told in (
@@ -239,10 +235,9 @@ class TestWhatIsRefused:
             f"{project.home}/.ralph.env:2: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",
             '.ralph/PROMPT_task.md:2: RALPH_MAX_FAILURES: "few"',
             ".ralph/PROMPT_task.md:3: RALPH_HISTORY comes too late in a template",
-            "--on-failure: restore goes back to a good commit, and feature.md:6 forbids commits; leave one of them out",
         ):
             assert f"ralph: {told}" in run.stderr, run.stderr
-        assert len(run.stderr.splitlines()) == 11, "an unknown name in the environment is nobody's business"
+        assert len(run.stderr.splitlines()) == 10, "an unknown name in the environment is nobody's business"
 
     @pytest.mark.parametrize("place", ["feature.md", ".ralph.env", "PROMPT_build.md"])
     @pytest.mark.parametrize(

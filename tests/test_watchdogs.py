@@ -30,7 +30,7 @@ from stories import (
 )
 
 from ralph.agent import command as agents
-from ralph.settings import Settings
+from ralph.settings import Given, Settings, Source
 
 ONE_FAILURE = ("--max-failures", "1")
 DONE = step(ticks="all", writes_done=True)
@@ -98,7 +98,8 @@ def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: A
 def test_how_long_an_agent_may_be_silent(
     said: Mapping[str, float | None], env: Mapping[str, str], silence_s: float | None
 ) -> None:
-    settings = Settings(**said, said=dict.fromkeys(said, "--idle-timeout"))  # type: ignore[arg-type]
+    settings = Settings(**said)
+    settings.said = dict.fromkeys(said, Given("RALPH_IDLE_TIMEOUT", "", Source.COMMAND_LINE, "--idle-timeout"))
     assert agents.chosen(Settings())[0].silence_s(settings, env) == silence_s
 
 

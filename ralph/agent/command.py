@@ -65,14 +65,16 @@ class Agent(NamedTuple):
 
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
-        talk = settings.interactive
+        talk, tools = settings.interactive, None
+        if settings.tools:
+            tools = [name for name in settings.tools[0] if all(name in group for group in settings.tools)]
         said: dict[str, object] = {
             "model": settings.model,
             "effort": None if settings.effort == "none" and self.no_effort else settings.effort,
             "max_turns": None if talk else settings.max_turns,
             "max_cost": None if talk or budget_usd is None else f"{budget_usd:.6f}",
             "max_context": None if talk else settings.max_context,
-            "tools": None if settings.tools is None else ",".join(settings.tools),
+            "tools": None if tools is None else ",".join(tools),
             "deny": ",".join(denied.rules(settings.deny)) or None,
             "mcp": mcp or None,
         }

@@ -103,7 +103,9 @@ class Dask(Local):
         except ImportError as error:
             raise RalphError("--executor needs Dask", fix="pip install 'ralph-sh[dask]'") from error
         try:
-            self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+            self._client = distributed.Client(
+                address.replace("dask:", "tcp:"), timeout=_CONNECT_S, set_as_default=False
+            )
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
         for program in (agent.command[0] for agent in run.agents):

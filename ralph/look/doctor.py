@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph import __version__, changes, channels, files, lock, options, progress, sources, start
+from ralph import __version__, changes, channels, files, lock, progress, sources, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
@@ -56,8 +56,7 @@ class _Doctor:
         with contextlib.suppress(RalphError):  # a start says that there is no such plan
             self.asked = replace(asked, plan=str(plans.find(asked.plan).path) if asked.plan else "")
         try:
-            said = plans.directives(Path(self.asked.plan))
-            self.settings = sources.everywhere(asked.given, said, asked.mode)
+            self.settings = sources.everywhere(Path(self.asked.plan), asked.given, asked.mode)
             self.agents = agent.chosen(self.settings, asked.agent_arguments)
         except (RalphError, OSError) as error:
             self.wrong = error
@@ -171,7 +170,7 @@ class _Doctor:
         ready = channels.configured(sources.channel_values())
         for channel in ready:
             yield ok(f"{channel.name}: set up, `ralph notify test` tries it")
-        if all(channel.events for channel in ready):
+        if not any("done" in channel.events for channel in ready):
             yield warning("no channel is set up: nobody hears how a run ends", "ralph notify setup")
 
     def check_cron(self) -> Iterator[_Check]:
@@ -187,7 +186,11 @@ class _Doctor:
         line = f"cd {shlex.quote(str(Path.cwd()))} && "
         for name in [one.doctor.get("sandbox") for one in self.agents]:
             line += f"{name}=1 " * (name in os.environ)
-        line += f"PATH={shlex.quote(path)} {shlex.join(['ralph', *options.arguments(self.asked)])}"
+        for one in self.asked.given:
+            line += f"{one.variable}={shlex.quote(one.text)} "
+        rest = self.asked.agent_arguments
+        words = ["ralph", self.asked.plan, *filter(None, [self.asked.mode]), *(["--", *rest] if rest else [])]
+        line += f"PATH={shlex.quote(path)} {shlex.join(words)}"
         said = "this line of a crontab gives a run all that it finds here"
         yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
 
@@ -221,11 +224,11 @@ _MARKS = {"ok": ("32", "✓"), "warning": ("33", "!"), "bad": ("31", "✗")}
 """From the best to the worst: its colour on a terminal, and its sign."""
 
 
-def doctor(asked: Asked, *, as_json: bool) -> int:
+def doctor(asked: Asked) -> int:
     """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
     seen = list(_checks(asked))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
-    if as_json:
+    if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
         return 1 if wrong else 0
     for one in sorted(seen, key=lambda one: list(_MARKS).index(one.level)):

@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.lock import Holder
 from ralph.progress import Progress
-from ralph.settings import Given, Settings
+from ralph.settings import Settings
 from ralph.state import Death, State
 from ralph.verdict import Reason, Tally, verdict
 from ralph.words import moment
@@ -63,7 +63,7 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
     usual = Path(name + _SUFFIX)
     if not usual.is_file():
         usual = path.parent / usual
-    said, _ = sources.collected([], directives(path))
+    said = sources.collected(path)
     progress_path = Path(progress_file or sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or usual)
     if path.is_file():
         return Plan(name, path, progress_path)
@@ -93,11 +93,6 @@ def _of_progress_file(path: Path) -> Plan:
             beside = path.parent / said
             plan = beside if beside.exists() and not Path(said).exists() else Path(said)
     return Plan(files.plan_name(plan), plan, path)
-
-
-def directives(plan: Path) -> Sequence[Given]:
-    """What it says of settings; nothing when it cannot be read."""
-    return sources.of_plan(files.held(plan), plan.name)
 
 
 class Standing(NamedTuple):
@@ -168,7 +163,7 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death
         return Standing("new", "there is no progress file yet")
     settings = Settings()
     with contextlib.suppress(RalphError):  # what is wrong with them, a start says
-        settings = sources.everywhere([], directives(plan.path), "build")
+        settings = sources.everywhere(plan.path)
     stop = verdict(now, Tally(), settings)
     if now.done and (begun or not stop):
         return Standing("unchecked", "the next start checks RALPH_DONE")

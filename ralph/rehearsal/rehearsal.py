@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import changes, files, journal, lock, options, progress, start
+from ralph import changes, files, journal, lock, progress, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.options import Asked
@@ -203,7 +203,8 @@ class Rehearsal:
         self.screen.say(f"$ {name}")
         self.screen.close()  # what was said before comes before
         argv, cwd = self._command(mode, kind, file), str(self._counterpart(Path.cwd()))
-        self.code = foreground(argv, env=self._environment(), cwd=cwd, errors=complaints)
+        env = self._environment() | {one.variable: one.text for one in self.asked.given}
+        self.code = foreground(argv, env=env, cwd=cwd, errors=complaints)
         said = complaints.read_text(encoding="utf-8", errors="replace").splitlines()
         for line in said:
             self.screen.complain(line)
@@ -228,7 +229,7 @@ class Rehearsal:
         turn = shlex.join([*python, "ralph.rehearsal.standin", kind, str(plan), str(file), commits])
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
-        words = options.arguments(replace(self.asked, plan=str(plan), mode=mode, agent_arguments=[]))
+        words = [str(plan), *filter(None, [mode])]
         words += ["--progress-file", str(file), "--agent", shlex.quote(str(stand_in)), "--delay", "0"]
         words += ["--max-failures", "1"]  # it does not do better the second time
         if settings.verify:
