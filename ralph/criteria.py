@@ -2,8 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
 _SHOWN = 150
-_DASH = "-–—"  # noqa: RUF001 - people and models write all three
 
 
 class Kind(Enum):
@@ -30,41 +28,30 @@ class Kind(Enum):
     UNCHECKED = "not machine-checked"
 
 
-def _code(name: str, held: str) -> str:
-    """A pattern for a code span that is not blank, whose end is as many backticks as its beginning."""
-    return rf"(?P<_{name}>`+)(?!`|\s+(?P=_{name}))(?P<{name}>{held})(?P=_{name})"
-
-
-_COMMAND = _code("command", rf"(?:(?!`\s*[{_DASH}]+\s*exit).)+")
 _PATTERNS = {
     Kind.RUN: re.compile(
-        rf"(?is:run\s+{_COMMAND}\s*(?:[{_DASH}:,]+\s*)?"
-        r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>25[0-5]|2[0-4]\d|1?\d?\d))"
+        r"(?is:run\s+(`+)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
+        r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>\d{1,3}))"
     ),
-    Kind.FILE: re.compile(rf"(?i:file\s+{_code('path', '[^`]+')}\s+(?:exists|contains\s+{_code('holds', '.+')}))"),
+    Kind.FILE: re.compile(
+        r"(?i:file\s+(`+)(?P<path>(?:(?!\1).)+)\1\s+(?:exists|contains\s+(`+)(?P<holds>(?:(?!\3).)+)\3))"
+    ),
     Kind.HTTP: re.compile(
         r"`?(?P<method>[A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+`?(?P<url>/[^\s`]*)`?"
-        r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>[1-5]\d\d)"
+        r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>\d{3})"
     ),
-    Kind.BROWSER: re.compile(r"(?is:agent-browser\s*:\s*(?P<action>.+))"),
+    Kind.BROWSER: re.compile(
+        r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
+    ),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
-    """One criterion; only what its kind needs is filled."""
+class Criterion(NamedTuple):
+    """One criterion, and by name what its line says: command, path, holds, method, url, wanted."""
 
     text: str
     kind: Kind = Kind.UNCHECKED
-    command: str = ""
-    path: str = ""
-    holds: str = ""
-    """The text that the file shall contain; empty when it only has to exist."""
-    method: str = ""
-    url: str = ""
-    """What stands behind the base URL: a path, and a query."""
-    wanted: int = 0
-    """The exit code that the command shall have, or the status of the answer."""
+    said: Mapping[str, str] = {}
 
 
 class Met(NamedTuple):
@@ -84,35 +71,17 @@ def parse(text: str) -> Criterion:
     `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
     that people use in their place. A code span may hold backticks, as in markdown.
     """
-    line = re.sub(r"\A[-*+]\s+", "", text.strip()).removesuffix(".").rstrip()
+    text = text.strip()
+    line = re.sub(r"\A[-*+]\s+", "", text).removesuffix(".").rstrip()
     for kind, pattern in _PATTERNS.items():
-        if not (found := pattern.fullmatch(line)) or "\0" in line:
+        found = pattern.fullmatch(line)
+        said = {name: value.strip() for name, value in found.groupdict("").items() if value} if found else {}
+        if not found or "\0" in line or not all(said.values()):
             continue
-        said = {name: value or "" for name, value in found.groupdict().items() if not name.startswith("_")}
-        if kind is Kind.BROWSER:
-            said["command"] = _browser_command(said.pop("action"))
-            if not said["command"]:
-                continue
-        wanted = int(said.pop("wanted", "0"))
-        for name in {"command", "path"} & said.keys():
-            said[name] = said[name].strip()
-        return Criterion(text=text.strip(), kind=kind, wanted=wanted, **said)
-    return Criterion(text=text.strip())
-
-
-def _browser_command(action: str) -> str:
-    """The words for agent-browser up to the first dash; what stands behind it is for people, and nobody checks it."""
-    lexer = shlex.shlex(action, posix=True, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words = []
-    try:
-        for word in lexer:
-            if word and not word.strip(_DASH):
-                break
-            words.append(word.strip("`"))
-    except ValueError:  # a quotation mark that is never closed
-        return ""
-    return shlex.join(["agent-browser", *words]) if any(words) else ""
+        if kind is Kind.BROWSER:  # what stands behind the dash is for people, and nobody checks it
+            said = {"command": shlex.join(["agent-browser", *shlex.split(said["action"])]), "wanted": "0"}
+        return Criterion(text, kind, said)
+    return Criterion(text)
 
 
 def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
@@ -121,8 +90,8 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     for one in criteria:
         last = found[-1] if found else one
         if found and last.kind is one.kind is Kind.BROWSER:
-            text, command = f"{last.text}; {one.text}", f"{last.command} && {one.command}"
-            found[-1] = replace(last, text=text, command=command)
+            command = f"{last.said['command']} && {one.said['command']}"
+            found[-1] = Criterion(f"{last.text}; {one.text}", one.kind, {**one.said, "command": command})
         else:
             found.append(one)
     return found
@@ -135,28 +104,28 @@ def check(
 
     `run` runs a shell command, `base_url` is where the server is that answers.
     """
-    if criterion.kind is Kind.FILE:
-        return _looked_at(criterion, project)
-    if criterion.kind is Kind.HTTP:
-        return _asked(criterion, base_url or "")
+    said = criterion.said
     if criterion.kind is Kind.UNCHECKED:
         return Met(True, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
-    ended = run(criterion.command)
-    if ended is None:
+    if criterion.kind is Kind.FILE:
+        return _looked_at(said["path"], said.get("holds", ""), project)
+    if criterion.kind is Kind.HTTP:
+        return _asked(said["method"].upper(), said["url"], int(said["wanted"]), base_url or "")
+    if (ended := run(said["command"])) is None:
         return None
-    what = f"Run `{_shown(criterion.command)}` {ended.what}"
-    if ended.code == criterion.wanted:
+    what = f"Run `{_shown(said['command'])}` {ended.what}"
+    if ended.code == int(said["wanted"]):
         return Met(True, what)
     known = ended.code is not None and ended.code >= 0
-    return Met(False, f"{what}, {'not' if known else 'and should have exited with'} {criterion.wanted}", ended.output)
+    return Met(False, f"{what}, {'not' if known else 'and should have exited with'} {said['wanted']}", ended.output)
 
 
-def _looked_at(criterion: Criterion, project: Path) -> Met:
+def _looked_at(path: str, holds: str, project: Path) -> Met:
     """Of the project alone, wherever links lead; a folder exists as well."""
-    holds = criterion.holds
+    top, odd = project.resolve(), ""
     try:
-        target = (project.resolve() / criterion.path).resolve()
-        if not target.is_relative_to(project.resolve()):
+        target = (top / path).resolve()
+        if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
         elif not target.exists():
             odd = "does not exist"
@@ -164,18 +133,16 @@ def _looked_at(criterion: Criterion, project: Path) -> Met:
             odd = "is no file"
         elif holds and holds.encode(errors="surrogateescape") not in target.read_bytes():
             odd = f"does not contain `{_shown(holds)}`"
-        else:
-            odd = ""
     except (OSError, RuntimeError) as error:  # before Python 3.13 links in a circle are a RuntimeError
         odd = f"cannot be read: {getattr(error, 'strerror', None) or 'its links form a circle'}"
     as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
-    return Met(not odd, f"File `{_shown(criterion.path)}` {odd or as_wanted}")
+    return Met(not odd, f"File `{_shown(path)}` {odd or as_wanted}")
 
 
-def _asked(criterion: Criterion, base_url: str) -> Met:
+def _asked(method: str, url: str, wanted: int, base_url: str) -> Met:
     """A redirect is an answer and is not followed; a request has no content and bears no secret."""
-    what, wanted = f"{criterion.method.upper()} {_shown(criterion.url)}", criterion.wanted
-    status, said = http.ask(criterion.method.upper(), base_url.rstrip("/") + criterion.url, timeout_s=_ANSWER_S)
+    what = f"{method} {_shown(url)}"
+    status, said = http.ask(method, base_url.rstrip("/") + url, timeout_s=_ANSWER_S)
     if not status:
         return Met(False, f"{what}, which should return {wanted}: {without_secrets(base_url)}: {said}")
     if status == wanted:

@@ -2,9 +2,8 @@
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from ralph import files, progress, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
-from ralph.taskjson import PASSES, Imported, Object, mark_of
+from ralph.taskjson import PASSES, Imported, mark_of
 from ralph.tasks import Task, edits
 
 
@@ -25,31 +24,27 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     data = _bytes(plan.path)
     imported = taskjson.of_plan(plan.path, data)
     today = _today(plan, imported)
+    whole = b""
     if imported and form in (None, imported.form):
-        made, start, end = updated(imported, today), imported.start, imported.end
+        made = updated(imported, today).encode(errors="surrogateescape")
+        whole = data[: imported.start] + made + data[imported.end :]
     else:
-        made, start, end = json.dumps(converted(today, form or "plan", plan.name), indent=2) + "\n", 0, 0
-    encoded = made.encode(errors="surrogateescape")
+        made = json.dumps(converted(today, form or "plan", plan.name), indent=2).encode() + b"\n"
     if output in (None, "-"):
-        sys.stdout.buffer.write(encoded)
+        sys.stdout.buffer.write(made)
         return 0
     path = Path(output or "")
-    if _is_same(path, plan.progress_path):
-        raise RalphError(f"{path}: is the progress file, which is the state", fix="name another file")
+    is_plan = os.path.realpath(path) == os.path.realpath(plan.path)
+    if os.path.realpath(path) == os.path.realpath(plan.progress_path) or (is_plan and not whole):
+        raise RalphError(f"{path}: would not be what it is any more", fix="name another file")
     try:
-        if not _is_same(path, plan.path):
-            files.replace(path, encoded)
-        elif not end:
-            raise RalphError(f"{path}: is the plan, and no task list in that form", fix="name another file")
-        elif not files.replace_unchanged(path, data, data[:start] + encoded + data[end:]):
+        if not is_plan:
+            files.replace(path, made)
+        elif not files.replace_unchanged(path, data, whole):
             raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
     except OSError as error:
         raise RalphError(f"{path}: cannot be written: {error.strerror}") from error
     return 0
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _bytes(path: Path) -> bytes:
@@ -60,7 +55,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
-    """The tasks of the Task List, each with an id of its own; before the first run, those of the plan."""
+    """The tasks of the Task List; before the first run, those of the plan."""
     path = plan.progress_path
     if imported and not path.exists():
         return imported.tasks
@@ -68,42 +63,33 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     other = Path(progress.parse(listed).plan or plan.path)
     if other.exists() and not other.samefile(plan.path):
         raise RalphError(f"{path} belongs to another plan, {other}", fix="name the right one: --progress-file")
-    today = tasks.read(edits.with_ids(listed))
-    if odd := tasks.problems(today):
-        raise RalphError.of(RalphError(f"{path}: {one}") for one in odd)
-    return today
+    return tasks.read(edits.with_ids(listed))
 
 
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
-    by_id = {task.id: task for task in tasks.flat(today)}
-    words = {mark_of(node.get("status")): node.get("status") for node in imported.nodes.values()}
+    text, form = imported.text, imported.form
+    own_words = {mark_of(node.get("status")): node.get("status") for node in imported.nodes.values()}
+    then = {task.id: task.mark for task in imported.tasks}
     puts: list[tuple[int, int, str]] = []
-    for one in tasks.flat(imported.tasks):
-        node = imported.nodes[one.id]
-        if now := by_id.get(one.id):
-            changes = _changes(node, one, now, imported.form, words)
-            puts += [_member(imported.text, node, name, value) for name, value in changes]
-    last = imported.nodes[imported.tasks[-1].id]
-    lead = imported.text[len(imported.text[: last.start].rstrip()) : last.start] or " "
-    new = [_object(task, imported.form) for task in tasks.unknown(today, imported.nodes)]
-    puts.append((last.end, last.end, "".join(f",{lead}{json.dumps(one, ensure_ascii=False)}" for one in new)))
-    text = imported.text
+    for task in today:
+        state = _state(task)
+        if task.id not in then or state == then[task.id]:
+            continue
+        node = imported.nodes[task.id]
+        names = [name for name in node if name in PASSES or (name == "status" and mark_of(node[name]))]
+        for name in names or ["status"]:
+            value = (own_words.get(state) or _word(state, form)) if name == "status" else state == "x"
+            last = max(end for _, end in node.spans.values())
+            start, end = node.spans.get(name, (last, last))
+            lead = "" if name in node else f', "{name}": '
+            puts.append((start, end, lead + json.dumps(value)))
+    last = max(imported.nodes[task.id].end for task in imported.tasks)
+    new = [json.dumps(_object(task, form), ensure_ascii=False) for task in today if task.id not in then]
+    puts.append((last, last, "".join(f",\n    {one}" for one in new)))
     for start, end, put in sorted(puts, reverse=True):
         text = text[:start] + put + text[end:]
     return text
-
-
-def _changes(node: Object, one: Task, now: Task, form: str, words: Mapping[Any, Any]) -> Iterator[tuple[str, object]]:
-    """The members that have to say something else now, with what; the file's own `words` for statuses are used."""
-    state = _state(now)
-    names = [name for name in node if name in PASSES or (name == "status" and mark_of(node[name]))]
-    if state != (one.mark if names else _state(one)):
-        for name in names or ["passes" if form == "prd" else "status"]:
-            yield name, (words.get(state) or _word(state, form)) if name == "status" else state == "x"
-    why = now.blocked if state == "!" else ""
-    if "blockers" in node and why != one.blocked:
-        yield "blockers", [why] if why else []
 
 
 def _state(task: Task) -> str:
@@ -116,39 +102,30 @@ def _word(state: str, form: str) -> str:
     return {" ": "pending", "~": "in_progress", "x": "complete" if form == "plan" else "done", "!": "blocked"}[state]
 
 
-def _member(text: str, node: Object, name: str, value: object) -> tuple[int, int, str]:
-    """The edit that gives a member this value; a new one comes last."""
-    said = json.dumps(value, ensure_ascii=False)
-    if name in node:
-        return (*node.spans[name], said)
-    end = max(end for _, end in node.spans.values())
-    lead = re.match(r"\s*", text[node.start + 1 :])
-    return end, end, f",{lead[0] if lead and lead[0] else ' '}{json.dumps(name)}: {said}"
-
-
 def converted(today: Sequence[Task], form: str, name: str) -> dict[str, Any]:
     """The Task List in one of the forms; `name` is the plan's."""
-    listed = [_object(task, form) for task in today]
+    listed = [_nested(task, form) for task in today if not task.above]
     if form == "prd":
-        return {"project": name, "description": name, "tasks": listed}
+        return {"project": name, "tasks": listed}
     return {"requirements" if form == "requirements" else "tasks": listed}
 
 
+def _nested(task: Task, form: str) -> dict[str, Any]:
+    parts = [_nested(part, form) for part in task.subtasks]
+    return _object(task, form) | ({"subtasks": parts} if parts else {})
+
+
 def _object(task: Task, form: str) -> dict[str, Any]:
+    """A task without its subtasks."""
     state = _state(task)
-    said: dict[str, Any] = {"id": task.id}
+    said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        said |= {"title": task.text, "description": task.text, "passes": state == "x"}
-        said["acceptanceCriteria"] = list(task.criteria)
+        said |= {"title": task.text, "passes": state == "x", "acceptanceCriteria": task.said("verify")}
     else:
-        said |= {"requirement" if form == "requirements" else "description": task.text}
-        said |= {"status": _word(state, form), "verification_criteria": list(task.criteria)}
+        said["verification_criteria"] = task.said("verify")
+    said["status"] = _word(state, form)
     if task.priority is not None:
         said["priority"] = task.priority
     if task.after:
-        said["dependencies"] = list(task.after)
-    if state == "!":
-        said |= {"status": "blocked", "blockers": [task.blocked] if task.blocked else []}
-    if task.subtasks:
-        said["subtasks"] = [_object(part, form) for part in task.subtasks]
+        said["dependencies"] = task.after
     return said

@@ -80,30 +80,29 @@ class Tools:
     def get_next_task(self) -> Answer:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
         listed = self._listed()
-        going = next((task for task in tasks.flat(listed) if task.mark == "~"), None)
+        going = next((task for task in listed if task.mark == "~"), None)
         if task := going or tasks.select(listed):
             return {"task": _told(task)}
-        why = "every task is complete" if listed else "there is no task yet"
-        return {"task": None, "why": tasks.stuck(listed) or why}
+        return {"task": None, "why": tasks.stuck(listed) or "every task is complete"}
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
         self._ready(task_id)
-        return self._marked(task_id, lambda text: edits.taken_up(text, task_id))
+        return self._marked(task_id, lambda text: edits.marked(text, "~", task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
-        if parts := [part.id for part in self._ready(task_id).subtasks if not part.done]:
+        task = self._ready(task_id)
+        if parts := [part.id for part in task.subtasks if not part.done]:
             raise RalphError(f"{task_id} has parts that are not complete: {named(parts)}")
-        done = [one.id for one in tasks.chain(self._listed(), task_id)]
         if verification_notes:
             self._noted(f"{task_id}: {verification_notes}")
-        return self._marked(task_id, lambda text: edits.with_done(text, done))
+        return self._marked(task_id, lambda text: edits.marked(text, "x", *[one.id for one in task.chain]))
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot go on without a person, and why."""
         self._find(task_id)
-        return self._marked(task_id, lambda text: edits.with_block(text, task_id, reason))
+        return self._marked(task_id, lambda text: edits.marked(text, "!", task_id, note="blocked", why=reason))
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -111,7 +110,7 @@ class Tools:
 
     def get_plan_summary(self) -> Answer:
         """Every task, how many there are of each status, and how much is complete."""
-        listed = tasks.flat(self._listed())
+        listed = self._listed()
         count = Counter(map(_status, listed))
         return {
             "total_tasks": len(listed),
@@ -136,7 +135,7 @@ class Tools:
         A verification criterion is a command in backticks that must succeed, or a sentence.
         """
         listed = self._listed()
-        (task_id,) = tasks.new_ids([description], (task.id for task in tasks.flat(listed)))
+        (task_id,) = tasks.new_ids([description], (task.id for task in listed))
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
         notes += [Note("after", ", ".join(map(_one_line, dependencies)))] if dependencies else []
         notes += [Note("priority", str(priority))] if priority is not None else []
@@ -151,9 +150,8 @@ class Tools:
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
         most = sources.everywhere(self._plan.path).max_tries
-        when = time.strftime("%Y-%m-%d %H:%M:%S")
         self._find(task_id)
-        return self._marked(task_id, lambda text: edits.with_failure(text, task_id, when, reason, most))
+        return self._marked(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
@@ -167,7 +165,7 @@ class Tools:
     def _find(self, task_id: str) -> Task:
         listed = self._listed()
         if (task := tasks.find(listed, task_id)) is None:
-            there = named([one.id for one in tasks.flat(listed)], 20) or "none"
+            there = named([one.id for one in listed], 20) or "none"
             raise RalphError(f"there is no task {task_id}; there are: {there}")
         if self._proposes and task.mark != "~":
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
@@ -175,7 +173,7 @@ class Tools:
 
     def _ready(self, task_id: str) -> Task:
         """The task, if all that it comes after is complete."""
-        task, done = self._find(task_id), {one.id for one in tasks.flat(self._listed()) if one.done}
+        task, done = self._find(task_id), {one.id for one in self._listed() if one.done}
         if waits_for := [name for name in task.after if name not in done]:
             raise RalphError(f"{task_id} waits for {named(waits_for)}")
         return task
@@ -190,7 +188,7 @@ class Tools:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""
         if not self._proposes:
             self._edit(change)
-        task, listed = self._find(task_id), tasks.flat(self._listed())
+        task, listed = self._find(task_id), self._listed()
         answer = {"task_id": task_id, "status": _status(task), "completion_percentage": _part_done(listed)}
         answer["remaining_tasks"] = sum(not one.done for one in listed)
         return answer | (_PROPOSED if self._proposes else {})
@@ -225,8 +223,8 @@ def _told(task: Task) -> Answer:
         "description": task.text,
         "status": _status(task),
         "priority": task.priority,
-        "dependencies": list(task.after),
-        "verification_criteria": list(task.criteria),
+        "dependencies": task.after,
+        "verification_criteria": task.said("verify"),
         "retry_count": task.tries,
-        "why": [*task.failed, *filter(None, [task.blocked])],
+        "why": task.said("failed") + task.said("blocked"),
     }

@@ -139,9 +139,10 @@ def _goes_on(run: Run) -> bool:
 def _listed_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
     from ralph import tasklist  # noqa: PLC0415 - 20 ms that only --strict pays
+    from ralph.tasks import edits  # noqa: PLC0415 - same
 
     ticked = run.file.last.ticked
-    now = run.file.edit(lambda text: tasklist.planned(run.text_before, text))
+    now = run.file.edit(lambda text: edits.planned(run.text_before, text))
     if ticked > now.ticked:
         run.complain(f"a {run.mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
     try:

@@ -52,7 +52,7 @@ def clear_up(run: Run) -> None:
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
     guard = Guard(run, death.run, lambda line: run.complain(f"after a death: {line}"))
-    ticked = any(one.id == task and one.done for one in tasks.flat(tasks.read(death.before)))
+    ticked = any(one.id == task and one.done for one in tasks.read(death.before))
     put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
     if why := guard.check():
         if file.exists():
@@ -71,13 +71,14 @@ def check_strict(run: Run) -> None:
     What was changed there since that iteration began may be its doing, so it is undone, and kept.
     """
     from ralph import tasklist  # noqa: PLC0415 - only --strict gets here
+    from ralph.tasks import edits  # noqa: PLC0415 - same
     from ralph.tasks.mending import mend  # noqa: PLC0415 - same
 
     file, name = run.file, run.file.path.name
     death, left = run.state.died(), file.text
     if death and (before := death.before):
         planned = _is_once(run, death.mode)
-        file.edit(lambda text: tasklist.planned(before, text) if planned else mend(before, text).text)
+        file.edit(lambda text: edits.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             run.complain(
                 f"what changed in the tasks of {name} since ralph was killed is undone, "

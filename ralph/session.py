@@ -18,6 +18,7 @@ from ralph.run import Pace, Run
 from ralph.screen.text import attended
 from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, one_try
+from ralph.words import counted
 
 if TYPE_CHECKING:
     from ralph.start import Start
@@ -99,10 +100,10 @@ def _take_tasks_of_plan(run: Run) -> None:
     imported, now = run.start.imported, run.file.last
     assert imported
     if not now.tasks and not now.done:
-        run.complain(taskjson.taken_over(imported))
+        run.complain(f"{counted(len(imported.tasks), 'task')} taken from {imported.place} into the Task List")
         run.file.edit(run.start.begun)
-    elif told := taskjson.left_out(imported, run.file.text, run.start.progress_path):
-        run.complain("; ".join(told))
+    for told in taskjson.left_out(imported, run.file.text, run.start.progress_path):
+        run.complain(told)
 
 
 def _close(run: Run, stop: Stop) -> None:

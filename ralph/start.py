@@ -21,7 +21,7 @@ from ralph.prompt import Prompt, Value, folders
 from ralph.screen.text import attended
 from ralph.settings import Given, Settings
 from ralph.state import State
-from ralph.verdict import Reason, Tally, verdict
+from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.taskjson import Imported
@@ -128,12 +128,12 @@ def run(asked: Asked) -> int:
     check_place(start, now)
     early = ends_at_once(start, now, state, file.text) if now and not held.dead_run() else None
     if early:
-        also: Sequence[str] = ()
+        told = [early]
         if start.imported:
             from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
-            also = taskjson.left_out(start.imported, file.text, start.progress_path)
-        raise RalphError.of([early, *map(RalphError, also)], early.exit_code, for_people=True)
+            told += map(RalphError, taskjson.left_out(start.imported, file.text, start.progress_path))
+        raise RalphError.of(told, early.exit_code, for_people=True)
     from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
     code = session(start, file, state, held)
@@ -231,11 +231,10 @@ def _on_task(start: Start) -> tuple[Start, dict[str, Value]]:
     text = start.begun(start.progress_path.read_bytes() if start.progress_path.is_file() else b"")
     listed = tasklist.check(text, start.progress_path.name, start.settings)
     if (task := tasks.select(listed)) is None:
-        stop = tasklist.stuck(listed, start.progress_path.name)
-        raise RalphError(f"there is no prompt to show: {stop.why if stop else 'every task is ticked'}", 4)
+        raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
     if roles := roles_of(start):
         start = start.entered(roles.of(task))
-    return start, tasklist.values(task, listed, tasklist.token())
+    return start, tasklist.values(task, tasklist.token())
 
 
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:
@@ -251,9 +250,10 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
     stop = verdict(now, Tally(), start.settings)
     ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
     if not stop and start.strict and not ready:
-        from ralph import tasklist  # noqa: PLC0415 - only --strict needs it
+        from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
 
-        stop = tasklist.stuck(tasklist.check(text, path.name, start.settings), path.name)
+        if why := tasks.stuck(tasklist.check(text, path.name, start.settings)):
+            stop = Stop(Reason.STUCK, why)
     if not stop:
         return None
     what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"

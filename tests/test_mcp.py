@@ -53,7 +53,7 @@ def without_times(text: str) -> str:
 
 def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> None:
     async def story(call: Call) -> None:
-        assert await call("get_next_task") == {"task": None, "why": "there is no task yet"}
+        assert "there is no task in the list" in (await call("get_next_task"))["why"]
         login = await call("add_task", description="Add the login: page", verification_criteria=["`true`"], priority=2)
         assert login == {
             "task_id": "add_login_page",

@@ -267,7 +267,7 @@ class TestBeforeMoneyIsSpent:
         agent.story()
         run = project.ralph_tty("feature.md", "build", "--strict")
         assert run.code == 4, run.text
-        assert "feature is stuck: there is no task in feature_PROGRESS.md; write some" in run.stdout
+        assert "feature is stuck: there is no task in the list; write some" in run.stdout
         assert built(project, code=4).text == ""
         wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
         run = project.ralph_tty("feature.md", "build", "--strict")

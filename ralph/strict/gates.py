@@ -1,7 +1,5 @@
 """The gates that a task has to pass under --strict, in their order: what the agent did, its criteria, verify."""
 
-from collections.abc import Sequence
-
 from ralph import criteria, progress
 from ralph.agent.turn import Outcome
 from ralph.claims import verify
@@ -17,28 +15,29 @@ _LAST_LINES = 20
 """Of an output, for the next try; what is too long for a line of the progress file loses its middle."""
 
 
-def finding(run: Run, iteration: Iteration, chain: Sequence[Task], token: str, *, is_checked: bool) -> Finding | None:
-    """What came of the try of the first of these tasks; the others are done with it. None when a signal came.
+def finding(run: Run, iteration: Iteration, task: Task, token: str, *, is_checked: bool) -> Finding | None:
+    """What came of the try of this task. None when a signal came.
 
     It `is_checked` unless another role goes on with it.
     """
-    turn = iteration.turn
+    turn, outside = iteration.turn, iteration.watched.outside
     if iteration.failed:
         return Finding(failed=iteration.failed)
-    if iteration.watched.outside:
-        return Finding(failed=f"{named(iteration.watched.outside)} changed, which --only does not allow: put back")
+    if outside:
+        return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
     if turn.outcome is not Outcome.OK:
         return Finding(failed=turn.why)
-    claim = heard(proposed(turn.proposal, token) + turn.said, token=token, task_id=chain[0].id)
-    return _checked(run, iteration, chain) if is_checked and claim == Finding() else claim
+    claim = heard(proposed(turn.proposal, token) + turn.said, token=token, task_id=task.id)
+    return _checked(run, iteration, task) if is_checked and claim == Finding() else claim
 
 
-def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding | None:
-    wanted = [criteria.parse(text) for task in chain for text in task.criteria]
+def _checked(run: Run, iteration: Iteration, task: Task) -> Finding | None:
+    settings = run.settings
+    wanted = [criteria.parse(text) for one in task.chain for text in one.said("verify")]
     if not iteration.changed and all(one.kind is Kind.UNCHECKED for one in wanted):
-        if not run.settings.verify and iteration.before.size == iteration.after.size:
+        if not settings.verify and iteration.before.size == iteration.after.size:
             return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
-        _say(run, f"{chain[0].id} changed no file, and no criterion of its own says that it is done")
+        _say(run, f"{task.id} changed no file, and no criterion of its own says that it is done")
     for one in criteria.in_one_browser(wanted):
         if run.start.rehearsal:  # no stand-in can meet them
             _say(run, f"not checked in a rehearsal: {one.text}")
@@ -46,7 +45,7 @@ def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding |
         met = criteria.check(
             one,
             project=run.top,
-            base_url=run.settings.base_url,
+            base_url=settings.base_url,
             run=lambda command: run_shell(run, "checking", "the check", command),
         )
         if met is None or run.interrupted():
@@ -55,7 +54,7 @@ def _checked(run: Run, iteration: Iteration, chain: Sequence[Task]) -> Finding |
             _say(run, met.why)
         if not met.met:
             return _failed(met.why, met.output)
-    if not run.settings.verify:
+    if not settings.verify:
         return Finding()
     verified = verify(run)
     if verified is None:

@@ -25,7 +25,8 @@ class Roles(NamedTuple):
 
     def of(self, task: Task) -> str:
         """The one that the task needs now."""
-        return task.role if task.role in {*self.order, self.fix} - {""} else self.order[0]
+        said = "".join(task.said("role")[-1:])
+        return said if said in {*self.order, self.fix} - {""} else self.order[0]
 
     def after(self, role: str) -> str:
         """The one that comes next; empty after the last."""

@@ -1,38 +1,34 @@
 """What an agent says of its task with its final words: done, blocked or rejected; and what its commit says."""
 
 import re
-import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ralph.agent.turn import said_of_work
 from ralph.progress.reading import blocks
 from ralph.words import shortened
 
-_SIGNAL = re.compile(
+_FORM = (
     r"""<task-(done|blocked|reject)((?:\s+[a-z]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*>"""
     r"""((?:(?!</?task-).)*)</task-\1\s*>"""
 )
+_SIGNAL = re.compile(_FORM)
+_AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
+"""Of a line that is no quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
-_TAG = re.compile(r"<\s*/?\s*task[-_ ]?(?:done|blocked|reject)\b", re.IGNORECASE)
-"""Anything that is meant as a signal, well formed or not."""
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST_ID = 80
 _WIDTH = 72
 _BODY = 1000
 
-_SILENT = "it ended without a <task-done> signal; its last words must be that signal, alone on a line"
-_MISPLACED = (
-    "the signal stands within a quotation, code or a line of other text; it counts only alone on a line, without markup"
-)
-_MALFORMED = (
-    'the signal is malformed; write <task-done session="SESSION">ID</task-done> or <task-blocked session="SESSION" '
-    'id="ID">why</task-blocked> on one line, with session and id from the prompt'
+_SILENT = (
+    'it ended without a <task-done> signal that counts: <task-done session="SESSION">ID</task-done>, or <task-blocked '
+    'session="SESSION" id="ID">why</task-blocked>, alone on a line, without markup, with session and id from the prompt'
 )
 _FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
-_BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
+_DIFFER = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,31 +49,21 @@ def heard(said: str, *, token: str, task_id: str) -> Finding:
     """What the final words of an agent claim of this task.
 
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
-    sentence. A wrong one spoils the right ones beside it.
+    sentence. All that count have to say the same.
     """
     lines = _lines(said)
-    claims = []
-    for place, line in enumerate(lines, 1):
-        whole = _SIGNAL.search(line)
-        if _TAG.match(line) and not (whole and whole.end() < len(line)):
-            claims.append(_claim(line, token, task_id))
-        elif place == len(lines) and whole and whole.end() == len(line):
-            before = line[: whole.start()]
-            if not before.startswith(">") and before.count("`") % 2 == 0:
-                claims.append(_claim(whole[0], token, task_id))
+    signals = [_SIGNAL.fullmatch(line) for line in lines]
+    signals += [_AT_THE_END.fullmatch(line) for line in lines[-1:]]
+    claims = {_claim(signal, token, task_id) for signal in signals if signal}
     if not claims:
-        return Finding(failed=_MISPLACED if _TAG.search(said) else _SILENT)
-    wrong = [claim for claim in claims if claim.failed and not claim.rejected]
-    if not wrong and len({(claim.rejected, bool(claim.blocked)) for claim in claims}) > 1:
-        return Finding(failed=_BOTH)
-    reasons = dict.fromkeys(claim.blocked for claim in claims)
-    return wrong[0] if wrong else replace(claims[0], blocked="; ".join(reasons))
+        return Finding(failed=_SILENT)
+    return claims.pop() if len(claims) == 1 else Finding(failed=_DIFFER)
 
 
 def wished(said: str, token: str) -> str:
     """The mode that the final words of an agent ask for, alone on a line; empty where they ask for none."""
     found = [_MODE.fullmatch(line) for line in _lines(said)]
-    return next((one[2] for one in found if one and token and one[1] == token), "")
+    return next((one[2] for one in found if one and one[1] == token), "")
 
 
 def _lines(said: str) -> list[str]:
@@ -93,30 +79,24 @@ def proposed(call: Mapping[str, Any], token: str) -> str:
     if str(call.get("name")).endswith("_complete"):
         return f'<task-done session="{token}">{task_id}</task-done>\n'
     if str(call.get("name")).endswith("_blocked"):
-        return f'<task-blocked session="{token}" id="{task_id}">{said.get("reason") or "no reason"}</task-blocked>\n'
+        return f'<task-blocked session="{token}" id="{task_id}">{said.get("reason", "")}</task-blocked>\n'
     return ""
 
 
-def _claim(text: str, token: str, task_id: str) -> Finding:
+def _claim(signal: re.Match[str], token: str, task_id: str) -> Finding:
     """What this one signal claims."""
-    found = _SIGNAL.fullmatch(text)
-    kind, said, held = found.groups() if found else ("", "", "")
-    attributes = dict(_ATTRIBUTE.findall(said))
-    held = " ".join(held.split())
-    if kind == "done":
-        attributes.setdefault("id", held)
-    if not held or not {"session", "id"} <= attributes.keys():
-        return Finding(failed=_MALFORMED)
-    if not token or attributes["session"] != token:
+    kind, held = signal[1], " ".join(signal[3].split())
+    about = dict(_ATTRIBUTE.findall(signal[2]))
+    if about.get("session") != token:
         return Finding(failed=_FOREIGN)
     held = held.replace(token, "SESSION")  # on its way into files that later runs and other agents can read
-    named = {attributes["id"], held if kind == "done" else task_id}
-    if other := sorted(named - {task_id}):
-        what = shortened(other[0].replace(token, "SESSION"), _LONGEST_ID)
-        return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
+    for named in (about.get("id", task_id), held if kind == "done" else task_id):
+        if named != task_id:
+            what = shortened(named.replace(token, "SESSION"), _LONGEST_ID)
+            return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
         return Finding(failed=f"rejected: {held}", rejected=True)
-    return Finding(blocked=held if kind == "blocked" else "")
+    return Finding(blocked=held or "it gave no reason") if kind == "blocked" else Finding()
 
 
 def message(task_id: str, text: str, said: str, role: str) -> str:
@@ -127,8 +107,8 @@ def message(task_id: str, text: str, said: str, role: str) -> str:
     """
     words = said_of_work(said) or text
     first, _, rest = words.partition("\n")
-    subject = textwrap.shorten(first, _WIDTH, placeholder=" …")
-    body = (rest if subject == first else words).strip()[:_BODY]
+    body = (rest if len(first) <= _WIDTH else words).strip()[:_BODY]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)
     trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
-    return "\n\n".join(filter(None, [f"{task_id}: {subject.rstrip('.')}", body, trailers])) + "\n"
+    subject = shortened(first, _WIDTH).rstrip(".")
+    return "\n\n".join(filter(None, [f"{task_id}: {subject}", body, trailers])) + "\n"

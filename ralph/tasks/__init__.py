@@ -1,9 +1,10 @@
 """The tasks of a progress file, for --strict: what each says, which is next, and what makes a list impossible."""
 
 import functools
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from ralph.words import named
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
 _NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):(.*)", re.IGNORECASE)
-_WORD = r"[^\W_][\w.-]{0,63}"
-_ID = re.compile(rf"(?:({_WORD}):|\*\*({_WORD}):\*\*|\*\*({_WORD})\*\*:|`({_WORD})`:)\s+(?=\S)")
+_ID = re.compile(r"[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S)")
+"""Perhaps in stars or backticks."""
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 """What a priority is."""
 _TRY = re.compile(r".*?\btry (\d{1,9}):", re.ASCII)
@@ -50,81 +51,76 @@ class Task:
     """That of the line, for people."""
     notes: list[Note] = field(default_factory=list)
     subtasks: list["Task"] = field(default_factory=list)
+    above: tuple["Task", ...] = field(default=(), compare=False, repr=False)
+    """Those that it is a part of, innermost first."""
+
+    def said(self, name: str) -> list[str]:
+        """What its metadata of this name says, oldest first."""
+        return [note.value for note in self.notes if note.name == name and note.value]
 
     @property
     def done(self) -> bool:
         """Whether it is ticked, or everything below it is and nothing more is asked for."""
-        return self.mark == "x" or (
-            bool(self.subtasks) and not self.criteria and all(task.done for task in self.subtasks)
-        )
+        if self.mark == "x" or not self.subtasks:
+            return self.mark == "x"
+        return all(task.done for task in self.subtasks) and not self.said("verify")
 
     @property
-    def after(self) -> tuple[str, ...]:
+    def after(self) -> list[str]:
         """The ids of what it waits for."""
-        return tuple(name for value in self._values("after") for name in re.findall(r"[^\s,`]+", value))
+        return re.findall(r"[^\s,`]+", " ".join(self.said("after")))
 
     @property
     def priority(self) -> int | None:
         """The lower, the sooner."""
-        said = self._values("priority")
-        return int(said[0]) if said and WHOLE.fullmatch(said[0]) else None
-
-    @property
-    def criteria(self) -> Sequence[str]:
-        """What its verify: lines ask for."""
-        return self._values("verify")
-
-    @property
-    def failed(self) -> Sequence[str]:
-        """What the failed: lines say, oldest first."""
-        return self._values("failed")
+        first = next(iter(self.said("priority")), "")
+        return int(first) if WHOLE.fullmatch(first) else None
 
     @property
     def tries(self) -> int:
         """How often it failed; of the lines only the newest are kept."""
-        said = _TRY.match(self.failed[-1]) if self.failed else None
-        return int(said[1]) if said else len(self.failed)
+        failed = self.said("failed")
+        last = _TRY.match(failed[-1]) if failed else None
+        return int(last[1]) if last else len(failed)
 
     @property
-    def blocked(self) -> str:
-        """Why it is, if anything says so."""
-        return "".join(self._values("blocked")[-1:])
-
-    @property
-    def role(self) -> str:
-        """Which role it needs next, if anything says so."""
-        return "".join(self._values("role")[-1:])
-
-    def _values(self, name: str) -> Sequence[str]:
-        return tuple(note.value for note in self.notes if note.name == name and note.value)
+    def chain(self) -> list["Task"]:
+        """The task, then those above it that are done once it is, innermost first."""
+        found = [self]
+        for one in self.above:
+            if not all(part.done or part is found[-1] for part in one.subtasks):
+                break
+            found.append(one)
+        return found
 
 
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def read(text: bytes) -> tuple[Task, ...]:
-    """The tasks of the task list in order, subtasks in their tasks; the very checkboxes `progress.parse` counts."""
-    now = parse(text)
-    listed = {task.line.start: task for task in now.tasks}
-    headings = {line.start for line, _, _ in now.headings}
+    """The tasks of the task list, subtasks behind their task; the very checkboxes `progress.parse` counts."""
+    listed = {task.line.start: task for task in parse(text).tasks}
     found: list[Task] = []
     around: list[tuple[int, Task | None]] = []  # the open list items: column, and the innermost task they belong to
-    at, number = 0, 1
     for line in blocks(text).lines:
-        number += text.count(b"\n", at, line.start)
-        at = line.start
-        if line.start in headings:
-            around = []
         if not _ITEM.match(line.body):
             continue
-        column = min(_column(line.body), _MOST_COLUMNS)
+        indent = line.body[: -len(line.body.lstrip())]
+        column = min(len(indent.expandtabs(4)), _MOST_COLUMNS)
         while around and around[-1][0] >= column:
             around.pop()
         owner = around[-1][1] if around else None
         if item := listed.get(line.start):
             bears = _ID.match(item.text)
-            task_id = next(filter(None, bears.groups())) if bears else ""
-            words = item.text[bears.end() :] if bears else item.text
-            task = Task(id=task_id, text=words, mark=item.mark.lower(), line=line, number=number)
-            (owner.subtasks if owner else found).append(task)
+            task = Task(
+                id=bears[1] if bears else "",
+                text=item.text[bears.end() :] if bears else item.text,
+                mark=item.mark.lower(),
+                line=line,
+                number=text.count(b"\n", 0, line.start) + 1,
+                above=(owner, *owner.above) if owner else (),
+            )
+            if owner:
+                owner.subtasks.append(task)
+            found.append(task)
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
             value = note[2].decode(errors="surrogateescape").strip()
@@ -133,24 +129,15 @@ def read(text: bytes) -> tuple[Task, ...]:
     return tuple(found)
 
 
-def flat(tasks: Sequence[Task]) -> list[Task]:
-    """All of them, subtasks behind their task."""
-    return [one for task in tasks for one in (task, *flat(task.subtasks))]
-
-
-def _column(body: bytes) -> int:
-    """How far a line is indented, tabs counted to multiples of 4."""
-    return len(body[: len(body) - len(body.lstrip(b" \t"))].expandtabs(4))
-
-
-def lines(tasks: Iterable[Task], indent: str = "") -> list[bytes]:
+def lines(tasks: Sequence[Task]) -> list[bytes]:
     """The lines of these tasks in a list, with what belongs to each nested below."""
-    said: list[bytes] = []
+    there, said = set(map(id, tasks)), []
     for task in tasks:
-        said.append(encoded(f"{indent}- [{task.mark}] {f'{task.id}: ' if task.id else ''}{task.text}"))
-        said += [encoded(f"{indent}  - {note.name}: {note.value}") for note in task.notes]
-        said += lines(task.subtasks, indent + "  ")
-    return said
+        indent = "  " * sum(id(one) in there for one in task.above)
+        name = f"{task.id}: " if task.id else ""
+        said.append(f"{indent}- [{task.mark}] {name}{task.text}")
+        said += [f"{indent}  - {note.name}: {note.value}" for note in task.notes]
+    return [encoded(line) for line in said]
 
 
 def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
@@ -169,25 +156,9 @@ def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
     return given
 
 
-def find(tasks: Sequence[Task], task_id: str) -> Task | None:
+def find(tasks: Sequence[Task], task_id: str | None) -> Task | None:
     """The task of this id."""
-    return next((task for task in flat(tasks) if task.id == task_id), None)
-
-
-def placed(tasks: Sequence[Task], above: tuple[Task, ...] = ()) -> Iterator[tuple[Task, tuple[Task, ...]]]:
-    """All of them, each with the tasks that it is a part of, innermost first."""
-    for task in tasks:
-        yield task, above
-        yield from placed(task.subtasks, (task, *above))
-
-
-def unknown(tasks: Sequence[Task], known: Collection[str]) -> list[Task]:
-    """Those of them whose id or words are not known, and below the others likewise."""
-    found = []
-    for task in tasks:
-        below = unknown(task.subtasks, known)
-        found += below if task.id in known or task.text in known else [replace(task, subtasks=below)]
-    return found
+    return next((task for task in tasks if task.id == task_id), None)
 
 
 def select(tasks: Sequence[Task], alone: str | None = None) -> Task | None:
@@ -195,42 +166,34 @@ def select(tasks: Sequence[Task], alone: str | None = None) -> Task | None:
 
     Of all, or of this one alone.
     """
-    ready: list[tuple[bool, list[int], int, int, Task]] = []
-    for task, above, waits_for in _to_do(tasks):
-        if task.mark != " " or waits_for or alone not in (None, task.id):
-            continue
-        said = [one.priority for one in (task, *above) if one.priority is not None]
-        ready.append((not said, said[:1], task.tries, len(ready), task))
-    return min(ready)[-1] if ready else None
+    ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
+    return min(ready, key=_urgency, default=None)
 
 
-def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, tuple[Task, ...], Sequence[str]]]:
+def _urgency(task: Task) -> tuple[float, int]:
+    said = [one.priority for one in (task, *task.above) if one.priority is not None]
+    return said[0] if said else math.inf, task.tries
+
+
+def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     """What is worked on itself, as its parts are done and nothing above is blocked; with what it still waits for."""
-    done = {task.id for task in flat(tasks) if task.done}
-    for task, above in placed(tasks):
-        if not task.done and all(part.done for part in task.subtasks) and all(one.mark != "!" for one in above):
-            yield task, above, [name for one in (task, *above) for name in one.after if name not in done]
-
-
-def chain(tasks: Sequence[Task], task_id: str) -> tuple[Task, ...]:
-    """The task, then those above it that are done once it is, innermost first."""
-    task, above = next(one for one in placed(tasks) if one[0].id == task_id)
-    found = [task]
-    for one in above:
-        if not all(part.done or part is found[-1] for part in one.subtasks):
-            break
-        found.append(one)
-    return tuple(found)
+    done = {task.id for task in tasks if task.done}
+    for task in tasks:
+        is_held_up = any(one.mark == "!" for one in task.above) or not all(part.done for part in task.subtasks)
+        if task.mark == " " and not task.done and not is_held_up:
+            yield task, [name for one in (task, *task.above) for name in one.after if name not in done]
 
 
 def stuck(tasks: Sequence[Task]) -> str:
-    """For a person: what is blocked and what waits for what; empty when all is done."""
-    left = [task for task in flat(tasks) if not task.done]
-    said = [f"{task.id} is blocked{task.blocked and ': '}{task.blocked}" for task in left if task.mark == "!"]
+    """For a person: what is blocked, and what waits for what; empty when one can be begun, or all is done."""
+    if not tasks:
+        return "there is no task in the list; write some, or let ralph PLAN plan --strict do it"
+    if select(tasks):
+        return ""
+    left = [task for task in tasks if not task.done]
+    said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in left if task.mark == "!"]
     said += [f"{task.id} is in progress" for task in left if task.mark == "~"]
-    for task, _, waits_for in _to_do(tasks):
-        if task.mark == " " and waits_for:
-            said.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
+    said += [f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}" for task, waits_for in _to_do(tasks)]
     more = len(said) - _MOST_NAMED
     return "; ".join(said[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else []))
 
@@ -238,13 +201,13 @@ def stuck(tasks: Sequence[Task]) -> str:
 def problems(tasks: Sequence[Task]) -> list[str]:
     """Why it cannot be worked on: one message each, with its lines; none when every task can be reached."""
     same: dict[str, list[Task]] = {}
-    for task in flat(tasks):
+    for task in tasks:
         same.setdefault(task.id, []).append(task)
     wrong = []
     for task_id, each in same.items():
         if task_id and len(each) > 1:
             wrong.append(f"{_lines(each)}: {task_id} is the id of {len(each)} tasks; each needs one of its own")
-    for task in flat(tasks):
+    for task in tasks:
         gone = [name for name in task.after if name not in same]
         wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
     return wrong or _ring(tasks)
@@ -261,13 +224,13 @@ def _ring(tasks: Sequence[Task]) -> list[str]:
     Each has an id of its own.
     """
     order = TopologicalSorter[str]()
-    for task, above in placed(tasks):
-        after = [name for one in (task, *above) for name in one.after]
+    for task in tasks:
+        after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:
         order.prepare()
     except CycleError as error:
-        around = [task for task in flat(tasks) if task.id in error.args[1]]
+        around = [task for task in tasks if task.id in error.args[1]]
         names = named([task.id for task in around], _MOST_NAMED)
         return [f"{_lines(around)}: {names} {'waits for itself' if len(around) == 1 else 'wait for each other'}"]
     return []

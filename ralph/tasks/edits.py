@@ -1,110 +1,91 @@
 """Edits of the task list: each changes the lines it means to change and no other byte."""
 
 import re
-from collections.abc import Iterable, Mapping
+import time
 
-from ralph.progress import Change, encoded, harmless_output, insert, spliced
-from ralph.tasks import Task, find, flat, new_ids, read
+from ralph.progress import encoded, harmless_output, insert, spliced
+from ralph.tasks import find, new_ids, read
 
 _FAILURES_KEPT = 3
-_LONGEST_WHY = 600
-_BOX = re.compile(rb"[^\[]*\[.\][ \t]+", re.DOTALL)
+_LONGEST = 600
+"""Characters of a note; of a longer one the middle is left out."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
 
-def with_ids(text: bytes) -> bytes:
-    """The same with an id for every task that had none, from its own words."""
-    listed = flat(read(text))
-    nameless = [task for task in listed if not task.id]
-    names = new_ids((task.text for task in nameless), (task.id for task in listed if task.id))
+def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> bytes:
+    """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
+
+    Of what is done no note stays but what it was and what it asked for; of the others the newest role, the newest
+    failures, and why they are blocked where they are.
+    """
+    if note:
+        text = _noted(text, ids[0], note, why)
+    kept = {} if mark == "x" else {"failed": _FAILURES_KEPT, "role": 1, "blocked": int(mark == "!")}
     changes = []
-    for task, name in zip(nameless, names, strict=True):
-        box = _BOX.match(text, task.line.start)
-        at = box.end() if box else task.line.end
-        changes.append((at, at, encoded(f"{name}: ")))
+    for task in read(text):
+        if not task.id or task.id not in ids:
+            continue
+        at = text.index(b"[", task.line.start) + 1
+        changes.append((at, at + 1, mark.encode()))
+        for name in ("failed", "role", "blocked"):
+            lines = [note.line for note in task.notes if note.name == name]
+            old = len(lines) - kept.get(name, 0)
+            changes += [(line.start, line.end, b"") for line in lines[: max(0, old)]]
     return spliced(text, changes)
 
 
-def unticked(text: bytes, ids: Iterable[str]) -> bytes:
-    """The same with these to do."""
-    return _marked(text, ids, b" ", {})
+def _noted(text: bytes, task_id: str, note: str, why: str) -> bytes:
+    """The same with one more note below those the task has, on one line in which nothing means anything."""
+    plain, half = " ".join(harmless_output(why).split()) or "no reason was given", _LONGEST // 2
+    if len(plain) > _LONGEST:
+        plain = f"{plain[:half]} … {plain[-half:]}"
+    if (task := find(read(text), task_id)) is None:
+        return text
+    last = task.notes[-1].line if task.notes else task.line
+    indent = last.body[: -len(last.body.lstrip())] + (b"" if task.notes else b"  ")
+    more = _GOES_ON.match(text, last.end)
+    return insert(text, more.end() if more else last.end, [indent + b"- " + encoded(f"{note}: {plain}")])
 
 
-def taken_up(text: bytes, task_id: str) -> bytes:
-    """The same with the task in progress, and no reason why it would be blocked."""
-    return _marked(text, [task_id], b"~", {"blocked": 0})
+def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -> bytes:
+    """The same with one more failed: line, and the task to be done, or blocked where that was the last of so many."""
+    task = find(read(text), task_id)
+    tries = task.tries + 1 if task else 1
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why)
+    if most is None or tries < most:
+        return text
+    reason = why.partition("\n")[0]
+    return marked(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
 
 
 def put_down(text: bytes) -> bytes:
     """The same with nothing in progress: what was, waits again."""
-    return spliced(text, [_mark(text, task, b" ") for task in flat(read(text)) if task.mark == "~"])
+    return marked(text, " ", *[task.id for task in read(text) if task.mark == "~"])
 
 
-def with_done(text: bytes, ids: Iterable[str]) -> bytes:
-    """The same with these ticked, and without what kept them from it."""
-    return _marked(text, ids, b"x", {"failed": 0, "blocked": 0, "role": 0})
-
-
-def with_failure(text: bytes, task_id: str, when: str, why: str, most: int | None = None) -> bytes:
-    """The same with one more failed: line, of which the newest three are kept.
-
-    The task waits again, or is blocked where that was the last of so many tries.
-    """
-    task = find(read(text), task_id)
-    tries = task.tries + 1 if task else 1
-    text = _noted(text, task, f"failed: {_one_line(when)} try {tries}: {_one_line(why)}")
-    text = _marked(text, [task_id], b" ", {"failed": _FAILURES_KEPT})
-    reason, *_ = why.split("\n")
-    is_last = most is not None and tries >= most
-    return with_block(text, task_id, f"given up after try {tries}: {reason}") if is_last else text
-
-
-def with_block(text: bytes, task_id: str, why: str) -> bytes:
-    """The same with the task blocked, and the reason in place of an older one."""
-    text = _noted(text, find(read(text), task_id), f"blocked: {_one_line(why)}")
-    return _marked(text, [task_id], b"!", {"blocked": 1})
-
-
-def with_role(text: bytes, task_id: str, role: str) -> bytes:
-    """The same with the task waiting for this role, in place of an older one."""
-    text = _noted(text, find(read(text), task_id), f"role: {role}")
-    return _marked(text, [task_id], b" ", {"role": 1})
-
-
-def _marked(text: bytes, ids: Iterable[str], mark: bytes, kept: Mapping[str, int]) -> bytes:
-    """The same with this mark for the first task of each id; of metadata of a name so many of the newest are kept."""
-    left = set(ids) - {""}
+def with_ids(text: bytes) -> bytes:
+    """The same with an id for every task that had none, from its own words."""
+    listed = read(text)
+    nameless = [task for task in listed if not task.id]
+    names = new_ids([task.text for task in nameless], [task.id for task in listed])
     changes = []
-    for task in flat(read(text)):
-        if task.id not in left:
-            continue
-        left.remove(task.id)
-        changes.append(_mark(text, task, mark))
-        for name, most in kept.items():
-            found = [note.line for note in task.notes if note.name == name]
-            changes += [(line.start, line.end, b"") for line in found[: max(0, len(found) - most)]]
+    for task, name in zip(nameless, names, strict=True):
+        at = text.index(b"]", task.line.start) + 1
+        changes.append((at, at, encoded(f" {name}:")))
     return spliced(text, changes)
 
 
-def _mark(text: bytes, task: Task, mark: bytes) -> Change:
-    at = text.index(b"[", task.line.start) + 1
-    return at, at + 1, mark
+def tidied(text: bytes) -> bytes:
+    """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
+    text = put_down(with_ids(text))
+    return marked(text, "x", *[task.id for task in read(text) if task.done and task.mark != "x"])
 
 
-def _noted(text: bytes, task: Task | None, said: str) -> bytes:
-    """The same with one more line of metadata below those the task has."""
-    if task is None:
-        return text
-    last = task.notes[-1].line if task.notes else task.line
-    more = _GOES_ON.match(text, last.end)
-    blank = last.body[: len(last.body) - len(last.body.lstrip(b" \t"))]
-    lead = blank if task.notes else blank + b"  "
-    return insert(text, more.end() if more else last.end, [lead + b"- " + encoded(said)])
-
-
-def _one_line(raw: str) -> str:
-    """What was said or printed, its beginning and its end, as one line in which nothing means anything."""
-    half = _LONGEST_WHY // 2
-    plain = " ".join(harmless_output(raw).split()) or "no reason was given"
-    return plain if len(plain) <= _LONGEST_WHY else f"{plain[:half]} … {plain[-half:]}"
+def planned(before: bytes, text: bytes) -> bytes:
+    """The same after planning: without the ticks that it made, since nobody has checked anything."""
+    text = tidied(text)
+    known = {(one.id, one.text) for one in read(tidied(before)) if one.mark == "x"}
+    new = [one.id for one in read(text) if one.mark == "x" and (one.id, one.text) not in known]
+    return marked(text, " ", *new)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ralph import progress
 from ralph.progress import insert
-from ralph.tasks import Task, flat, lines, read, unknown
+from ralph.tasks import Task, lines, read
 
 _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
@@ -29,27 +29,34 @@ class Mended(NamedTuple):
 
 def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
-    if after == before:
+    wanted, left = _meaning(before), _meaning(after)
+    if left == wanted:
         return Mended(after)
-    wanted = _meaning(before)
-    if _meaning(after) == wanted:
-        return Mended(after)
-    known = {key for task in flat(read(before)) for key in (task.id, task.text) if key}
-    new = unknown(read(after), known)
+    known = {key for task in read(before) for key in (task.id, task.text) if key}
+    new = [task for task in read(after) if task.id not in known and task.text not in known]
+    text, proposed = _with_stops(before, after), list[Task]()
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
-        text = _with_stops(_merged(before, after, new, quote), after)
-        if _meaning(text) == wanted:
-            return Mended(text, _undone(before, after, text, new), len(new))
-    text = _with_stops(before, after)
-    return Mended(text, _undone(before, after, text, ()))
+        merged = _with_stops(_merged(before, after, new, quote), after)
+        if _meaning(merged) == wanted:
+            text, proposed = merged, new
+            break
+    free = {line.strip() for line in lines(proposed)}
+    undone = [(line, "added") for line in left if line not in wanted and line.strip() not in free]
+    undone += [(line, "removed") for line in wanted if line not in left]
+    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone]
+    if not what and not proposed:
+        what = ["what stands elsewhere or in another order means something else there"]
+    return Mended(text, tuple(what[:_MOST_SAID]), len(proposed))
 
 
-def _meaning(text: bytes) -> object:
-    """What it says to ralph, and what ralph says in it, but for what stops a run."""
-    now = progress.parse(text)
-    refusal = [section.split() for title, _, section in _sections(text) if title.startswith("verification")]
-    head = now.plan, now.spent_usd, now.mode, now.round
-    return now.done, now.verified, head, "IN_PROGRESS" in now.words, refusal, lines(read(text))
+def _meaning(text: bytes) -> list[bytes]:
+    """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
+    words = progress.parse(text).words
+    said = sorted(found[0].body.strip() for word, found in words.items() if word not in _STOPS)
+    for title, _, section in _sections(text):
+        if title.startswith("verification"):
+            said += [line.strip() for line in section.splitlines() if line.strip()]
+    return said + lines(read(text))
 
 
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
@@ -62,31 +69,8 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
         yield title, is_ours or any(start <= task.line.start < end for task in now.tasks), text[start:end]
 
 
-def _undone(before: bytes, after: bytes, text: bytes, new: Sequence[Task]) -> tuple[str, ...]:
-    """The lines in which what was left differs from what stands there now, but for new tasks, which are proposals."""
-    left, now = _said(after), _said(text)
-    for task in flat(new):
-        for proposed in (task.line, *(note.line for note in task.notes)):
-            left.pop(proposed.body.decode(errors="surrogateescape").strip(), None)
-    said = []
-    for line in _said(before) | left:
-        if line in left and line not in now:
-            said.append(f'"{line}" added')
-        elif line in now and line not in left:
-            said.append(f'"{line}" removed')
-    if not said and not new:
-        said = ["what stands elsewhere or in another order means something else there"]
-    return tuple(said[:_MOST_SAID])
-
-
-def _said(text: bytes) -> dict[str, None]:
-    """Its lines in their order, quoted or not, each once."""
-    said = text.decode(errors="surrogateescape").split("\n")
-    return dict.fromkeys(line.strip().removeprefix("> ") for line in said if line.strip())
-
-
 def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
-    """Ralph's sections as they were; all others as they are, the new tasks in Proposed, in the order that was."""
+    """Ralph's sections as they were; all others as they are, in the order that was, and the new tasks in Proposed."""
     ours = {title for title, is_ours, _ in _sections(before) if is_ours}
     theirs: dict[str, bytes] = {}
     for title, _, section in _sections(after):
@@ -94,21 +78,17 @@ def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> b
             continue
         heading, *rest = section.splitlines(keepends=True)
         theirs[title] = theirs.get(title, b"") + quote.join([heading, *rest])
-    if new:
-        section = theirs.get("proposed", b"\n## Proposed\n\n")
-        listed = [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)]
-        theirs["proposed"] = insert(section, len(section), listed)
     parts = []
     for title, _, section in _sections(before):
         parts.append(section if title in ours else theirs.pop(title, b""))
     parts += theirs.values()
-    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
+    text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
+    return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)])
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
     was, now = progress.parse(text).words, progress.parse(after).words
-    there = {line.body for lines in was.values() for line in lines}
-    stops = [line.body for word in _STOPS for line in now.get(word, ()) if line.body not in there]
+    stops = [now[word][0].body for word in _STOPS if word in now and word not in was]
     under_way = was.get("IN_PROGRESS")
     return insert(text, under_way[0].end if under_way else len(text), stops)
