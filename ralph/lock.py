@@ -13,8 +13,8 @@ from ralph.errors import RalphError
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
-_PAUSES_S = (0, 0.0005, 0.001, 0.002, 0.004, 0.008)
-"""Before each try: who only looks, as `holder` does, has the lock for a moment; a run has it for longer than that."""
+_TRIES, _PAUSE_S = 8, 0.002
+"""Who only looks, as `holder` does, has the lock for a moment; a run has it for longer than that."""
 
 
 class Holder(NamedTuple):
@@ -74,10 +74,10 @@ def acquire(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
     try:
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
-        for pause_s in _PAUSES_S:
-            time.sleep(pause_s)
+        for _ in range(_TRIES):
             if _locks(lock.fd, fcntl.LOCK_EX):
                 return lock
+            time.sleep(_PAUSE_S)
         os.close(lock.fd)
     except OSError as error:
         raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error

@@ -4,6 +4,7 @@ Each call edits the progress file as ralph itself does, and is a line of the jou
 as in a strict run, the task list stays as it is: ralph takes the calls from the agent's stream and checks them.
 """
 
+import contextlib
 import sys
 import time
 from collections import Counter
@@ -25,7 +26,6 @@ Category = Literal["pattern", "antipattern", "architecture", "debugging", "build
 
 _STATUS = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
-_PROPOSED: Answer = {"note": "ralph checks it when your turn is over, and only then ticks it"}
 
 
 def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
@@ -50,21 +50,18 @@ def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., An
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:
-        answer, wrong = Answer(), ""
+        wrong = ""
         try:
-            answer = tool(**arguments)
+            return tool(**arguments)
         except RalphError as error:
             wrong = error.message
-        about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
-        if begun := state.died():  # or still at work
-            about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
-        try:
-            journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **about))
-        except OSError as error:
-            _say(f"{state.journal}: cannot be written: {error.strerror}")
-        if wrong:
-            raise ToolError(wrong)
-        return answer
+            raise ToolError(wrong) from error
+        finally:
+            about: Answer = {"tool": f"ralph_{tool.__name__}", "arguments": arguments, "success": not wrong, "run": ""}
+            if begun := state.died():  # or still at work
+                about |= {"run": begun.run, "mode": begun.mode, "iteration": begun.iteration}
+            with contextlib.suppress(OSError):  # a full disk is said where it matters
+                journal.append(state.journal, journal.line(journal.TOOL, time.time(), message=wrong, **about))
 
     return call
 
@@ -180,23 +177,28 @@ class Tools:
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():
-            started = time.strftime("%Y-%m-%d %H:%M:%S")
-            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), started))
+            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), _now()))
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
     def _marked(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""
         if not self._proposes:
             self._edit(change)
-        task, listed = self._find(task_id), self._listed()
-        answer = {"task_id": task_id, "status": _status(task), "completion_percentage": _part_done(listed)}
+        status, listed = _status(self._find(task_id)), self._listed()
+        answer = {"task_id": task_id, "status": status, "completion_percentage": _part_done(listed)}
         answer["remaining_tasks"] = sum(not one.done for one in listed)
-        return answer | (_PROPOSED if self._proposes else {})
+        if self._proposes:
+            answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
+        return answer
 
     def _noted(self, said: str) -> Answer:
-        line = f"- [{time.strftime('%Y-%m-%d %H:%M:%S')}] {_one_line(said)}"
+        line = f"- [{_now()}] {_one_line(said)}"
         self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _say(line: str) -> None:

@@ -22,8 +22,6 @@ def after_death(run: Run, held: Lock) -> None:
     """
     state, death = run.state, run.state.died()
     if mark := held.dead_run():
-        if (errors := state.keepers_error(mark)).exists():
-            run.complain(f"the keeper of the run before failed: {errors}")
         for command in end_strays(mark, run.pace.patience):
             run.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):

@@ -72,8 +72,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
             raise
         if not _says_yes(f"{error.what}: stop it after its iteration?"):
             raise
-    had_stop = file.read().stop
-    file.edit(lambda text: text if had_stop else progress.with_stop(text))
+    file.edit(progress.with_stop)
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -81,7 +80,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
                 return lock.acquire(tree)
             signals.wait(_LOOK_S)
     finally:
-        file.edit(lambda text: text if had_stop else progress.without_stop(text))
+        file.edit(progress.without_stop)
     raise KeyboardInterrupt
 
 
@@ -96,12 +95,11 @@ def _converse(start: "Start", state: State) -> str:
     argv = agent.argv(start.settings, prompt)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
-    foreground(argv, env={**env, **agent.variables(start.settings)}, cwd=os.getcwd())  # noqa: PTH109 - a string
+    foreground(argv, env={**env, **agent.variables(start.settings)})
     state.note("conversation", "")
     now = progress.parse(files.held(start.progress_path))
     said = f"{start.plan.name} {'is as it was' if files.held(start.plan) == plan else 'changed'}"
-    gained = len(now.tasks) - len(before.tasks), now.ticked - before.ticked
-    return f"{said} · {counted(len(now.tasks), 'task')} ({gained[0]:+}), {now.ticked} ticked ({gained[1]:+})"
+    return f"{said} · {counted(len(now.tasks), 'task')} ({len(now.tasks) - len(before.tasks):+}), {now.ticked} ticked"
 
 
 def _says_yes(question: str) -> bool:

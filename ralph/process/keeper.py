@@ -102,8 +102,11 @@ class Keeper:
                 self._link.send(job)
                 try:
                     self._follow(output, errors, hear, over, clock)
-                finally:  # whatever went wrong here, nothing outlives it
-                    ended = self._end()
+                except BaseException:  # whatever went wrong here, nothing outlives it
+                    self._link.send(_END)
+                    raise
+                finally:
+                    ended: Ended = self._link.receive()
             except EOFError:  # nobody knows any more who descends from whom; what carries the mark can still be found
                 self.dismiss()
                 end_strays(self._mark, self._patience)
@@ -115,25 +118,20 @@ class Keeper:
             return ended
 
     def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
-        """Returns when all have left, or it is over; that is asked a last time of what has left."""
+        """Returns when all has ended. Whether it is over is asked a last time when the job has left by itself."""
         began = heard_at = now = clock()
-        has_left = False
-        while not has_left:
-            has_left = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
+        is_over = has_ended = False
+        while not has_ended:
+            has_ended = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
             now = clock()  # before it looks: what is late by then would have been heard
             news = output.read(_CHUNK), errors.read(_CHUNK)
             heard_at = now if any(news) else heard_at
             hear(*news)
-            if over(now - heard_at, now - began, output.tell() + errors.tell()):
-                return
-
-    def _end(self) -> Ended:
-        if not signals.wait(0, self._link.reads):
-            self._link.send(_END)
-        while not signals.wait(1.0, self._link.reads):
+            if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
+                is_over = True
+                self._link.send(_END)
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
-        return Ended._make(self._link.receive())
 
     def dismiss(self) -> None:
         """Lets it go, and waits until it has."""
