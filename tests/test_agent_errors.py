@@ -91,24 +91,6 @@ def test_a_text_means_one_thing_at_most(text: str, meant: Outcome | None) -> Non
     assert said.startswith(text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "meant"),
-    [
-        pytest.param("rate_limit", None, Outcome.LIMIT, id="the account's limit"),
-        pytest.param("", 429, Outcome.LIMIT, id="by its status"),
-        pytest.param("overloaded", None, Outcome.TROUBLE, id="the server is busy"),
-        pytest.param("", 503, Outcome.TROUBLE, id="the server fails"),
-        pytest.param("authentication_failed", None, Outcome.HOPELESS, id="not logged in"),
-        pytest.param("", 402, Outcome.HOPELESS, id="not paid for"),
-        pytest.param("model_not_found", 404, Outcome.HOPELESS, id="no such model"),
-        pytest.param("invalid_request", 400, None, id="nothing known"),
-    ],
-)
-def test_whatever_it_says_the_stream_names_what_it_is(kind: str, status: int | None, meant: Outcome | None) -> None:
-    outcome, *_ = meaning("It went wrong.", kind, status) or (None,)
-    assert outcome == meant
-
-
 def test_a_limit_that_only_a_person_can_lift_is_not_waited_for() -> None:
     outcome, _, fix = meaning("You've hit your org's monthly spend limit", "rate_limit", 429) or (None, "", "")
     assert outcome is Outcome.HOPELESS

@@ -12,7 +12,7 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge, tallied, wait_s
 from ralph.progress import Progress, parse
 from ralph.settings import Settings
-from ralph.verdict import Reason, Tally, budget_usd, one_try, verdict
+from ralph.verdict import Tally, budget_usd, one_try, verdict
 
 
 def limits(**more: Any) -> Settings:
@@ -135,38 +135,6 @@ def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[s
     refused = judge(iteration(before, after, turn), Tally(), LIMITS).refused
     assert len(refused) == len(words)
     assert all(word in reason for word, reason in zip(words, refused, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("turn", "after", "changed", "settings", "ended"),
-    [
-        (FAILED, A, "", LIMITS, None),
-        (OUT_OF_TIME, A, "", LIMITS, None),  # the verdict knows
-        (AT_LIMIT, A, "", LIMITS, None),
-        (AT_LIMIT, A, "", NO_WAIT, Reason.LIMIT),
-        (TROUBLE, A, "", NO_WAIT, None),
-        (HOPELESS, A, "", LIMITS, Reason.HOPELESS),
-        (INTERRUPTED, A, "", LIMITS, Reason.INTERRUPTED),
-        (OK, CLAIM, "", ONCE, Reason.ONCE),
-        (HUNG, A, "", ONCE, Reason.ONCE_FAILED),
-        (OUT_OF_TIME, A, "", ONCE, Reason.LIMIT),
-        (OUT_OF_BUDGET, A, "", ONCE, Reason.LIMIT),
-        (OK, "RALPH_BLOCKED: x", "", ONCE, Reason.BLOCKED),
-        (FAILED, "RALPH_BLOCKED: x", "", ONCE, Reason.ONCE_FAILED),
-        (AT_LIMIT, A, "x.py y.py", ONCE, Reason.ONCE_FAILED),
-        (AT_LIMIT, A, "", ONCE, None),
-        (AT_LIMIT, A, "", limits(once=True, wait=False), Reason.LIMIT),
-        (HOPELESS, A, "", ONCE, Reason.HOPELESS),
-    ],
-)
-def test_what_ends_a_run(turn: Turn, after: str, changed: str, settings: Settings, ended: Reason | None) -> None:
-    judged = judge(iteration("", after, turn, changed=changed), Tally(), settings)
-    assert (judged.ended and judged.ended.reason) == ended
-    assert judged.again == (ended is None and turn in (AT_LIMIT, TROUBLE))
-    if changed and judged.ended:
-        assert "x.py, y.py" in judged.ended.why
-    if settings.once:
-        assert judged.refused == ()
 
 
 def ends_in(seconds: float) -> Turn:

@@ -1,7 +1,5 @@
 """What counts in a progress file, and its edits, case by case; what holds for all is in test_progress_properties.py."""
 
-import time
-
 import pytest
 from ralph_driver import Project
 from stories import Agent, step
@@ -36,21 +34,6 @@ BOM = b"\xef\xbb\xbf"
 def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: bool) -> None:
     assert parse((HEAD + text + TAIL).encode()).done is done
     assert parse(BOM + b"caf\xe9 \xff\r\n" + text.replace("\n", "\r\n").encode()).done is done
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(b"```a\n" * 100_000, id="a hundred thousand fences that are never closed"),
-        pytest.param(b"~~~~a\n" * 10_000 + b"````\n~~~\n", id="ten thousand whose only ends are of other kinds"),
-        pytest.param(b" \t" * 500_000 + b"- " * 500_000, id="a megabyte of white space and bullets in one line"),
-    ],
-)
-def test_no_text_is_slow(text: bytes) -> None:
-    """A hundred times as long would be a quadratic one's."""
-    began = time.process_time()
-    parse(text)
-    assert time.process_time() - began < 10
 
 
 def test_an_unclosed_fence_is_no_fence_and_is_said(project: Project, agent: Agent) -> None:
@@ -93,19 +76,6 @@ def test_what_a_plan_cost(line: bytes, dollars: float | None) -> None:
         assert parse(b"# Progress: x\n\nPlan: x.md\n" + line + end).spent_usd == dollars
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"Plan: a\nStarted: b\n\nx\n", b"Plan: a\nStarted: b\n%b\nx\n"),
-        (b"# Tasks\n- [ ] a\n", b"%b# Tasks\n- [ ] a\n"),
-        (BOM, BOM + b"%b"),
-        (b"Spent: lots\r\nPlan: a\r\n", b"Plan: a\r\nSpent: $12.5000\r\n"),
-    ],
-)
-def test_the_cost_has_its_place(text: bytes, expected: bytes) -> None:
-    assert progress.with_spent(text, 12.5) == expected.replace(b"%b", b"Spent: $12.5000\n")
-
-
 def test_a_reason_with_half_a_character_can_be_written() -> None:
     """Programs that count in UTF-16 cut a character in its middle; the agent's JSON then holds `\\ud83d` alone."""
     for why in ("half an emoji: \ud83d", "caf\udce9"):
@@ -144,20 +114,6 @@ def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along()
 )
 def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
     assert harmless_output(raw) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "listed"),
-    [
-        (TEXT, TEXT.replace(b"one\n", b"one\n- [ ] two\n")),
-        (b"## Task List\n\n## Notes\n", b"## Task List\n\n- [ ] two\n\n## Notes\n"),
-        (b"# X\r\n", b"# X\r\n\r\n## Task List\r\n\r\n- [ ] two\r\n"),
-        (b"# Tasks\n- [ ] one\n  - [x] a\n    - x: 1\n\n", b"# Tasks\n- [ ] one\n  - [x] a\n    - x: 1\n- [ ] two\n\n"),
-        (b"# Tasks\n- [ ] one\n  ```\nmake\n  ```\n", b"# Tasks\n- [ ] one\n- [ ] two\n  ```\nmake\n  ```\n"),
-    ],
-)
-def test_where_tasks_are_put_back(text: bytes, listed: bytes) -> None:
-    assert progress.with_tasks(text, [b"- [ ] two"]) == listed
 
 
 def listed(items: str) -> bytes:

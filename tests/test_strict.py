@@ -170,13 +170,6 @@ class TestAFailedTry:
         assert (again.code, again.text) == (4, ""), "the next cron tick says nothing and starts no agent"
         assert len(agent.calls) == 4
 
-    def test_of_the_agent_itself_is_no_try_of_the_task(self, project: Project, agent: Agent) -> None:
-        wants(project, ONE)
-        agent.story(fails(), fails(), fails())
-        built(project, code=1)
-        assert listed(project) == ONE.rstrip("\n").split("\n")
-        assert "RALPH_BLOCKED: ralph: " in project.progress_text
-
     def test_that_verify_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] one: The first\n")
         agent.story(tries(ticks("all"), writes("one.txt", "1"), edits("IN_PROGRESS", "RALPH_DONE")))
