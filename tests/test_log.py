@@ -64,7 +64,7 @@ def log(project: Project, *words: str) -> str:
     return run.stdout
 
 
-def test_the_iterations_are_listed_with_a_number_to_ask_for(night: Project) -> None:
+def test_the_iterations_are_listed_with_a_number_to_ask_for_and_what_is_not_there_is_said(night: Project) -> None:
     listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
     listed = re.sub(r"\b\d+s\b", "0s", re.sub(r"until \d\d:\d\d", "until TIME", listed))
     listed = listed.replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
@@ -78,6 +78,18 @@ def test_the_iterations_are_listed_with_a_number_to_ask_for(night: Project) -> N
         "- DAY TIME  build #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire.",
         "  DAY TIME  build ended: limit reached: max-iterations is 2",
     ]
+    assert night.ralph("log").stdout == log(night), "the only plan of a folder need not be named"
+    (night.root / "other_PROGRESS.md").write_text("# Progress: other\n")
+    run = night.ralph("log")
+    assert (run.code, "name one of the plans that are here: feature, other" in run.stderr) == (2, True)
+    for words, code, said in (
+        ("first", 2, 'there is no iteration "first"; `ralph log feature` lists them'),
+        ("3 --diff", 1, "iteration 3 committed nothing"),
+        ("-f", 1, "no run works on it now"),
+    ):
+        run = night.ralph("log", "feature", *words.split())
+        assert (run.code, run.stdout) == (code, ""), words
+        assert said in run.stderr
 
 
 def test_an_iteration_is_shown_as_it_was_seen(project: Project, agent: Agent) -> None:
@@ -102,26 +114,6 @@ def test_the_record_the_prompt_and_the_commits_are_there_to_see(night: Project, 
     for said in (log(night, "2", "--diff"), night.ralph("log", plan, "2", "--diff", cwd=tmp_path).stdout):
         changes = re.findall(r"^(?:    (?=\w)|(?=[+-]\w))(.*)", said, re.MULTILINE)
         assert changes == ["add a", "+first", "change a", "-first", "+second"]
-
-
-def test_the_only_plan_of_a_folder_need_not_be_named(night: Project) -> None:
-    assert night.ralph("log").stdout == log(night)
-    assert night.ralph("log", "2").stdout == log(night, "2")
-    (night.root / "other_PROGRESS.md").write_text("# Progress: other\n")
-    run = night.ralph("log")
-    assert (run.code, run.stdout) == (2, "")
-    assert "name one of the plans that are here: feature, other" in run.stderr
-
-
-def test_what_is_not_there_is_said(night: Project) -> None:
-    for words, code, said in (
-        ("first", 2, 'there is no iteration "first"; `ralph log feature` lists them'),
-        ("3 --diff", 1, "iteration 3 committed nothing"),
-        ("-f", 1, "no run works on it now"),
-    ):
-        run = night.ralph("log", "feature", *words.split())
-        assert (run.code, run.stdout) == (code, ""), words
-        assert said in run.stderr
 
 
 def test_what_is_gone_is_missed_by_name(night: Project) -> None:

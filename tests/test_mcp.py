@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
 from forks import PYTHON
 from ralph_driver import Project, progress_text
 from real_claude import Play, uses
@@ -150,11 +149,6 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     )
 
 
-@pytest.mark.parametrize("args", [("mcp",), ("mcp", "other.md")])
-def test_the_plan_has_to_be_there(project: Project, args: tuple[str, ...]) -> None:
-    assert project.ralph(*args).code == 2
-
-
 def ten(name: str, **arguments: object) -> Tool:
     """A call of it, as the real claude names it."""
     return Tool(name=f"mcp__ralph__ralph_{name}", input=arguments)
@@ -185,23 +179,20 @@ def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(proje
 
 
 def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, play: Play) -> None:
-    project.has_tasks("one: the first\n  - verify: File `one.txt` exists", "two: the second")
+    project.has_tasks("one: the first\n  - verify: File `one.txt` exists", "x two: the second")
     done = [ten("mark_task_complete", task_id=name) for name in ("one", "two")]
     play(
         uses(done[0], done[1], ten("add_task", description="A fourth"), ten("get_next_task")),
         Reply(text="I believe that it is done."),
-        uses(ten("mark_task_blocked", task_id="two", reason="no <key>\nfor it")),
-        Reply(text="I cannot."),
         uses(write(project.root / "one.txt", "1\n"), ten("append_learning", learning="it is so", category="pattern")),
         uses(done[0]),
         Reply(text="Now it is."),
     )
-    run = project.build("--mcp", "--strict", "--max-iterations", "3")
-    assert run.code == 3, run.text
+    run = project.build("--mcp", "--strict", "--max-iterations", "2")
+    assert run.code == 0, run.text
     text = without_times(project.progress_text)
     for said in (
         "- [x] one: the first\n",
-        "- [!] two: the second\n  - blocked: no key for it\n",
         "- [WHEN] PATTERN: it is so\n",
         "## Proposed\n\n- [ ] fourth: A fourth\n",
     ):
