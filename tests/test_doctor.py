@@ -18,7 +18,6 @@ from ralph.screen.text import columns
 
 Prepare = Callable[[Project], object]
 AS_ROOT = os.getuid() == 0
-KNOWN = "2.1.197 (Claude Code)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +55,9 @@ def program(name: str, text: str) -> Prepare:
     return write
 
 
-def claude_says(*, version: str = KNOWN, exit_code: int = 0) -> Prepare:
-    """A claude on the PATH that knows its version, and whether somebody is logged in."""
-    lines = ["#!/bin/sh", f'[ "$1" = --version ] && echo "{version}" && exit 0', f"exit {exit_code}"]
-    return program("claude", "\n".join(lines))
+def claude_says(*, exit_code: int = 0) -> Prepare:
+    """A claude on the PATH that says whether somebody is logged in."""
+    return program("claude", f"#!/bin/sh\nexit {exit_code}\n")
 
 
 @pytest.fixture
@@ -111,7 +109,6 @@ def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
     report = doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
     for subject, *words in (
         ("agent", "claude at /"),
-        ("login", "2.1.197"),
         ("login", "claude's own login pays"),
         ("settings", "no verify command"),
         ("settings", "delay 9s (--delay)"),
@@ -171,10 +168,7 @@ BAD: dict[str, list[Any]] = {
     "agent": [
         (lambda project: (programs(project) / "claude").unlink(), "", "claude is not on the PATH", "install it"),
     ],
-    "login": [
-        (program("claude", "#!/bin/sh\necho broken >&2; exit 3\n"), "", "--version fails: broken"),
-        (claude_says(exit_code=1), "", "nobody is logged in", "claude setup-token"),
-    ],
+    "login": [(claude_says(exit_code=1), "", "nobody is logged in", "claude setup-token")],
     "settings": [
         (plan_says("RALPH_DELAY: soon"), "", 'feature.md:2: RALPH_DELAY: "soon": write'),
         (plan_says(), "odd", '"odd" is no mode'),
@@ -301,7 +295,6 @@ SECRET = "s3cr3t-never-to-be-seen"
 
 def test_no_line_shows_a_secret(patient: Project) -> None:
     hook = f"https://x.example/{SECRET}"
-    claude_says(version=f"{KNOWN} {SECRET}")(patient)
     has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
     patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
     patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
@@ -331,7 +324,6 @@ def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
     }
     has(".claude/settings.json", json.dumps({"hooks": {"SessionStart": HOOKS["Stop"]}}))(patient)
     has(".mcp.json", SERVERS)(patient)
-    assert doctor().says("ok", "login", "2.1.197")
     assert doctor().says("bad", "login", "nobody is logged in")
     assert doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}).says("ok", "login", "ANTHROPIC_API_KEY is set, and pays")
     assert not [path for path in patient.root.iterdir() if path.name.endswith("-ran")]

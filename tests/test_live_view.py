@@ -261,8 +261,8 @@ def test_quiet_is_a_line_per_iteration_and_verbose_is_everything(project: Projec
     assert [line.partition(" · ")[0] for line in shown] == ["#1", "ralph: limit reached: max-iterations is 1"]
     first, _, rest = project.build("--verbose").stdout.partition("  claude-sonnet-5 · your login pays\n")
     assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[1].rstrip("\n").split("\n")
-    arguments = "    file_path: a.py\n    old_string: one\n    two\n    replace_all: true\n"
-    assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit\n{arguments}")
+    arguments = '{"file_path": "a.py", "old_string": "one\\ntwo", "replace_all": true}'
+    assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit {arguments}\n")
 
 
 def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -> None:

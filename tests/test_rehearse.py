@@ -18,7 +18,7 @@ from tmux import lines_only
 from ralph.rehearsal import sample
 
 HAPPENED, WRONG = "WHAT WOULD HAVE HAPPENED", "WHAT WOULD HAVE GONE WRONG"
-NOTHING = ["  nothing that a rehearsal can show"]
+NOTHING = ["  nothing: each start ended well, and your repository is as it was"]
 Found = dict[str, tuple[int, bytes]]
 
 
@@ -329,9 +329,8 @@ def test_a_channel_that_nothing_gets_through_to(project: Project) -> None:
     project.has_tasks("one")
     with Server(Answer(status=404, body="gone")) as server:
         run = rehearse(project, env={"RALPH_SLACK_WEBHOOK_URL": server.url("/secret-path")})
-    assert run.code == 1, run.text
+    assert run.code == 0, run.text
     assert re.search("slack: not sent: Rehearsal: Ralph .*: HTTP 404: gone\n", run.stderr)
-    assert section(run, WRONG) == ["  not all notices got through, see above; try them with ralph notify test"]
     assert "secret-path" not in run.text
 
 
@@ -383,9 +382,9 @@ def test_without_a_place_for_the_copy_the_remedy_is_named(project: Project) -> N
 
 
 def test_what_a_start_would_refuse_is_refused_before_anything_is_copied(project: Project) -> None:
-    run = rehearse(project, "feature.md", "--model", "opus", "--agent", "cat", "--max-iterations", "3")
+    run = rehearse(project, "feature.md", "--max-time", "soon")
     assert (run.code, run.stdout) == (2, "")
-    assert "the agent cat cannot do this" in run.stderr
+    assert "--max-time" in run.stderr
     fd = os.open(project.root, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:

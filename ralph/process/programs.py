@@ -90,17 +90,14 @@ def end_own() -> None:
         signals.send(os.killpg, pid, signal.SIGKILL)
 
 
-def foreground(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None, errors: Path | None = None
-) -> int:
-    """Runs a program in this terminal, its complaints perhaps in a file; its exit code, negative for a signal.
+def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None) -> int:
+    """Runs a program in this terminal; its exit code, negative for a signal.
 
     The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
     KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
-    with errors.open("wb") if errors else contextlib.nullcontext() as err:
-        pid = start(argv, env, (0, 1, err.fileno() if err else 2), cwd=cwd, apart=False)
+    pid = start(argv, env, (0, 1, 2), cwd=cwd, apart=False)
     code, passed = None, False
     while code is None:
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import changes, files, journal, lock, progress, start
-from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
@@ -44,9 +43,8 @@ _ELSEWHERE = ("OLDPWD", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMO
 def rehearse(asked: Asked) -> int:
     """Shows what a start would do, and what would go wrong; 1 when something would, else 0.
 
-    Wrong is whatever ends a start otherwise than with 0 or at a limit, a notice that does not get through, and a
-    repository that is not as it was. Raises RalphError where a start would, before anything is copied, and when no copy
-    can be made.
+    Wrong is whatever ends a start otherwise than with 0 or at a limit, and a repository that is not as it was. Raises
+    RalphError where the settings are wrong, before anything is copied, and when no copy can be made.
     """
     signals.install()  # Ctrl+C and Ctrl+Z are for what runs in front; this one has to clean up
     is_sample = not asked.plan
@@ -88,8 +86,6 @@ class Rehearsal:
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
         self.found = start.find(asked)
-        self.found.prompt()
-        agent.chosen(self.found.settings, asked.agent_arguments)
         self.asked = replace(asked, mode="all" if asked.mode == "all" else self.found.mode)
         self.folder, self.is_sample = folder, is_sample
         self.original = lock.working_tree(Path.cwd().resolve())
@@ -139,7 +135,7 @@ class Rehearsal:
             self.screen.agent(f"  {line}")
         self.screen.agent("")
         self.screen.say("WHAT WOULD HAVE GONE WRONG")
-        for line in self.wrong or ["nothing that a rehearsal can show"]:
+        for line in self.wrong or ["nothing: each start ended well, and your repository is as it was"]:
             self.screen.agent(f"  {line}")
         if self.is_sample and not self.wrong:
             self.screen.agent(_SAMPLE_OUTRO)
@@ -199,29 +195,6 @@ class Rehearsal:
 
     def _start(self, mode: str, kind: str, file: Path) -> None:
         """A real start of ralph in the copy and in this terminal; and what came of it."""
-        name, complaints = shlex.join(["ralph", self.asked.plan, mode]), self.folder / "complaints"
-        self.screen.say(f"$ {name}")
-        self.screen.close()  # what was said before comes before
-        argv, cwd = self._command(mode, kind, file), str(self._counterpart(Path.cwd()))
-        env = self._environment() | {one.variable: one.text for one in self.asked.given}
-        self.code = foreground(argv, env=env, cwd=cwd, errors=complaints)
-        said = complaints.read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in said:
-            self.screen.complain(line)
-        self.screen.agent("")
-        outcome = f"`{name}`: exit code {self.code}"
-        for path in self.folder.glob("state/ralph/*/journal.jsonl"):
-            last = journal.read(path)[-1]
-            outcome = f"{outcome} · {last.summary} · {last.so_far}"
-        self.happened.append(outcome)
-        if any(": not sent: " in line for line in said):
-            self.wrong.append("not all notices got through, see above; try them with ralph notify test")
-        if self.code not in (0, Reason.LIMIT.code):
-            but = "the real agent would meet that too, but for a check of what the stand-in did not build"
-            self.wrong.append(f"`{name}` exits with {self.code}; {but}")
-
-    def _command(self, mode: str, kind: str, file: Path) -> list[str]:
-        """Ralph for what was asked, with settings of the rehearsal's own behind it, which win."""
         settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
@@ -229,13 +202,26 @@ class Rehearsal:
         turn = shlex.join([*python, "ralph.rehearsal.standin", kind, str(plan), str(file), commits])
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
-        words = [str(plan), *filter(None, [mode])]
-        words += ["--progress-file", str(file), "--agent", shlex.quote(str(stand_in)), "--delay", "0"]
-        words += ["--max-failures", "1"]  # it does not do better the second time
+        env = self._environment() | {one.variable: one.text for one in self.asked.given}
+        env |= {"RALPH_PROGRESS_FILE": str(file), "RALPH_AGENT": shlex.quote(str(stand_in)), "RALPH_DELAY": "0"}
+        env["RALPH_MAX_FAILURES"] = "1"  # it does not do better the second time
         if settings.verify:
-            words += ["--verify", self._moved(settings.verify)]
+            env["RALPH_VERIFY"] = self._moved(settings.verify)
         if settings.wrap:
-            words += ["--wrap", "env"]  # a sandbox does not know where the copy is
+            env["RALPH_WRAP"] = "env"  # a sandbox does not know where the copy is
         if settings.only:
-            words += ["--only", "**"]  # the stand-in does not know where it may write
-        return [*python, "ralph", *words, *([] if self.asked.verbose else ["--quiet"])]
+            env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
+        name = shlex.join(["ralph", self.asked.plan, mode])
+        self.screen.say(f"$ {name}")
+        self.screen.close()  # what was said before comes before
+        argv = [*python, "ralph", str(plan), mode, *([] if self.asked.verbose else ["--quiet"])]
+        self.code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
+        self.screen.agent("")
+        outcome = f"`{name}`: exit code {self.code}"
+        for path in self.folder.glob("state/ralph/*/journal.jsonl"):
+            last = journal.read(path)[-1]
+            outcome = f"{outcome} · {last.summary} · {last.so_far}"
+        self.happened.append(outcome)
+        if self.code not in (0, Reason.LIMIT.code):
+            but = "the real agent would meet that too, but for a check of what the stand-in did not build"
+            self.wrong.append(f"`{name}` exits with {self.code}; {but}")

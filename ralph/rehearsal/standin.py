@@ -11,7 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from ralph import files, progress, tasks
+from ralph import files, progress
 from ralph.errors import RalphError
 from ralph.process import call, signals
 from ralph.progress.reading import blocks
@@ -30,8 +30,6 @@ def main() -> int:
     kind, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     is_error = False
     try:
-        for path in (plan, file):
-            _uses("Read", file_path=str(path))
         now = progress.parse(file.read_bytes())
         is_once = kind == "once" or (kind == "all" and now.mode in ("plan", "validate"))
         said = _works(file) if not is_once else "Nothing is missing." if now.tasks else _plans(plan, file)
@@ -55,8 +53,7 @@ def _works(file: Path) -> str:
     """Does the task that ralph chose and gives its signal, else the first open one and ticks it; the closing words."""
     text = file.read_bytes()
     if signal := _SIGNAL.search(sys.stdin.buffer.read().decode(errors="replace")):
-        chosen = tasks.find(tasks.read(text), signal[1])
-        work = _does(chosen.text if chosen else "", signal[1])
+        work = _does(signal[1], signal[1])
         return f"{work.message}\n\n{signal[0]}"
     now = progress.parse(text)
     if now.open:

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
@@ -97,7 +97,8 @@ class View:
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
-        arguments = _arguments(block)
+        given = block.get("input")
+        arguments = given if isinstance(given, dict) else {}
         texts = [arguments.get(name) for name in _TELLING] + list(arguments.values())
         telling = next((text for text in texts if isinstance(text, str)), "").removeprefix(self._here)
         first, _, more = telling.strip().partition("\n")
@@ -125,11 +126,6 @@ class View:
             yield f"… {event.get('content') or kind.replace('_', ' ')}"
 
 
-def _arguments(block: Event) -> dict[str, Any]:
-    given = block.get("input")
-    return given if isinstance(given, dict) else {}
-
-
 def _flat(block: Event) -> str:
     """What a tool has answered."""
     content = block.get("content")
@@ -138,18 +134,14 @@ def _flat(block: Event) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _whole(block: Event) -> Iterator[str]:
+def _whole(block: Event) -> Iterable[str]:
     """All of a call, of what came of it, or of a thought."""
     kind = block.get("type")
     if kind == "tool_use":
-        yield f"▸ {block.get('name')}"
-        for name, value in _arguments(block).items():
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield from _all_of(" ", f"{name}: {text}")
-    elif kind == "tool_result":
-        yield from _all_of("✗" if block.get("is_error") else "⎿", _flat(block))
-    elif kind == "thinking":
-        yield from _all_of("✻", str(block.get("thinking")))
+        return _all_of("▸", f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}")
+    if kind == "tool_result":
+        return _all_of("✗" if block.get("is_error") else "⎿", _flat(block))
+    return _all_of("✻", str(block.get("thinking"))) if kind == "thinking" else ()
 
 
 def _all_of(sign: str, text: str) -> Iterator[str]:
