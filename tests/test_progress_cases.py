@@ -61,24 +61,6 @@ def test_a_lost_file_is_restored_and_that_is_said(project: Project, agent: Agent
     assert kept == ["precious\n"]
 
 
-def test_a_loop_of_links_in_its_place_is_said(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(runs("rm feature_PROGRESS.md; ln -s feature_PROGRESS.md feature_PROGRESS.md")))
-    run = project.build("1")
-    assert run.code in {1, 3}, "stopped, or put back"
-    assert "feature_PROGRESS.md" in run.stderr
-    assert "Traceback" not in run.text
-
-
-def test_a_file_without_content_is_no_trouble(project: Project, agent: Agent) -> None:
-    for text in (b"", b"\xef\xbb\xbf\n", b"\xff\xfe\x00"):
-        project.progress.write_bytes(text)
-        agent.story(step())
-        run = project.build("1")
-        assert run.code == 3, run.text
-        assert project.progress.read_bytes() == text
-
-
 def test_a_hand_edit_is_kept_during_an_iteration_and_obeyed_behind_it(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step(marks("on"), waits_for("go")), step())
@@ -144,9 +126,8 @@ def test_two_plans_of_the_same_name_need_a_file_each(project: Project, agent: Ag
     assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b/state.md").code == 3
     assert "b/state.md" in agent.prompts[-1]
     assert (project.root / "b" / "state.md").exists()
-    said = project.ralph("status", "b/feature.md", env={"RALPH_PROGRESS_FILE": "b/state.md"}).stdout
-    assert said == project.ralph("status", "b/feature.md", "--progress-file", "b/state.md").stdout
-    assert "1 iteration" in said
+    assert "1 iteration" in project.ralph("status", "b/feature.md", env={"RALPH_PROGRESS_FILE": "b/state.md"}).stdout
+    assert "1 iteration" in project.ralph("status", "b/feature.md", "--progress-file", "b/state.md").stdout
     (project.root / "a" / "feature.md").unlink()
     assert project.ralph("b/feature.md", "build", "1").code == 3, "a plan that was moved is no other plan"
 

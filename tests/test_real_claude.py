@@ -69,12 +69,8 @@ def test_it_plans_and_builds_a_small_repository(project: Project, play: Play) ->
     assert run.code == 0, run.text
     assert "1/1 tasks" in run.text
     assert run.text.count("ANTHROPIC_API_KEY") == 1, "which account pays is said once"
-    assert project.git("log", "-1", "--format=%s", "--name-only").split() == [
-        "greet",
-        "README.md",
-        "feature_PROGRESS.md",
-        "greet.py",
-    ]
+    committed = project.git("log", "-1", "--format=%s", "--name-only").split()
+    assert committed == ["greet", "README.md", "feature_PROGRESS.md", "greet.py"]
     asked = model.requests[0]
     assert asked.says(str(project.root / "feature.md"))
     assert ("opus" in asked.body["model"], asked.body["output_config"]["effort"]) == (True, "low")
@@ -172,13 +168,9 @@ def logged_in(project: Project) -> None:
 
 def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None:
     resets_at = int(time.time()) + 3700
-    limit = {
-        "status": "rejected",
-        "representative-claim": "five_hour",
-        "overage-status": "rejected",
-        "reset": resets_at,
-    }
-    headers = {f"anthropic-ratelimit-unified-{name}": str(value) for name, value in limit.items()}
+    limit = {"status": "rejected", "representative-claim": "five_hour", "overage-status": "rejected"}
+    limit["reset"] = str(resets_at)
+    headers = {f"anthropic-ratelimit-unified-{name}": value for name, value in limit.items()}
     project.has_tasks("one")
     logged_in(project)
     overloaded = Reply(status=529, message="Overloaded")

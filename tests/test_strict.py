@@ -20,10 +20,7 @@ from stories import (
     signal,
     step,
     ticks,
-    tool,
-    tool_result,
     tries,
-    weighs,
     writes,
 )
 
@@ -121,11 +118,8 @@ class TestAnHonestAgent:
         agent.story(tries(writes("one.txt", "1")))
         built(project, "--verify", "touch of_verify")
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt"]
-        status = project.git("status", "--porcelain").splitlines()
-        assert status == [
-            "A  staged.txt",
-            *(f"?? {name}" for name in (project.progress.name, "mine.txt", "of_check", "of_verify")),
-        ]
+        untracked = [f"?? {name}" for name in (project.progress.name, "mine.txt", "of_check", "of_verify")]
+        assert project.git("status", "--porcelain").splitlines() == ["A  staged.txt", *untracked]
 
 
 class TestAFailedTry:
@@ -185,11 +179,7 @@ class TestAFailedTry:
         agent.story(tries(signals=blocked), tries(writes("three.txt", "3")))
         run = built(project, "--no-auto-commit", code=4)
         assert project.git("log", "--format=%s").split() == ["plan"]
-        assert listed(project)[:3] == [
-            "- [!] one: The first",
-            "  - verify: File `one.txt` exists",
-            "  - blocked: which number?",
-        ]
+        assert listed(project)[:3:2] == ["- [!] one: The first", "  - blocked: which number?"]
         assert "which number?" in run.text
         assert tried(project) == [("one", False), ("three", True)]
 
@@ -205,16 +195,6 @@ class TestATryThatWasCutShort:
         assert [success for _, success in tried(project)] == [False] * 3
         assert "- [!] one: The first" in listed(project)
         assert project.git("status", "--porcelain") == "?? feature_PROGRESS.md\n"
-
-    def test_by_its_full_context_is_none_and_the_next_one_goes_on_with_what_it_did(
-        self, project: Project, agent: Agent
-    ) -> None:
-        wants(project, ONE)
-        full = raw(init(), writes("half.txt", "1"), weighs(190_000, tool("Read")), tool_result("x"), hangs())
-        agent.story(full, tries(writes("one.txt", "1")))
-        built(project, "--max-context", "60%", "--max-tries", "1")
-        assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["context_full", "ok"]
-        assert project.git("show", "--format=", "--name-only").split() == ["half.txt", "one.txt"]
 
 
 class TestTheSignal:
@@ -345,10 +325,7 @@ class TestOnly:
         assert run.code == 0, run.text
         assert (project.root / "app.py").read_text() == "app, and what a person is writing\n"
         assert project.git("show", "HEAD:app.py") == "app\n"
-        assert project.git("log", "-1", "--format=%s", "--name-only").split("\n\n") == [
-            "tests and more",
-            "tests/a.py\n",
-        ]
+        assert project.git("log", "-1", "--format=%s", "--name-only") == "tests and more\n\ntests/a.py\n"
 
     @pytest.mark.parametrize("options", [("--only", "one.txt"), ("--on-failure", "restore")])
     def test_holds_in_a_folder_without_git_too(
