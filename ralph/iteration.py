@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ralph import journal, progress
@@ -93,9 +93,9 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
 def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
-    stream = Stream(view.show, view.tell, errors=agent.errors, windows=run.windows, max_context=settings.max_context)
+    stream = Stream(view.show, view.tell, run.windows)
     view.begin(stream)
-    silence_s = agent.silence_s(settings, run.env) or math.inf
+    silence_s = settings.idle_timeout or math.inf
     whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
     result_at, retries_at, cut = math.inf, math.inf, None
 
@@ -118,7 +118,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
             Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that is no sign of life
             Outcome.HUNG: works and silent_s > silence_s,
             Outcome.TOO_LONG: works and printed > pace.transcript_bytes,
-            Outcome.CONTEXT_FULL: works and stream.has_enough(),
+            Outcome.CONTEXT_FULL: works and stream.has_enough(settings.max_context),
         }
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
@@ -142,7 +142,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
         return Turn(outcome=Outcome.HOPELESS, why=f"{why} (a script needs a right #! line; see --agent)")
-    return stream.turn(ended, cut, took_s=time.monotonic() - began, now=run.now())
+    return stream.turn(agent, ended, cut, took_s=time.monotonic() - began, now=run.now())
 
 
 def record(run: Run, iteration: Iteration) -> None:
@@ -187,7 +187,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         waited_s=round(run.waited_s, 3),
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
-        tokens=asdict(turn.tokens) if turn.tokens else None,
+        tokens=turn.tokens,
         context=round(turn.context, 4) if turn.context is not None else None,
         agent=run.agent.name,
         model=turn.model,

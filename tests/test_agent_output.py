@@ -20,9 +20,11 @@ from stories import (
     waits_for,
 )
 
+from ralph.agent import command
 from ralph.agent.stream import Stream
-from ralph.agent.turn import Outcome, Tokens
+from ralph.agent.turn import Outcome
 from ralph.process import Ended
+from ralph.settings import Settings
 
 
 def test_each_iteration_has_its_transcript_with_every_byte_and_it_is_private(project: Project, agent: Agent) -> None:
@@ -97,6 +99,7 @@ def test_odd_lines_do_no_harm_and_words_about_limits_are_only_words(project: Pro
 
 
 ENDED = Ended(code=0)
+CLAUDE = command.chosen(Settings())[0]
 INNER = {**result("Of a sub-agent."), "parent_tool_use_id": "t1"}
 
 
@@ -107,7 +110,7 @@ def last_words(*printed: Act | bytes, errors: bytes = b"") -> str:
     for at in range(0, len(output), 1000):
         stream.sees(output[at : at + 1000])
     stream.complains(errors)
-    return stream.turn(ENDED, took_s=1.0, now=0.0).said
+    return stream.turn(CLAUDE, ENDED, took_s=1.0, now=0.0).said
 
 
 @pytest.mark.parametrize(
@@ -166,9 +169,9 @@ STEP += b'{"type":"step_finish","part":{"reason":"%s",' + TOKENS + b"}}\n"
 def test_what_other_agents_print_means_what_it_would_of_claude(printed: bytes, outcome: Outcome, said: str) -> None:
     stream = Stream(lambda _event: None, lambda _line: None)
     stream.sees(printed)
-    turn = stream.turn(ENDED, took_s=1.0, now=0.0)
+    turn = stream.turn(CLAUDE, ENDED, took_s=1.0, now=0.0)
     assert (turn.outcome, turn.said) == (outcome, said)
     if outcome is Outcome.OK and b"step" not in printed and b"usage" not in printed:
-        assert turn.tokens == Tokens(input=40, output=50, cache_read=60)
+        assert turn.tokens == {"input": 40, "output": 50, "cache_read": 60, "cache_write": 0}
     if outcome is Outcome.OK and b"step" in printed:
-        assert (turn.tokens, turn.cost_usd) == (Tokens(input=80, output=100, cache_read=120), 0.5)
+        assert (turn.tokens, turn.cost_usd) == ({"input": 80, "output": 100, "cache_read": 120, "cache_write": 0}, 0.5)

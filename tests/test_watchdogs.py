@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import pytest
 from leaps import leaping_at_marks
 from offspring import Offspring
 from ralph_driver import Project, Run, eventually
@@ -28,9 +27,6 @@ from stories import (
     tool_result,
     weighs,
 )
-
-from ralph.agent import command as agents
-from ralph.settings import Given, Settings, Source
 
 ONE_FAILURE = ("--max-failures", "1")
 DONE = step(ticks="all", writes_done=True)
@@ -84,23 +80,6 @@ def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: A
     agent.story(raw(init(), *sounds, *complaints, prints("\n"), *DONE["acts"]))
     run = project.build(*ONE_FAILURE, command=leaping_at_marks(agent))
     assert (run.code, len(agent.calls)) == (0, 1), run.text
-
-
-@pytest.mark.parametrize(
-    ("said", "env", "silence_s"),
-    [
-        pytest.param({}, {}, 1800, id="half an hour"),
-        pytest.param({}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 7500, id="more, where a tool may take two hours"),
-        pytest.param({"idle_timeout": 60.0}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, 60, id="what a person says counts"),
-        pytest.param({"idle_timeout": None}, {"BASH_MAX_TIMEOUT_MS": "7200000"}, None, id="off is off"),
-    ],
-)
-def test_how_long_an_agent_may_be_silent(
-    said: Mapping[str, float | None], env: Mapping[str, str], silence_s: float | None
-) -> None:
-    settings = Settings(**said)
-    settings.said = dict.fromkeys(said, Given("RALPH_IDLE_TIMEOUT", "", Source.COMMAND_LINE, "--idle-timeout"))
-    assert agents.chosen(Settings())[0].silence_s(settings, env) == silence_s
 
 
 # Time, and a result that is there.

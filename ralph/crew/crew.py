@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ralph import progress, tasklist, tasks
-from ralph.agent.turn import Commits, Outcome, Tokens, Turn
+from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
 from ralph.claims import accept
 from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle
@@ -367,7 +367,7 @@ def _turn(result: Attempt) -> Turn:
         said=said if last["success"] else "",
         cost_usd=sum(costs) if costs else None,
         at_least=any(one["cost_at_least"] for one in records),
-        tokens=Tokens(**tokens) if tokens else None,
+        tokens=dict(tokens) or None,
         resets_at=int(last["until"]) or None,
         took_s=sum(one["duration_s"] for one in records),
     )

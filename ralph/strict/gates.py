@@ -27,7 +27,7 @@ def finding(run: Run, iteration: Iteration, task: Task, token: str, *, is_checke
         return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
     if turn.outcome is not Outcome.OK:
         return Finding(failed=turn.why)
-    claim = heard(proposed(turn.proposal, token) + turn.said, token=token, task_id=task.id)
+    claim = heard(proposed(turn.proposal or {}, token) + turn.said, token=token, task_id=task.id)
     return _checked(run, iteration, task) if is_checked and claim == Finding() else claim
 
 
