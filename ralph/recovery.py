@@ -49,7 +49,7 @@ def clear_up(run: Run) -> None:
     with contextlib.suppress(OSError):  # without the record nobody knows when that was
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
-    guard = Guard(run, death.run, lambda line: run.complain(f"after a death: {line}"))
+    guard = Guard(run)
     ticked = any(one.id == task and one.done for one in tasks.read(death.before))
     put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
     if why := guard.check():

@@ -50,7 +50,7 @@ PLANTS = {
     "a lock": Plant("ln -s $OUT/git/index.lock .git/index.lock", ".git/index.lock"),
     "a rebase": Plant("ln -s $OUT/sub .git/rebase-merge", ".git/rebase-merge"),
     "another tree in the settings": Plant("git config core.worktree $OUT"),
-    "the whole tree": Plant('here=$(pwd); cd ..; mv "$here" "$here.old"; ln -s "$OUT" "$here"', "working tree"),
+    "the whole tree": Plant('here=$(pwd); cd ..; mv "$here" "$here.old"; ln -s "$OUT" "$here"', "leads to"),
     ".ralph": link(".ralph", ""),
     "a prompt": link(".ralph/PROMPT_mine.md", "PROMPT_mine.md"),
     "the folder of prompts": link("tools/prompts", ""),

@@ -40,7 +40,7 @@ class Tree:
         while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
             time.sleep(0.01)
         repository = self.project()
-        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], dict, repository)
+        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], [], repository)
         self.shadow.begin()
         self.before = (repository, repository.place()) if repository else None
 
@@ -57,9 +57,11 @@ class Tree:
         if self.before:
             repository, place = self.before
             repository.put_back(place, "try", self.aside)
-        changes = self.shadow.changes()
-        assert self.shadow.put_back(changes, lambda *_: True, self.aside) == {}
-        return set(changes)
+        found = set[str]()
+        while changes := self.shadow.changes():
+            found |= {*changes} if not found else set()
+            self.shadow.put_back(changes, changes, self.aside)
+        return found
 
     def commits(self, names: Sequence[str], message: str = "x") -> set[str]:
         """The files that are in the commit of these."""
@@ -67,7 +69,7 @@ class Tree:
         assert repository is not None
         commit, failed = repository.commit(names, message)
         assert failed == ""
-        return repository.describe(commit)[2] if commit else set()
+        return repository.describe(commit)[1] if commit else set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
         path = self.root / name
@@ -130,7 +132,7 @@ MISCHIEF = {
     "no longer ignored": ("rm .gitignore; echo > new.log", {".gitignore", "new.log"}),
     "repositories": (
         "git init -q --template= x; echo > x/y; git init -q y; echo > y/y; git -C y add .; git -C y commit -qm y",
-        {"x", "y"},
+        {"x/", "y/"},
     ),
 }
 
@@ -177,7 +179,6 @@ RAMPAGES = {
     "no branch": "git checkout -q --detach; echo > both.txt",
     "the branch forced elsewhere": "git checkout -q --detach; git branch -f main HEAD~1",
     "the branch deleted": "git checkout -q --detach; git branch -q -D main",
-    "HEAD spoilt": "echo nonsense > .git/HEAD",
     "a rebase begun": "git add -A; git commit -qm x; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' "
     "git rebase -q -i HEAD~1",
 }
@@ -222,13 +223,12 @@ def test_what_does_not_fit_the_disk_or_was_tampered_with_is_an_error(tree: Tree)
         assert set(tree.shadow.changes()) == {"large"}, "a look writes nothing"
         with pytest.raises(RalphError, match="git update-index fails"):
             tree.shadow.begin()
-    assert list(tree.shadow.folder.glob("objects/*/tmp_obj_*")) == []
-    (tree.shadow.folder / "index").unlink()
+    assert not tree.shadow.folder.exists(), "what half of it fills is free again"
     with pytest.raises(RalphError, match="does not know any more how files were"):
         tree.shadow.changes()
 
 
-@pytest.mark.parametrize("place", ["", "HEAD", "objects/aa"])
+@pytest.mark.parametrize("place", ["", "HEAD", "objects"])
 def test_a_shadow_that_leads_elsewhere_is_not_written_to(tree: Tree, place: str) -> None:
     tree.begin()
     path = tree.shadow.folder / place
@@ -279,14 +279,16 @@ class TestACommit:
         tree.does("echo s > run.sh; git add run.sh; echo 2 > a.py; echo > new.py")
         before, project = tree.state(), tree.project()
         tree.does("git config status.showUntrackedFiles no")
+        assert project is not None
+        place = project.place()
 
         def run(argv: Sequence[str], stdin: bytes) -> str:
             done = subprocess.run([*argv], input=stdin, capture_output=True, check=False)
             return (done.stdout + done.stderr).decode()
 
-        assert project is not None
         why = "a.py\nnew.py\n\033[31mno good\n"
         assert project.commit(["a.py", "new.py"], "x", run) == ("", why)
+        assert project.put_back(place, "try", tree.aside) is None
         tree.does("git config --unset status.showUntrackedFiles")
         assert tree.state() == before
 
@@ -294,7 +296,7 @@ class TestACommit:
         ("does", "why"),
         [
             ("git config user.name ''", "git cannot commit in .*: Author identity unknown"),
-            ("git rev-parse HEAD > .git/MERGE_HEAD", "a merge is not finished"),
+            ("git rev-parse HEAD > .git/MERGE_HEAD", "something is not finished"),
             ("git config commit.gpgSign true; git config gpg.program false", "git cannot commit in .*: gpg failed"),
         ],
     )

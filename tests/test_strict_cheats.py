@@ -104,7 +104,6 @@ class TestByHooks:
     def test_a_new_one_in_gits_folder_is_said_and_a_changed_one_is_a_matter_for_a_person(
         self, project: Project, agent: Agent
     ) -> None:
-        hook = project.root / ".git" / "hooks" / "pre-commit"
         wants(project, ONE + OTHER)
         plant = "mkdir -p .git/hooks; echo '#!/bin/sh' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
         cheat = runs("echo 'git add -A' >> .git/hooks/pre-commit")
@@ -113,7 +112,7 @@ class TestByHooks:
         assert ".git/hooks/pre-commit is new, and git runs it at each commit; it stays" in run.text
         assert "RALPH_BLOCKED: ralph: .git/hooks/pre-commit was changed" in project.progress_text
         assert marks_of(project) == ["- [x] one", "- [ ] two"]
-        assert {"#!/bin/sh\n", hook.read_text()} <= {*kept(project)}
+        assert "#!/bin/sh\n" in kept(project)
 
     @pytest.mark.parametrize(
         ("setting", "blocks", "options"),
@@ -211,7 +210,7 @@ class TestByFilesThatGovernRalph:
         assert run.code == 3, run.text
         assert (project.root / "feature.md").read_text() == plan
         assert not (project.root / ".ralph" / "PROMPT_task.md").exists()
-        assert "feature.md was changed: put back" in run.text.replace(", .ralph/PROMPT_task.md", "")
+        assert ".ralph/PROMPT_task.md, feature.md was changed, which decides how ralph works: put back" in run.text
 
     def test_what_a_person_adds_to_the_plan_meanwhile_stays(self, project: Project, agent: Agent) -> None:
         plan = project.root / "feature.md"

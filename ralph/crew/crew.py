@@ -293,7 +293,7 @@ class Crew:
         run.state.note("landing", "")
         if not run.read().open:
             accept(run, checked=tasklist.is_checked(self._file.text, self._settings))
-        commits = self._repository.describe(result.commit)[1] if result.commit else Commits()
+        commits = self._repository.describe(result.commit)[0] if result.commit else Commits()
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 
     def _on_top(self, tip: str, job: Job, result: Attempt) -> Attempt:

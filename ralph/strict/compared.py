@@ -1,4 +1,4 @@
-"""What is compared and never put back: git's settings, hooks and links, and what governs ralph outside of the tree.
+"""What is only compared, never put back: git's settings, hooks and links, and what governs ralph outside of the tree.
 
 A difference that matters ends the run, and a person decides. git is run at most to read settings, outside of the
 repository, and only where they differ.
@@ -9,14 +9,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ralph import sources
+from ralph import files, sources
 from ralph.changes import git, names_in
 from ralph.strict.repository import Repository, text_of
 
-Seen = Mapping[str, str]
-"""By path, what a file holds, or an arrow and where a link or a folder leads."""
 _LEADS = "-> "
-_DEEP = ("refs", "logs", "hooks", "info")
+_DEEP = ("objects", "refs", "logs", "hooks", "info")
 """Folders of git's that are looked through; of its objects only the first level is."""
 _SETTINGS_FILES = ("config", "config.worktree")
 _COMPARED = (*_SETTINGS_FILES, "commondir", "info/exclude", "info/attributes")
@@ -27,55 +25,58 @@ _PINNED = "core.hookspath"
 
 
 def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
-    """How all of it is now; `outside` are files and folders beyond the tree."""
-    found = {}
-    for place in outside:
-        with contextlib.suppress(OSError):
-            for path in place.iterdir() if place.is_dir() else [place]:
-                if path.is_file():  # a pipe would be waited for
-                    found[str(path)] = settings_in(path.read_bytes(), path) if path == plan else text_of(path)
+    """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
+    paths = [path for place in outside for path in (place, *place.glob("*"))]
+    if repository:
+        paths.append(repository.root / ".git")
+    found = {str(path): text_of(path) for path in paths if path.is_file()}  # a pipe would be waited for
+    if str(plan) in found:
+        found[str(plan)] = settings_in(files.held(plan), plan)
     if repository is None:
         return found
-    root, folders = repository.root, {repository.git_dir, repository.common}
-    found |= {str(place): _LEADS + os.path.realpath(place) for place in (root, *folders) if place.is_dir()}
-    if (root / ".git").is_file():
-        found[str(root / ".git")] = text_of(root / ".git")
-    for name, entry in (one for folder in folders for one in _below(folder)):
-        is_hook = name.startswith("hooks/") and not name.endswith(".sample")
-        if entry.is_symlink():
-            found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
-        elif (is_hook or name in _COMPARED) and entry.is_file():
-            found[entry.path] = text_of(Path(entry.path))
+    for folder in (repository.root, repository.git_dir, repository.common):
+        if folder.is_dir():
+            found[str(folder)] = _LEADS + os.path.realpath(folder)
+    for folder in {repository.git_dir, repository.common}:
+        for name, entry in _below(str(folder)):
+            is_hook = name.startswith("hooks/") and not name.endswith(".sample")
+            if entry.is_symlink():
+                found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
+            elif (is_hook or name in _COMPARED) and entry.is_file():
+                found[entry.path] = text_of(Path(entry.path))
     return found
 
 
-def changed(root: Path, before: Seen, now: Seen, keep: Callable[[str, bytes], Path]) -> tuple[str, str]:
-    """Of what changed that which matters, both versions kept; else what is only to be said, such as a new hook."""
-    serious, remark, texts = list[str](), "", list[tuple[str, str]]()
+def changed(
+    root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
+) -> tuple[str, str]:
+    """Of what changed that which matters, as it was before kept; else what is only to be said, such as a new hook."""
+    serious, kept, remark = list[str](), list[str](), ""
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name, ""), now.get(name, "")
         if was == is_now:
             continue
-        path, shown = Path(name), os.path.relpath(name, root) if name.startswith(f"{root}/") else name
-        texts += [(path.name, text) for text in (was, is_now) if text and not text.startswith(_LEADS)]
+        path, shown = Path(name), name.removeprefix(f"{root}/")
+        said, matters = f"{shown} was changed" if is_now else f"{shown} is gone", True
         if is_now.startswith(_LEADS):
-            shown = "the working tree" if path == root else shown
-            serious.append(f"{shown} leads to {is_now.removeprefix(_LEADS)} now")
+            said = f"{shown} leads to {is_now.removeprefix(_LEADS)} now"
         elif path.name in _SETTINGS_FILES:
-            keys = sorted({one.partition("\n")[0] for one in _settings(was) ^ _settings(is_now)})
-            remark = f"{shown} was changed: {', '.join(keys)}" if keys else remark
-            if any(key.split(".")[0] in _MATTERS and key != _PINNED for key in keys):
-                serious.append(remark)
+            keys = {one.partition("\n")[0] for one in _settings(was) ^ _settings(is_now)}
+            said = f"{shown} was changed: {', '.join(sorted(keys))}"
+            matters = any(key.split(".")[0] in _MATTERS and key != _PINNED for key in keys)
         elif path.parent.name == "hooks" and not was:
-            remark = f"{shown} is new, and git runs it at each commit"
-        else:
-            serious.append(f"{shown} was changed" if is_now else f"{shown} is gone")
+            said, matters = f"{shown} is new, and git runs it at each commit", False
+        if not matters:
+            remark = said
+            continue
+        serious.append(said)
+        if was and not was.startswith(_LEADS):
+            kept.append(str(keep(path.name, was.encode(errors="surrogateescape"))))
     if not serious:
         return "", remark
-    kept = [str(keep(name, text.encode(errors="surrogateescape"))) for name, text in texts]
-    where = f"before and after are {', '.join(kept)}; " if kept else ""
+    where = f"; before, it was {', '.join(kept)}" if kept else ""
     stays = "no git ran since, so HEAD and the index are as they were left: make it what it was"
-    return f"{serious[0]}; {where}{stays}", ""
+    return f"{'; '.join(serious)}{where}; {stays}", ""
 
 
 def settings_in(held: bytes, plan: Path) -> str:
@@ -92,12 +93,12 @@ def _settings(text: str) -> set[str]:
     return {f"core\n{text}"} if done.code else set(names_in(done.stdout))
 
 
-def _below(folder: str | Path, above: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+def _below(folder: str, above: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
     """What lies in a folder of git's, as deep as git writes there or is told something; names are from the top."""
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             name = above + entry.name
             yield name, entry
-            is_deep = name == "objects" or name.startswith(_DEEP)
+            is_deep = name in _DEEP or (above and not above.startswith("objects"))
             if is_deep and entry.is_dir(follow_symlinks=False):
                 yield from _below(entry.path, f"{name}/")

@@ -2,23 +2,23 @@
 
 import binascii
 import contextlib
-import functools
+import fnmatch
 import json
 import os
-import stat
+import re
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import files
 from ralph.agent.turn import Commits
-from ralph.changes import touched_at
+from ralph.changes import NAMED, pathspecs, touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
 from ralph.strict import compared
-from ralph.strict.only import allowed
-from ralph.strict.repository import Place, Repository, Runner, jj_commit, jj_root, standing
-from ralph.strict.shadow import Change, Shadow
+from ralph.strict.repository import Place, Repository, Runner, jj_commit
+from ralph.strict.shadow import Shadow
 from ralph.words import counted, named
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _NOTE, _UNCOMMITTED = "guard", "uncommitted"
 _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
+_ROUNDS = 9
+_GOVERNS = "which decides how ralph works"
+_NOT_ALLOWED = "which --only does not allow"
 
 
 @contextlib.contextmanager
@@ -38,61 +41,70 @@ def _disk_errors_end_the_run() -> Iterator[None]:
         raise RalphError(f"{what}: {error}", 1, fix="look at it before the next start") from error
 
 
+class _Then(NamedTuple):
+    """How it was when the iteration began that runs, or that died."""
+
+    place: Place | None
+    """Where HEAD and the index were."""
+    iteration: str
+    is_strict: bool
+    only: Sequence[Sequence[str]]
+    compared: Mapping[str, str]
+    """What is only compared, as it was."""
+
+
 class Guard:
     """Watches over the working tree around the current folder.
 
-    Refs that keep something are called by `name`, by default the run's; `say` hears what was put back, and where it
-    is kept. What may change is asked of the run when an iteration begins, since another mode has other settings.
+    What may change is asked of the run when an iteration begins, since another mode has other settings.
     """
 
-    def __init__(self, run: "Run", name: str = "", say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, run: "Run") -> None:
         top = Path.cwd()
         self._run, self._state, self._plan = run, run.state, run.start.plan
-        self._name, self._say = name or run.id, say or run.complain
-        self._repository, self._jj = Repository.around(top), jj_root(top)
-        self._root = self._repository.root if self._repository else self._jj or top
-        self._real_root = os.path.realpath(self._root)
-        here = os.path.relpath(top, self._real_root)
-        self._here = "" if here == "." else f"{here}/"
-        self._own = {os.path.relpath(path.resolve(), self._real_root) for path in run.start.own}
-        never = [*self._own, os.path.relpath(files.state_home().resolve(), self._real_root)]
-        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(self._real_root)):08x}"
-        self._shadow = Shadow(self._root, folder, never, self._protected_files, self._repository)
-        if self._repository:
-            self._repository.index_copy = folder / "index-of-project"
+        self._repository = Repository.around(top)
+        self._root = root = self._repository.root if self._repository else top
+        self._has_jj = (root / ".jj").exists() and shutil.which("jj") is not None
+        self._here = f"{top.relative_to(root)}/".removeprefix("./")
+        own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
+        never = [*own, os.path.relpath(files.state_home().resolve(), root)]
         paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
         places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
-        self._outside = [one for one in places if not one.is_relative_to(self._real_root)]
+        self._outside = [one for one in places if not one.is_relative_to(root)]
         """What decides how ralph works and lies outside of the tree: compared under --strict."""
-        inside = places.difference(self._outside, {Path(self._real_root)})
-        self._protected = [os.path.relpath(one, self._real_root) for one in inside]
+        inside = places.difference(self._outside, {root})
+        self._protected = [str(one.relative_to(root)) for one in inside]
         """The names of what does in the tree: put back under --strict."""
-        self._is_strict, self._only = False, run.settings.only
-        """In the iteration that runs, or that died."""
-        self.blocked = ""
-        """Why the run has to end and nothing more may be done here, as far as that is known."""
-        self._compared: Mapping[str, str] = {}
-        """What is only compared, as it was."""
-        self._place: Place | None = None
-        """Where HEAD and the index were when the iteration began."""
+        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
+        self._shadow = Shadow(root, folder, never, self._protected, self._repository)
+        self._own_in_commits = own
+        """Those of ralph's own files that go into each commit, since git tracks them."""
+        if self._repository:
+            self._repository.index_copy = folder / "index-of-project"
+            self._own_in_commits = own.intersection(self._repository.names("ls-files", "-z"))
+        self._then = _Then(None, "", False, (), {})
+        self._protected_then: object = None
+        """How what is protected was when it was looked at last."""
+        self._died_at: float | None = None
+        """When the iteration was over that died; what was changed later is a person's."""
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
         self._earlier: Collection[str] = ()
         """What the tries before this one changed of those; putting back ends where they left it."""
+        self.blocked = ""
+        """Why the run has to end and nothing more may be done here, as far as that is known."""
         self.committed = Commits()
         """What ralph committed last."""
         self.run_git: Runner | None = None
         """Runs git with the project's hooks; without it they do not run."""
         self.put_right: Callable[[str], Sequence[str]] | None = None
         """Puts back what is ralph's in the progress file; what was done to it, in words."""
-        self._died_at: float | None = None
-        """When the iteration was over that died; what was changed later is a person's."""
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
-        if self._repository and not self._jj:
+        if self._repository and not self._has_jj:
             self._repository.check_can_commit()
 
     @contextlib.contextmanager
@@ -103,20 +115,20 @@ class Guard:
         yield watched
         if not self.check():
             run.remove_orphaned_locks("the agent")
-        undone = self.put_right("while an agent works") if self._is_strict and self.put_right else []
-        self._name = f"{run.id}-{run.number}"
+        undone = self.put_right("while an agent works") if self._then.is_strict and self.put_right else []
         self._settle(run.task, watched)
         watched.tampered, watched.blocked = (*undone, *watched.tampered), self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
-        if not self.blocked and self._compared:
-            now = self._compared_now()
-            self.blocked, remark = compared.changed(self._root, self._compared, now, self._state.keep)
+        then = self._then
+        if not self.blocked and then.compared:
+            now = self._compared_now(is_strict=then.is_strict)
+            self.blocked, remark = compared.changed(self._root, then.compared, now, self._state.keep)
+            self._then = then._replace(compared=now)
             if remark:
-                self._say(f"{remark}; it stays")
-            self._compared = self._compared if self.blocked else now
-        if not self.blocked and self._run.tries and self._is_strict:
+                self._run.complain(f"{remark}; it stays")
+        if not self.blocked and self._run.tries and then.is_strict:
             self.blocked = self._run.tries.rewritten(self._state.keep)
         return self.blocked
 
@@ -125,22 +137,23 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            if self._only or self._protected_files() != self._shadow.protected:
+            if self._then.only or self._protected_then != self._protected_now():
                 self._files_back(Watched())
 
     @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
+        repository, place = self._repository, self._then.place
         changes = {} if self.blocked else self._shadow.changes()
         if self.blocked or self._are_too_many(changes):
             return
         if changes:
-            kept = f"in {self._state.folder / 'kept'}"
-            if self._repository:
-                names = [name for name, change in changes.items() if change is not Change.REPOSITORY]
-                kept = self._repository.keep_changes(names, self._name, self._shadow.folder / "scratch-index")
-            self._shadow.put_back(changes, lambda *_: True, self._state.aside)
-            self._say(f"restored {counted(len(changes), 'file')}; what was thrown away is {kept}")
+            kept: object = self._state.folder / "kept"
+            if repository and place:
+                repository.commit([name for name in changes if not name.endswith("/")], "ralph: thrown away")
+                kept = repository.put_back(place, self._name, self._state.aside) or kept
+            self._undo(lambda *_: "thrown away")
+            self._run.complain(f"restored {counted(len(changes), 'file')}; what was thrown away is in {kept}")
         self._note_uncommitted(task, self._earlier)
 
     @_disk_errors_end_the_run()
@@ -151,45 +164,39 @@ class Guard:
         """
         if not self._run.settings.auto_commit:
             return ""
+        repository, place, failed = self._repository, self._then.place, ""
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
-        names, failed = self._own_in_commits | changed, ""
-        if self._jj:
-            head, failed = jj_commit(self._jj, names, message)
-            self.committed = Commits(count=int(bool(head)), head=head)
-        elif self._repository and self._place:
-            failed = self._commit(self._repository, self._place, names, message)
+        names = self._own_in_commits | changed
+        if self._has_jj and names:  # without names jj would take all files
+            failed = jj_commit(self._root, names, message)
+            self.committed = Commits(count=int(not failed))
+        elif repository and place:
+            commit, failed = repository.commit(names, message, self.run_git)
+            if commit:
+                commits, changed = repository.describe(commit)
+                if commits.base == place.commit and changed <= names:
+                    self.committed = commits
+                    self._then = self._then._replace(place=repository.place())
+                else:
+                    more = named(sorted(changed - names))
+                    failed = f"a hook moved HEAD, or put more into the commit than the task changed: {more}"
+                    self._head_back()
         if not failed:
             self._note_uncommitted(task, ())
         return failed
-
-    def _commit(self, repository: Repository, place: Place, names: set[str], message: str) -> str:
-        commit, failed = repository.commit(names, message, self.run_git)
-        if not commit:
-            return failed
-        _, commits, changed = repository.describe(commit)
-        if commits.base == place.commit and changed <= names:
-            self.committed, self._place = commits, repository.place()
-            return ""
-        self._head_back()
-        more = f"put more into the commit than the task changed: {named(sorted(changed - names))}"
-        return "a hook " + (more if commits.base == place.commit else "moved HEAD")
-
-    @functools.cached_property
-    def _own_in_commits(self) -> set[str]:
-        """Those of ralph's own files that git tracks."""
-        return self._repository.tracked(self._own) if self._repository else self._own
 
     @_disk_errors_end_the_run()
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             if self._repository and self._run.settings.auto_commit:
-                self._shadow.make_folder()
-                self._place = self._repository.place()
-                self._repository.unstage(self._uncommitted[task])  # git may have died before its index knew the commit
+                self._shadow.prepare()
+                self._then = self._then._replace(place=self._repository.place())
+                # git may have died before its index knew the commit
+                self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(self._uncommitted[task]))
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
-                self._say(f"what {task} changed is not committed: {failed}")
+                self._run.complain(f"what {task} changed is not committed: {failed}")
 
     def recover(self, task: str, since: float, until: float, *, ticked: bool) -> str:
         """What an iteration left that died between these times is put right, and the rest of it is its task's.
@@ -201,7 +208,6 @@ class Guard:
             return ""
         self._died_at, watched = until, Watched()
         self._settle(task, watched)
-        self._died_at = None
         return "; ".join(watched.tampered)
 
     def close(self) -> None:
@@ -211,30 +217,31 @@ class Guard:
     @_disk_errors_end_the_run()
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
-        settings = self._run.settings
-        self._is_strict, self._only = settings.strict and not settings.once, settings.only
+        settings, shadow = self._run.settings, self._shadow
         self.blocked, self.committed = "", Commits()
-        self._shadow.begin()
-        if self._repository:
-            self._place = self._repository.place()
-        self._compared = self._compared_now()
-        shadow, iteration = self._shadow, self._state.noted("iteration").partition("\n")[0]
-        noted = [iteration, self._is_strict, self._only, self._compared, self._place, self._protected]
+        shadow.begin()
+        is_strict = settings.strict and not settings.once
+        self._then = _Then(
+            self._repository.place() if self._repository else None,
+            self._state.noted("iteration").partition("\n")[0],
+            is_strict,
+            settings.only,
+            self._compared_now(is_strict=is_strict),
+        )
         # what an agent makes of it may be believed, but is never run
-        self._state.note(_NOTE, json.dumps([*noted, shadow.checksum, shadow.modes, shadow.left_alone]))
+        self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.private]))
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            iteration, is_strict, only, then, place, protected, *shadow = json.loads(self._state.noted(_NOTE))
-            if self._state.noted("iteration").startswith(f"{iteration}\n") and self._shadow.resume(since, *shadow):
-                self._is_strict, self._only, self._compared, self._protected = is_strict, only, then, protected
-                self._place = place and Place(*place)
-                return True
+            (place, *then), *shadow = json.loads(self._state.noted(_NOTE))
+            self._then = _Then(place and Place(*place), *then)
+            is_of_it = self._state.noted("iteration").startswith(f"{self._then.iteration}\n")
+            return is_of_it and self._shadow.resume(since, *shadow)
         return False
 
-    def _compared_now(self) -> dict[str, str]:
-        return compared.look(self._repository, self._outside if self._is_strict else (), self._plan)
+    def _compared_now(self, *, is_strict: bool) -> dict[str, str]:
+        return compared.look(self._repository, self._outside if is_strict else (), self._plan)
 
     @_disk_errors_end_the_run()
     def _settle(self, task: str, watched: Watched) -> None:
@@ -244,81 +251,83 @@ class Guard:
         its commits is then committed as one.
         """
         repository = self._repository
-        if self._is_strict and not self.blocked:
+        if self._then.is_strict and not self.blocked:
             self._head_back()
         changed = self._files_back(watched)
-        if self._is_strict:
+        if self._then.is_strict:
             watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
         elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
-            _, failed = repository.commit(changed, repository.describe(moved)[0])
+            _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved))
             if failed:
-                self._say(f"what may stay of the agent's commits stays uncommitted: {failed}")
+                self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
+
+    @property
+    def _name(self) -> str:
+        """Of the refs that keep something."""
+        return f"{self._run.id}-{self._run.number}"
 
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
-        repository, place = self._repository, self._place
-        if repository is None or place is None or self._is_later(repository.git_dir / "logs" / "HEAD"):
+        repository, place = self._repository, self._then.place
+        if not repository or not place or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
         moved = repository.put_back(place, self._name, self._state.aside)
         if moved is not None:
-            self._say("HEAD is put back where it was" + f"; {moved} has what was there" * bool(moved))
+            self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved
 
     def _files_back(self, watched: Watched) -> tuple[str, ...]:
         """Puts back what decides how ralph works, and what --only does not allow; the files that are changed then."""
-        changes = self._shadow.changes()
-        wrong = {name: change for name, change in changes.items() if self._is_unwanted(name, change)}
-        if self._are_too_many(wrong):
-            return tuple(changes)
-        protected = [name for name, change in wrong.items() if self._is_protected(name, change)]
-        watched.tampered = tuple(f"{name} was changed" for name in protected)
-        watched.outside = tuple(name for name in wrong if name not in protected)
-        changes = self._shadow.put_back(changes, self._is_unwanted, self._state.aside)
-        where = f"put back; what was there is in {self._state.folder / 'kept'}"
-        if protected:
-            self._say(f"{named(protected)} was changed: {where}")
-        if watched.outside:
-            self._say(f"{named(watched.outside)} changed, which --only does not allow: {where}")
-        if within := [name for name, change in changes.items() if change is Change.REPOSITORY]:
-            self._say(f"{named(within)} has a repository of its own: left alone, and not committed")
-        return tuple(name for name in changes if name not in within and not self._is_later(self._root / name))
+        changes, undone = self._undo(self._why_not)
+        for why in dict.fromkeys(undone.values()):
+            names = named([name for name in undone if undone[name] == why])
+            where = f"put back; what was there is in {self._state.folder / 'kept'}"
+            self._run.complain(f"{names} was changed, {why}: {where}")
+        watched.tampered = tuple(f"{name} was changed" for name, why in undone.items() if why == _GOVERNS)
+        watched.outside = tuple(name for name, why in undone.items() if why == _NOT_ALLOWED)
+        if within := [name for name in changes if name.endswith("/")]:
+            self._run.complain(f"{named(within)} has a repository of its own: left alone, and not committed")
+        self._protected_then = self._protected_now()
+        return tuple(name for name in changes if name not in within)
 
-    def _are_too_many(self, wrong: Mapping[str, Change]) -> bool:
+    def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, str]]:
+        """Undoes each change for which there is a reason; what is changed then, and what was undone and why."""
+        undone = dict[str, str]()
+        for _ in range(_ROUNDS):
+            changes = self._shadow.changes()
+            changes = {name: changes[name] for name in changes if not self._is_later(self._root / name)}
+            wrong = {name: why for name in changes if (why := why_not(name))}
+            if not wrong or self._are_too_many({name: changes[name] for name in wrong}):
+                return changes, undone
+            undone |= wrong
+            self._shadow.put_back(wrong, changes, self._state.aside)
+        raise RalphError(f"{named([*wrong])}: cannot be put back in {self._root}", 1)
+
+    def _are_too_many(self, changes: Mapping[str, bool]) -> bool:
         """Whether a person has to decide: so many new files may be somebody's."""
-        new = sorted(name for name, change in wrong.items() if change is Change.NEW)
+        new = sorted(name for name, was_there in changes.items() if not was_there)
         if len(new) > _MOST_NEW_FILES:
             what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
             self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
         return len(new) > _MOST_NEW_FILES
 
-    def _is_unwanted(self, name: str, change: Change) -> bool:
-        if self._is_later(self._root / name):
-            return False
-        if self._is_protected(name, change):
-            return True
-        within = f"{name}/.git" if change is Change.REPOSITORY else name  # a pattern for all in it covers it
+    def _why_not(self, name: str) -> str:
+        """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
+        path, only = self._root / name, self._then.only
+        if self._then.is_strict and any(name == one or name.startswith(f"{one}/") for one in self._protected):
+            if os.path.realpath(path) != str(self._plan) or not path.is_file():
+                return _GOVERNS
+            if compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path):
+                return _GOVERNS
+        within = f"{name}.git" if name.endswith("/") else name  # a pattern for all in it covers it
         is_here = within.startswith(self._here)  # patterns are relative to the working directory
-        may_change = is_here and allowed(within.removeprefix(self._here), self._only)
-        return bool(self._only) and not may_change
+        return "" if not only or (is_here and allowed(within.removeprefix(self._here), only)) else _NOT_ALLOWED
 
-    def _is_protected(self, name: str, change: Change) -> bool:
-        """Whether that decides how ralph works, under --strict: of a plan in words only its settings do."""
-        if not self._is_strict or not any(name == one or name.startswith(f"{one}/") for one in self._protected):
-            return False
-        path = self._root / name
-        if os.path.realpath(path) != str(self._plan) or change is not Change.DIFFERENT or not path.is_file():
-            return True
-        return compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path)
-
-    def _protected_files(self) -> dict[str, int]:
-        """The protected files that are there, with when each was changed."""
-        names = list[str]()
-        for name, at in standing(self._root, self._protected if self._is_strict else ()).items():
-            below = (self._root / name).rglob("*") if stat.S_ISDIR(at.st_mode) else [self._root / name]
-            names += [str(path.relative_to(self._root)) for path in below]
-        there = standing(self._root, names).items()
-        return {name: at.st_ctime_ns for name, at in there if not stat.S_ISDIR(at.st_mode)}
+    def _protected_now(self) -> list[object]:
+        """When each protected file was changed."""
+        tops = [self._root / one for one in self._protected if self._then.is_strict]
+        return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
@@ -328,3 +337,36 @@ class Guard:
         """These are what its tries changed and no commit has; noted for the next run, too."""
         self._uncommitted = {**self._uncommitted, task: sorted(names)}
         self._state.note(_UNCOMMITTED, json.dumps({one: names for one, names in self._uncommitted.items() if names}))
+
+
+_WILD = re.compile(r"(\*\*/|\*\*|[*?]|\{[^{}]*\}|\[!?.[^]]*\])")
+_MEANS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
+    """Whether a pattern of each group covers this file; none does of a group that is empty."""
+    return all(any(_covers(pattern, name) for pattern in group) for group in groups)
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """Whether a file of this name is meant.
+
+    `*` and `?` stay within a folder, `**` goes through folders, `[abc]` and `{a,b}` are one of them; what ends in a
+    plain name covers the folder of that name with all in it.
+    """
+    pattern = pattern.removeprefix("./").lstrip("/")
+    if pattern == "." or pattern.endswith("/"):
+        pattern = f"{pattern.removesuffix('.')}**"
+    below = "" if _WILD.search(pattern.rpartition("/")[2]) else "(/.*)?"
+    return re.fullmatch(_expression(pattern) + below, name, re.DOTALL) is not None
+
+
+def _expression(pattern: str) -> str:
+    """The same as a regular expression."""
+    parts = list[str]()
+    for part in _WILD.split(pattern):
+        if part.startswith("{") and part.endswith("}"):
+            parts.append(f"({'|'.join(_expression(one) for one in part[1:-1].split(','))})")
+        else:
+            parts.append(_MEANS.get(part) or fnmatch.translate(part)[4:-3])  # without what marks the end
+    return "".join(parts)

@@ -3,190 +3,158 @@
 Its work tree is the project's, and its index is how all files were when an iteration began. It shares nothing else
 with the repository there: no HEAD, settings or hooks. So nothing that an agent does to that changes what the shadow
 says, and a folder without git is watched just as well. Files go in and come out to the byte. What is ignored is left
-alone, and so is a repository within the tree.
+alone, and so is a repository within the tree. Each run makes it anew.
 
 What is not as it was is moved aside, never removed, and git writes what was there: it follows no links.
 """
 
 import contextlib
+import glob
 import os
 import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import Enum
 from pathlib import Path
 
 from ralph import files
-from ralph.changes import remove_orphaned_locks, touched_at
+from ralph.changes import touched_at
 from ralph.errors import RalphError
-from ralph.strict.repository import Git, Repository, standing, terminated
+from ralph.strict.repository import Git, Repository, standing
 
-_CONFIG = """\
+_CONFIG = b"""\
 [core]
-\trepositoryFormatVersion = 1
+\trepositoryFormatVersion = 0
 \tbare = false
 \texcludesFile = /dev/null
 \tcompression = 0
-[extensions]
-\tobjectFormat = {format}
 [gc]
 \tauto = 0
 """
 _TO_THE_BYTE = b"* -text -eol -crlf -ident -filter -working-tree-encoding\n"
-_RULES = ".gitignore"
-_ROUNDS = 9
 _TICK_S = 0.02
 """The times of files lie up to 10 ms in the past."""
-_LARGE_BYTES = 2_000_000_000
-
-
-class Change(Enum):
-    """What became of a name in the tree since an iteration began."""
-
-    NEW = "a file that was not there"
-    DIFFERENT = "a file that is another one now, or gone"
-    REPOSITORY = "a folder with a repository of its own, which was not there"
 
 
 class Shadow(Git):
     """The shadow of the tree at `root`, in `folder`.
 
-    `own` are the names of ralph's files in the tree, which are never looked at. `protected` finds the names of files
-    that always are, also where git ignores them, with the time of their last change.
+    `own` are the names of ralph's files in the tree, which are never looked at; `protected` are those of files and
+    folders that always are, also where git ignores them.
     """
 
     def __init__(
-        self,
-        root: Path,
-        folder: Path,
-        own: Iterable[str],
-        protected: Callable[[], Mapping[str, int]],
-        repository: Repository | None,
+        self, root: Path, folder: Path, own: Iterable[str], protected: Iterable[str], repository: Repository | None
     ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
         super().__init__(root, {**env, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull})
-        self.folder, self._find_protected, self._repository = folder, protected, repository
-        self._real_root = os.path.realpath(root)
-        self._own = [name for name in own if not name.startswith("..")]
-        self._rules = b""
+        self.folder, self._repository = folder, repository
+        self._rules = b"/.jj/\n"
         """The rules for ignoring beside those in the tree, as they were when the run began."""
+        self._own = [name for name in own if not name.startswith("..")]
+        self._also = [f"--exclude=!/{glob.escape(name)}{below}" for name in protected for below in ("", "/**")]
         self._began = 0.0
-        self.protected: Mapping[str, int] = {}
-        """The protected files at the last look."""
-        self._protected_then: Collection[str] = ()
-        """Those that were there when the iteration began."""
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
         self.left_alone: Collection[str] = ()
         """What was there then and is not in the index: repositories, and files that cannot be read."""
-        self.modes: dict[str, int] = {}
-        """Of files whose mode says more than whether they are programs."""
+        self.private: Collection[str] = ()
+        """Files that nobody else could read."""
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        also = () if self._rules else self._open()
+        also = [] if self._began else self._open()
         self._began, self.left_alone = time.time() - _TICK_S, ()
-        found = self._look()
-        self._protected_then = self.protected.keys()
-        names = {name for name, change in found.items() if change is not Change.REPOSITORY}
+        found = {*self._look(), *also}
+        there = standing(self.root, found)
+        readable = {name for name, at in there.items() if _can_be_read(self.root / name, at)}
         try:
-            self._note_modes(taken := self.take_in({*names, *also, *self._protected_then}))
+            for how, names in (("--force-remove", found - readable), ("--add", readable)):
+                if names:
+                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=_terminated(names))
         except RalphError:  # the disk may be full of what was looked at
-            for half_written in (self.folder / "objects").glob("*/tmp_obj_*"):
-                half_written.unlink()
-            if not self._checksum_now():  # nothing in it is of use
-                shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.folder)
             raise
-        self.left_alone = [*standing(self.root, found.keys() - taken)]
+        self.left_alone = [*there.keys() - readable]
+        private = [name for name in readable if stat.S_IMODE(there[name].st_mode) & 0o077 == 0]
+        self.private = [*private, *(set(self.private) - found)]
         self.checksum = self._checksum_now()
 
-    def resume(self, began: float, checksum: str, modes: Mapping[str, int], left_alone: Collection[str]) -> bool:
-        """Goes on with an iteration that began some time ago; whether the index is still that of then."""
-        if self._checksum_now() != checksum:
-            return False
-        self._rules = files.held(self.folder / "info" / "exclude")
-        self._prepare()
-        self._began, self.checksum, self.modes, self.left_alone = began, checksum, dict(modes), left_alone
-        self._protected_then = self.names("ls-files", "-c", "-z")
-        return True
+    def _open(self) -> list[str]:
+        """The run begins; the names that the project tracks, also where it ignores them.
 
-    def changes(self) -> dict[str, Change]:
-        """What is not as it was; nothing where the tree is not where it was."""
-        if os.path.realpath(self.root) != self._real_root or not self.root.is_dir():
+        Its objects are linked, so that what they hold need not be written again.
+        """
+        self.prepare()
+        shutil.rmtree(self.folder)
+        if self._repository is None:
+            return []
+        self._rules += self._repository.rules()
+        with contextlib.suppress(OSError):  # another file system
+            shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
+        return self._repository.names("ls-files", "-z")
+
+    def resume(self, began: float, checksum: str, left_alone: Collection[str], private: Collection[str]) -> bool:
+        """Goes on with an iteration that began some time ago; whether the index is still that of then."""
+        self._rules = files.held(self.folder / "info" / "exclude")
+        self._began, self.checksum, self.left_alone, self.private = began, checksum, left_alone, private
+        return self._checksum_now() == checksum
+
+    def changes(self) -> dict[str, bool]:
+        """What is not as it was, each with whether it was there; nothing where the tree is not where it was.
+
+        A repository that was not there is the name of its folder, with a slash.
+        """
+        if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._look()
         if self._checksum_now() != self.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        found |= dict.fromkeys(self.protected.keys() - self._protected_then - found.keys(), Change.NEW)
-        if any(name.endswith(_RULES) for name in found):  # what was there and is only no longer ignored is not new
+        if any(name.endswith(".gitignore") for name in found):  # what is only no longer ignored is not new
             since = self._began  # by ctime, which nobody can set back
             old = [name for name in found if (touched_at(self.root / name) or since) < since]
-            found = {name: one for name, one in found.items() if one is Change.DIFFERENT or name not in old}
+            found = {name: was_there for name, was_there in found.items() if was_there or name not in old}
         return found
 
-    def put_back(
-        self, changes: dict[str, Change], unwanted: Callable[[str, Change], bool], aside: Callable[[str], Path]
-    ) -> dict[str, Change]:
-        """Undoes the changes that are unwanted; what is changed then. `aside` says where to move what stood there.
+    def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> None:
+        """Undoes the changes of these names; `aside` says where to move what stands there.
 
-        Rules for ignoring come first, and then it looks again: what they hid is seen, what they showed is not.
+        Rules for ignoring come first, and alone: then one has to look again, since what they hid is seen.
         """
-        for _ in range(_ROUNDS):
-            wrong = {name: change for name, change in changes.items() if unwanted(name, change)}
-            if not wrong:
-                return changes
-            rules = {name: change for name, change in wrong.items() if name.endswith(_RULES)}
-            self._undo(rules or wrong, aside)
-            changes = self.changes()
-        raise RalphError(f"{', '.join(sorted(wrong)[:3])}: cannot be put back in {self.root}", 1)
+        wrong = [name for name in names if name.endswith(".gitignore")] or [*names]
+        for name in wrong:
+            path = self.root / name
+            above = [*path.parents][: name.rstrip("/").count("/")]
+            for place in (*reversed(above), path):
+                is_folder = place.is_dir() and not place.is_symlink()
+                if os.path.lexists(place) and (place == path or not is_folder):
+                    shutil.move(place, aside(os.path.relpath(place, self.root)))
+                    break
+            with contextlib.suppress(OSError):  # not empty
+                for folder in above:
+                    folder.rmdir()
+        back = [name for name in wrong if changes[name]]
+        self.run("checkout-index", "--force", "-z", "--stdin", stdin=_terminated(back))
+        for name in set(back).intersection(self.private):
+            (self.root / name).chmod(0o700 & (self.root / name).lstat().st_mode)
 
     def held(self, name: str) -> bytes:
         """What a file held when the iteration began; nothing where there was none."""
         return self._call("cat-file", "blob", f":{name}").stdout
 
-    def _open(self) -> Collection[str]:
-        """The run begins; the names of files that git ignores and yet have to be looked at, since it tracks them.
+    def prepare(self) -> None:
+        """The folder is there, and has ralph's settings, whatever somebody made of them.
 
-        The project's packs are taken over: what is in them need not be written again.
+        RalphError where a link leads out of it, and ralph would write elsewhere.
         """
-        repository, objects = self._repository, self.folder / "objects"
-        self._rules = b"/.jj/\n" + (repository.rules() if repository else b"")
-        self.make_folder()
-        if sum(one.stat().st_size for one in objects.glob("0?/*")) * 16 > _LARGE_BYTES:  # 16 of 256 folders
-            shutil.rmtree(self.folder)
-            self.make_folder()
-        if not (self.folder / "HEAD").exists():
-            (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
-            for path in (repository.common / "objects" / "pack").glob("pack-*") if repository else ():
-                with contextlib.suppress(OSError):  # another file system
-                    (objects / "pack" / path.name).hardlink_to(path)
-        remove_orphaned_locks(self.folder.glob("*.lock"), self.root)  # of a ralph that was killed
-        self._prepare()
-        self._call("update-index", "-q", "--refresh")  # else each look would read all that was only touched
-        self.drop(self.names("ls-files", "-c", "-i", "-z", "--exclude-standard"))
-        self._note_modes(standing(self.root, self.names("ls-files", "-c", "-z")))
-        if repository is None:
-            return ()
-        return repository.names("ls-files", "-c", "-i", "-z", "--exclude-standard")
-
-    def make_folder(self) -> None:
-        """The folder is there; RalphError where a link leads out of it, and ralph would write elsewhere."""
-        links = [str(place) for place in (self.folder.parent, self.folder) if place.is_symlink()]
-        for place in (self.folder, self.folder / "objects"):
-            if place.is_dir():
-                links += [entry.path for entry in os.scandir(place) if entry.is_symlink()]
-        if links:
-            raise RalphError(f"{links[0]}: is a link, and ralph made none there", 1, fix=f"remove {links[0]}")
-        for name in ("objects/pack", "refs", "info"):
+        for place in (self.folder.parent, self.folder, *self.folder.glob("*")):
+            if place.is_symlink():
+                raise RalphError(f"{place}: is a link, and ralph made none there", 1, fix=f"remove {place}")
+        for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def _prepare(self) -> None:
-        """The folder has ralph's settings, whatever somebody made of them."""
-        self.make_folder()
-        kind = self._repository.object_format if self._repository else "sha1"
-        files.overwrite(self.folder / "config", _CONFIG.format(format=kind).encode())
+        files.overwrite(self.folder / "HEAD", b"ref: refs/heads/none\n")
+        files.overwrite(self.folder / "config", _CONFIG)
         files.overwrite(self.folder / "info" / "attributes", _TO_THE_BYTE)
         files.overwrite(self.folder / "info" / "exclude", self._rules)
 
@@ -194,50 +162,19 @@ class Shadow(Git):
         """With it git ends an index; empty where there is none."""
         return files.held(self.folder / "index")[-20:].hex()
 
-    def _look(self) -> dict[str, Change]:
+    def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
-        self._prepare()
-        self.protected = self._find_protected()
+        self.prepare()
         without = [f":(top,exclude,literal){name}" for name in (*self._own, *self.left_alone)]
-        found = {}
-        for line in self.names("ls-files", "-t", "-d", "-m", "-o", "-z", "--exclude-standard", "--", ".", *without):
-            kind, name = line.split(" ", 1)
-            if name.endswith("/"):
-                found[name.rstrip("/")] = Change.REPOSITORY
-            else:
-                found[name] = Change.NEW if kind == "?" else Change.DIFFERENT
-        return found
+        asked = ("-t", "-d", "-m", "-o", "-z", "--exclude-standard", *self._also, "--", ".", *without)
+        lines = [line.split(" ", 1) for line in self.names("ls-files", *asked)]
+        return {name: kind != "?" for kind, name in lines}
 
-    def _note_modes(self, there: Mapping[str, os.stat_result]) -> None:
-        mask = os.umask(0)
-        os.umask(mask)
-        for name, at in there.items():
-            self.modes.pop(name, None)
-            if stat.S_ISREG(at.st_mode) and stat.S_IMODE(at.st_mode) not in (0o666 & ~mask, 0o777 & ~mask):
-                self.modes[name] = stat.S_IMODE(at.st_mode)
 
-    def _undo(self, wrong: Mapping[str, Change], aside: Callable[[str], Path]) -> None:
-        for name, change in wrong.items():
-            self._make_room(name, aside)
-            if change is not Change.DIFFERENT:
-                with contextlib.suppress(OSError):  # not empty
-                    for folder in [*(self.root / name).parents][: name.count("/")]:
-                        folder.rmdir()
-        back = [name for name, change in wrong.items() if change is Change.DIFFERENT]
-        self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
-        for name, at in standing(self.root, self.modes.keys() & back).items():
-            if stat.S_ISREG(at.st_mode):
-                (self.root / name).chmod(self.modes[name])
+def _can_be_read(path: Path, at: os.stat_result) -> bool:
+    return stat.S_ISLNK(at.st_mode) or (stat.S_ISREG(at.st_mode) and os.access(path, os.R_OK))
 
-    def _make_room(self, name: str, aside: Callable[[str], Path]) -> None:
-        """Moves away what stands there, or in the place of a folder above it."""
-        at, parts = self.root, Path(name).parts
-        for number, part in enumerate(parts, 1):
-            at /= part
-            try:
-                is_folder = stat.S_ISDIR(at.lstat().st_mode)
-            except FileNotFoundError:
-                return
-            if number == len(parts) or not is_folder:
-                shutil.move(at, aside(os.path.relpath(at, self.root)))
-                return
+
+def _terminated(names: Iterable[str]) -> bytes:
+    """Names as git reads them with `-z`."""
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
