@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
-from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.journal import Tries
 from ralph.process import Keeper, Patience, signals
-from ralph.progress import Progress
+from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
 from ralph.screen.text import width
 from ralph.screen.view import View, status_line
@@ -207,9 +206,11 @@ class Run:
 
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
-        now = self.file.read()
-        for what, line in notices.oddities(self.file.path.name, now).items():
-            self.complain(line, once=what)
+        now, name = self.file.read(), self.file.path.name
+        if now.unclosed_fence is not None:
+            self.complain(f"{name}:{now.unclosed_fence}: this code fence is never closed; read as text", once="fence")
+        if now.size > LARGE_BYTES:
+            self.complain(f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size")
         return now
 
     def verdict(self) -> Stop | None:

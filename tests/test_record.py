@@ -225,7 +225,7 @@ def test_the_mode_and_its_round_are_told(project: Project, agent: Agent) -> None
     assert run.code == 0, run.text
     first, planned, built, validated, _, last = mailbox.notices
     assert all("\nMode: plan\n" in one for one in (first, planned))
-    assert "Mode" not in built, "where it is none, it is build"
+    assert "\nMode: build\n" in built
     assert "\nMode: validate 1/3\nIteration 3 completed\n" in validated
     assert "\nMode: validate" in last
 

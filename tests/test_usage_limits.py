@@ -72,7 +72,7 @@ def test_several_in_a_row_are_told_once_and_asked_about_less_and_less(project: P
     assert waits(project) == [300, 600, 1200]
     assert len(re.findall(r"waiting until \d\d:\d\d ", run.stdout)) == 3
     (notice,) = [notice for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
-    assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice.split("\n")[2])
+    assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice.split("\n")[3])
 
 
 @pytest.mark.parametrize(
