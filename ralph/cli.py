@@ -62,8 +62,7 @@ def main(pace: "Pace | None" = None) -> None:
         code = int(ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0)
         sys.stdout.flush()
     except click.UsageError as error:
-        about = error.ctx.command_path if error.ctx and error.ctx.info_name else "ralph"
-        code = _tell(RalphError(f"{' '.join(error.format_message().split())} (see {about} --help)"))
+        code = _tell(RalphError(" ".join(error.format_message().split()), fix="see ralph help"))
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
@@ -110,8 +109,6 @@ def _verb(where: str, meaning: str, *params: click.Parameter, **more: Any) -> cl
         rest, pace = click.get_current_context().obj
         if "requirements" in said:
             return function(options.asked(said, rest, pace))
-        if rest:
-            raise RalphError("what follows -- is for the agent, and there is none")
         return function(**said)
 
     return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
@@ -135,22 +132,17 @@ class _PlanOrVerb(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The first word: a verb or a plan."""
-        verbs = super().shell_complete(ctx, incomplete)
-        found = options.plans(ctx, _RUN.params[0], incomplete)
-        return [*verbs, *(one for one in found if one.type == "plain" or not verbs)]
+        return options.plans(ctx, _RUN.params[0], incomplete) + super().shell_complete(ctx, incomplete)
 
-    def format_help(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def get_help(self, _ctx: click.Context) -> str:
         """On one screen."""
-        formatter.write(_HELP)
+        return _HELP
 
 
 def _enter(_context: click.Context, _option: click.Parameter, folder: str | None) -> None:
     """Changes to the folder before anything is looked for."""
-    if folder is not None:
-        try:
-            os.chdir(folder)
-        except OSError as error:
-            raise RalphError(f"-C {folder}: {error.strerror}") from error
+    if folder:
+        os.chdir(folder)
 
 
 def _option(meaning: str, *names: str, **more: Any) -> click.Option:
@@ -165,7 +157,7 @@ _FOLDER = _option(
     "change to DIR first, for cron",
     *("-C", "folder"),
     metavar="DIR",
-    type=options.FILE,
+    type=click.Path(exists=True, file_okay=False),
     is_eager=True,
     expose_value=False,
     callback=_enter,

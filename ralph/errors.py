@@ -10,7 +10,9 @@ class RalphError(Exception):
     """
 
     def __init__(self, what: str, exit_code: int = 2, *, fix: str = "", for_people: bool = False) -> None:
-        super().__init__(what)
+        self.message = f"{what}; {fix}" if fix else what
+        """What people read: a line for each thing that is wrong, with its remedy."""
+        super().__init__(self.message)
         self.what, self.fix, self.exit_code, self.for_people = what, fix, exit_code, for_people
         self.problems: Sequence[RalphError] = (self,)
         """Each thing that is wrong, where several were found at once; else this one."""
@@ -22,14 +24,6 @@ class RalphError(Exception):
         whole = cls("\n".join(each), exit_code, for_people=for_people)
         whole.problems = tuple(each.values())
         return whole
-
-    @property
-    def message(self) -> str:
-        """What people read: a line for each thing that is wrong, with its remedy."""
-        return f"{self.what}; {self.fix}" if self.fix else self.what
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def did_you_mean(word: str, known: Mapping[str, str]) -> str:

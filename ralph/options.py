@@ -1,6 +1,5 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -93,8 +92,8 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
     file = said.pop("requirements")
     words = [word for name in ("plan", "mode", "number") if (word := said.pop(name))]
     if file:  # then the plan may be missing, and the others stand one word earlier
-        words = [file, *(word for word in words if word != file)]
-    if words[1:2] and re.fullmatch("[0-9]+", words[1]):
+        words = [file, *words]
+    if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:
         raise RalphError(f"{words[3]} is a word too many", fix="write ralph PLAN MODE MAX_ITERATIONS, in this order")

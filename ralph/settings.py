@@ -30,7 +30,8 @@ class Source(IntEnum):
 
 
 _ANYWHERE = frozenset(Source) - {Source.MODE}
-_MODES_OWN = frozenset(Source) - {Source.TEMPLATE}
+_MODES_OWN = frozenset(Source)
+"""What a template says of it is of its mode."""
 PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
 """The others are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
@@ -92,9 +93,9 @@ def _row(
     return Setting(metavar, parse, meaning, default, **more)
 
 
-def _word(metavar: str, meaning: str, *words: str) -> Any:
+def _word(meaning: str, *words: str) -> Any:
     """One of these words; the first is the default."""
-    return _row(metavar, meaning, words[0], values.one_of(*words), words=words)
+    return _row("WORD", meaning, words[0], values.one_of(*words), words=words)
 
 
 _EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
@@ -159,13 +160,13 @@ class Settings:
     )
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
     on_failure: Literal["keep", "restore"] = _word(
-        "WHAT", "a failed try's changes: kept for the next one, or undone (with --strict)", "keep", "restore"
+        "a failed try's changes: kept for the next one, or undone (with --strict)", "keep", "restore"
     )
     on_tamper: Literal["undo", "abort"] = _word(
-        "WHAT", "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo", "abort"
+        "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo", "abort"
     )
     criteria: Literal["lenient", "strict"] = _word(
-        "HOW", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient", "strict"
+        "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient", "strict"
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
     only: tuple[tuple[str, ...], ...] = _row(
@@ -199,7 +200,7 @@ class Settings:
     effort: str | None = _row(
         "LEVEL",
         "how hard the agent thinks; none = not at all",
-        parse=values.one_of(*_EFFORTS, med="medium"),
+        parse=values.one_of(*_EFFORTS),
         alias="reasoning",
         words=_EFFORTS,
         sources=_MODES_OWN,
@@ -279,7 +280,7 @@ def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -
     if not one.variable:
         return RalphError(one.text)
     if not setting and one.variable not in also_known:
-        names = {name: known.variable for name, known in BY_VARIABLE.items()} | {name: name for name in also_known}
-        return RalphError(f"{one.where}: {one.variable} is no setting", fix=did_you_mean(one.variable, names))
+        fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
+        return RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
     sources = setting.sources if setting else PRIVATE
     return None if one.source in sources else RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")

@@ -21,7 +21,7 @@ def home_file() -> Path:
 
 def in_file(path: Path, source: Source) -> list[Given]:
     """The RALPH_ names that an env file sets, the last first, and its lines that are no settings at all."""
-    given: list[Given] = []
+    given = list[Given]()
     try:
         with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
             from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
@@ -33,12 +33,12 @@ def in_file(path: Path, source: Source) -> list[Given]:
                 if one.error:
                     given.append(Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where))
                 elif one.key and one.key.startswith("RALPH_") and one.value is not None:
-                    given.insert(0, Given(one.key, one.value, source, where))
+                    given.append(Given(one.key, one.value, source, where))
     except FileNotFoundError:
         pass
     except OSError as error:
         given.append(Given("", f"{path}: cannot be read: {error.strerror}", source, str(path)))
-    return given
+    return given[::-1]
 
 
 def of_plan(text: bytes, name: str) -> list[Given]:

@@ -34,10 +34,10 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
     return parse
 
 
-def one_of(*choices: str, **others: str) -> Callable[[str], str]:
-    """Reads one of these words; `others` are other words for some of them."""
-    meant = {word: word for word in choices} | others
-    return matching(r"\w+", lambda found: meant.get(found[0].lower()), ", ".join(choices[:-1]) + f" or {choices[-1]}")
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Reads one of these words."""
+    allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}"
+    return matching("|".join(choices), lambda found: found[0].lower(), allowed)
 
 
 def _seconds(found: re.Match[str]) -> float:
@@ -79,10 +79,7 @@ def folder(text: str) -> Path:
 
 def words(text: str) -> tuple[str, ...]:
     """The words, as a shell parts them."""
-    try:
-        return tuple(shlex.split(some(text)))
-    except ValueError as error:
-        raise ValueError(f"cannot be split into words: {error}") from error
+    return tuple(shlex.split(some(text)))
 
 
 def patterns(text: str) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
         pytest.param("stauts feature.md", "did you mean ralph status?", id="a mistyped verb with a plan"),
         pytest.param("featur.md plan", "did you mean ralph feature.md?", id="a mistyped plan"),
         pytest.param("nothing-like-it.md", "name the plan first", id="nothing like it"),
-        pytest.param("status -- --model x", "what follows -- is for the agent", id="words for no agent"),
     ],
 )
 def test_what_cannot_be_meant_is_said_with_what_can(project: Project, agent: Agent, words: str, telling: str) -> None:

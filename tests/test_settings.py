@@ -93,7 +93,7 @@ NONE: dict[str, str] = {}
             "", '--only "./a b/it\'s" --only=*.md', {"RALPH_ONLY": "c"}, "only a b/it's | *.md;", id="as it is"
         ),
         pytest.param("RALPH_ONLY: a b\nRALPH_ONLY: 'c d'", "", NONE, "only a | b | c d;", id="lines add up"),
-        pytest.param("", "--reasoning med", NONE, "--effort medium\n", id="the name and words of ralph1"),
+        pytest.param("", "--reasoning medium", NONE, "--effort medium\n", id="the name of ralph1"),
         pytest.param("RALPH_DENY: git-write", "--auto-commit", NONE, "commit false;", id="who may not commit does not"),
         pytest.param("", "--strict --deny git-write", NONE, "commit true;", id="but ralph does"),
         pytest.param("", "--deny not-uv,Write", NONE, "`uv sync`, `uv run pytest`) `Write`", id="what to do instead"),
@@ -229,7 +229,7 @@ class TestWhatIsRefused:
             'environment: RALPH_REASONING: "deep": write none, low',
             'feature.md:3: RALPH_MAX_ITERATIONS: "lots"',
             "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
-            'feature.md:5: RALPH_ONLY: "\'tests": cannot be split',
+            'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',
             '.ralph.env:1: RALPH_DURATION: "long": write a time',
             '.ralph.env:2: RALPH_WAIT: "perhaps": write true or false',
             f"{project.home}/.ralph.env:2: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",

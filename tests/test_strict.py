@@ -138,11 +138,12 @@ class TestAFailedTry:
         assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
         assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["half.txt", "one.txt"]
 
-    def test_restores_the_last_good_commit_where_that_is_asked_for(self, project: Project, agent: Agent) -> None:
+    @pytest.mark.parametrize("commits", ["--auto-commit", "--no-auto-commit"])
+    def test_is_undone_where_that_is_asked_for(self, project: Project, agent: Agent, commits: str) -> None:
         (project.root / "mine.txt").write_text("mine")
         wants(project, ONE)
         agent.story(tries(writes("half.txt", "1"), writes("mine.txt", "spoilt"), writes("feature.md", "gone")))
-        built(project, "--on-failure", "restore", "--max-iterations", "1", code=3)
+        built(project, "--on-failure", "restore", "--max-iterations", "1", commits, code=3)
         assert not (project.root / "half.txt").exists()
         assert (project.root / "mine.txt").read_text() == "mine"
         assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
