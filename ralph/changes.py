@@ -35,9 +35,10 @@ def git(
 
     It takes no lock it could do without: the agent may be in the middle of something.
     """
-    given = {**(os.environ if env is None else env), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    argv = ["git", "--no-optional-locks", "-C", str(cwd or "."), *arguments]
+    given = {**(os.environ if env is None else env), "LC_ALL": "C"}
     try:
-        return call(["git", "-C", str(cwd or "."), *arguments], timeout_s=timeout_s, env=given, stdin=stdin)
+        return call(argv, timeout_s=timeout_s, env=given, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
 

@@ -46,16 +46,17 @@ class State:
         self._added = list[Path]()
         """Those that were begun since then."""
 
-    def _sub(self, name: str) -> Path:
+    def _sub(self, name: str) -> str:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
-        folder = self.folder / name
+        folder = f"{self.folder}/{name}"
         try:
             for place in (self.folder, folder):
                 if os.path.islink(place):  # noqa: PTH114 - five times an iteration, and Path takes thrice as long
-                    place.unlink()
+                    os.unlink(place)  # noqa: PTH108 - same
             if not os.path.isdir(folder):  # noqa: PTH112 - same
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.chmod(0o700)
+                os.mkdir(folder, 0o700)  # noqa: PTH102 - same
         except OSError as error:
             raise RalphError(
                 f"{folder}: cannot be made: {error.strerror}", 1, fix="set XDG_STATE_HOME elsewhere"
@@ -80,19 +81,19 @@ class State:
 
     def _free(self, folder: str, begins: str, ends: str) -> Path:
         """A name in that folder that nothing has yet."""
-        place = self._sub(folder)
-        path, number = place / f"{begins}{ends}", 1
+        base, number = f"{self._sub(folder)}/{begins}", 1
+        path = base + ends
         while os.path.lexists(path):
             number += 1
-            path = place / f"{begins}-{number}{ends}"
-        return path
+            path = f"{base}-{number}{ends}"
+        return Path(path)
 
     def make_room(self) -> None:
         """Removes the oldest transcripts beyond the bound; none of them is being written now.
 
         Raises RalphError before money is spent when the disk is too full to record what the agent says.
         """
-        folder = self._sub("transcripts")
+        folder = Path(self._sub("transcripts"))
         for path in self._added:
             with contextlib.suppress(OSError):  # an agent may have removed it
                 self._spare_bytes -= path.stat().st_size
