@@ -26,7 +26,7 @@ def iterate(run: Run) -> Iteration:
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
-    values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state.journal, run.file.text)}
+    values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state)}
     if run.earlier:  # numbers go on over all starts, the limit is of one: "17 of at most 5" would confuse
         values["MAX_ITERATIONS"] = ""
     prompt = run.prompt.render(values)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ralph import progress
+from ralph import memory, progress
 from ralph.agent.turn import Outcome
 from ralph.claims import check_claim
 from ralph.errors import RalphError
@@ -66,6 +66,7 @@ def follow(run: Run) -> None:
         return
     run.switched = True
     run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
+    memory.keep_left(run.state, before, run.mode, run.file.text)
     begin(run)
 
 

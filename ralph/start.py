@@ -208,7 +208,7 @@ def _show(start: Start, state: State) -> int:
     from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
     from ralph.memory import memory  # noqa: PLC0415 - same
 
-    earlier, told = state.iterations, memory(state.journal, files.held(start.progress_path))
+    earlier, told = state.iterations, memory(state)
     start, of_task = _on_task(start)
     values = {**of_task, "ITERATION": earlier + 1, "MEMORY": told}
     text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))

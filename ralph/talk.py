@@ -90,7 +90,7 @@ def _converse(start: "Start", state: State) -> str:
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)
-    told = memory(state.journal, files.held(start.progress_path))
+    told = memory(state)
     prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": told})
     argv = agent.argv(start.settings, prompt)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}

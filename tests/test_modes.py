@@ -49,7 +49,8 @@ BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
 
 
 def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, agent: Agent) -> None:
-    agent.story(step(SEES, adds="one"), BUILDS, step(SEES, MISSES), BUILDS, step(SEES, says("All is there.")))
+    decides = edits("## Notes\n", "## Notes\n\n- Decision: no database\n")
+    agent.story(step(SEES, decides, adds="one"), BUILDS, step(SEES, MISSES), BUILDS, step(SEES, says("All is there.")))
     code, text = everything(project, "--verify", "true")
     assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "validate"]), text
     assert "ralph: done · 1/1 tasks · 5 iterations · 2 commits · " in text
@@ -59,6 +60,8 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     assert [line["round"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 1, 1, 2]
     changes = [line["message"] for line in project.journal() if line["event"] == "mode"]
     assert changes == ["plan -> build", "build -> validate", "validate -> build", "build -> validate"]
+    left = "mode: build -> validate\n  changed by then: a.txt\n  Decision: no database\n"
+    assert [left in prompt for prompt in agent.prompts] == [False, False, True, False, True]
     assert (everything(project), len(agent.calls)) == ((0, ""), 5)
 
 

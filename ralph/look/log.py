@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ralph import files, journal
+from ralph import journal
 from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
@@ -36,7 +36,7 @@ def log(  # noqa: PLR0913 - what can be asked for
     if follow:
         return _follow(plan, verbose=verbose)
     if what == "memory":
-        _say(memory(plan.state.journal, files.held(plan.progress_path)) or "nothing yet")
+        _say(memory(plan.state) or "nothing yet")
         return 0
     seen = plans.look(plan)
     if number is None and what is None:
