@@ -242,6 +242,7 @@ _VERBS = [
         With PLAN also what is its own: settings, progress file, prompts. Takes MODE and all options of a run.
         """,
         *options.OF_A_RUN,
+        _flag("all that was looked at", "--verbose"),
         _JSON,
     ),
     _verb(

@@ -133,9 +133,8 @@ SERVERS = '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}'
 def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: Project) -> None:
     plan_says("RALPH_MAX_TIME: 8h", "RALPH_VERIFY: ./check.sh -q")(patient)
     patient.has_tasks("x one")
-    for name, text in (("new.txt", "x"), ("~/.ralph.env", ""), (".mcp.json", SERVERS)):
+    for name, text in (("new.txt", "x"), ("~/.ralph.env", ""), ("a", ""), ("b", ""), ("c", "")):
         has(name, text)(patient)
-    has(".claude/settings.json", json.dumps({"hooks": HOOKS}))(patient)
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
     report = doctor("feature.md")
     for level, subject, *words in (
@@ -144,10 +143,8 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
         ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
         ("ok", "plan", "1/1 tasks"),
         ("ok", "notices", "slack: set up, `ralph notify test` tries it"),
-        ("warning", "repository", "4 uncommitted files: .claude", "and 1 more", "stash"),
+        ("warning", "repository", "5 uncommitted files: a, b, c and 2 more", "stash"),
         ("warning", "cron", "RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment", "/.ralph.env"),
-        ("warning", "rights", "settings.json: its hooks"),
-        ("warning", "rights", "its mcpServers"),
     ):
         assert report.says(level, subject, *words), report.of(subject)
     assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
@@ -221,8 +218,8 @@ def test_what_may_not_be_read_is_no_traceback(patient: Project, no_override: lis
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     (patient.root / ".ralph").chmod(0o755)
     assert (run.code, run.stderr) == (1, "")
-    assert "\n✗ settings    .ralph/PROMPT_build.md: Permission denied\n              → mend that\n" in run.stdout
-    assert "\n✓ repository  " in run.stdout, "the other subjects are looked at all the same"
+    assert "\nBAD  settings    .ralph/PROMPT_build.md: Permission denied\n                 → mend that\n" in run.stdout
+    assert "ok   repository  " in run.stdout, "the other subjects are looked at all the same"
     assert run.stdout.splitlines()[-1] == "1 thing to mend: settings."
 
 
@@ -245,7 +242,7 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     options = ["--max-time", "3h", "--verify", "true && git --version"]
     rest = ["--", "--add-dir", "../x"]
     env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
-    (_, lost), (_, text) = doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")
+    (_, text), (_, lost) = doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")
     assert lost.startswith("RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
@@ -255,33 +252,39 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 
+SUBJECTS = ["settings", "plan", "agent", "login", "rights", "repository", "machine", "cron"]
+
+
 def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
     """What tells one version of each file and folder from another."""
     found = [path for folder in folders for path in (folder, *folder.rglob("*"))]
     return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ino, path.lstat().st_size) for path in found}
 
 
-def test_as_cron_starts_it_it_says_all_it_sees_the_worst_last_and_writes_nothing(patient: Project) -> None:
+def test_as_cron_starts_it_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patient: Project) -> None:
     patient.has_tasks("one")
     folders = (patient.root, patient.home, patient.state, Path(patient.env["TMPDIR"]))
     before = snapshot(*folders)
     variables = [f"{name}={value}" for name, value in patient.env.items()]
     run = patient.ralph("doctor", "feature.md", "50", prefix=["env", "-i", *variables])
     assert (run.code, run.stderr) == (0, "")
-    first, second, *_, worst, fix, last = run.stdout.splitlines()
-    assert first == "✓ settings    max-iterations 50 (--max-iterations)"
-    assert second.startswith("✓ settings    no verify command: ")
-    assert worst == "! notices     no channel is set up: nobody hears how a run ends"
-    assert fix == "              → ralph notify setup"
+    *lines, worst, fix, last = run.stdout.splitlines()
+    assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == SUBJECTS
+    assert lines[0] == "ok   settings    max-iterations 50 (--max-iterations)"
+    assert worst == "warn notices     no channel is set up: nobody hears how a run ends"
+    assert fix == "                 → ralph notify setup"
     assert last == "A run would find what it needs."
     assert snapshot(*folders) == before
+    assert "\nok   settings    no verify command: " in patient.ralph("doctor", "feature.md", "50", "--verbose").stdout
 
 
 def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -> None:
     """Where ralph gave up, a start from a terminal tries again, and one from cron does not."""
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
-    assert (cron.code, "\n✗ plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), cron.text
+    assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), (
+        cron.text
+    )
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
@@ -300,7 +303,7 @@ def test_no_line_shows_a_secret(patient: Project) -> None:
     patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
     asked = ["doctor", "feature.md", "--heartbeat-url", hook]
     command = f"tool {SECRET}; curl https://me:{SECRET}@x.example/{SECRET} ; cat ~/.ssh/id; tool a/n/o/t/h/e/r"
-    said = [patient.ralph(*asked, "--verify", command, *how).text for how in ([], ["--json"])]
+    said = [patient.ralph(*asked, "--verify", command, *how).text for how in (["--verbose"], ["--json"])]
     assert all("heartbeat-url x.example (--heartbeat-url)" in one for one in said), said
     assert all("verify tool ***; curl x.example ; cat ~/.ssh/id; tool *** (" in one for one in said), said
     assert not [line for one in said for line in one.splitlines() if SECRET in line.lower()]

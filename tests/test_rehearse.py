@@ -220,8 +220,18 @@ def with_its_progress_elsewhere(project: Project) -> Path:
 
 
 def in_a_linked_working_tree(project: Project) -> Path:
-    project.git("worktree", "add", "-q", "../linked")
+    """Of a repository that has no other."""
+    project.git("clone", "-q", "--bare", ".", "../bare.git")
+    project.git("-C", "../bare.git", "worktree", "add", "-q", "../linked")
     return project.root.parent / "linked" / "feature.md"
+
+
+def in_a_submodule(project: Project) -> Path:
+    outer = project.root.parent / "outer"
+    shutil.copytree(project.root, outer)
+    add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", str(project.root), "sub"]
+    project.git("-C", str(outer), *add)
+    return outer / "sub" / "feature.md"
 
 
 def without_git(project: Project) -> Path:
@@ -240,7 +250,8 @@ def told_by_the_environment(project: Project) -> Path:
     [
         (with_everything, 1),
         (with_its_progress_elsewhere, 1),
-        (in_a_linked_working_tree, None),
+        (in_a_linked_working_tree, 1),
+        (in_a_submodule, None),
         (without_git, 0),
         (told_by_the_environment, 0),
     ],
@@ -305,11 +316,12 @@ def test_what_would_go_wrong_is_said_with_a_remedy(
     assert not litter(project)
 
 
-def test_a_plan_that_is_done_is_done(project: Project) -> None:
+def test_a_plan_that_is_done_is_not_copied(project: Project) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
     run = rehearse(project, "feature.md")
     assert run.code == 0, run.text
-    assert section(run, HAPPENED) == ["  `ralph feature.md build`: exit code 0"]
+    assert section(run, HAPPENED) == ["  exit code 0 at once: feature is done"]
+    assert "copy" not in run.stdout
     assert section(run, WRONG) == NOTHING
 
 

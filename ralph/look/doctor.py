@@ -9,7 +9,6 @@ import os
 import platform
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -116,7 +115,7 @@ class _Doctor:
                 yield ok(f"no key in the environment, so that {one.name}'s own login pays")
 
     def check_rights(self) -> Iterator[_Check]:
-        """Whether it runs for root, and what it would run without asking."""
+        """Whether it runs for root."""
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
             if sandbox and os.environ.get(sandbox) == "1":
@@ -124,13 +123,6 @@ class _Doctor:
             elif sandbox and not os.geteuid():
                 fix = f"use an account of its own, or in a container (in the crontab too):\nexport {sandbox}=1"
                 yield bad(f"you are root, and {one.name} refuses to run without asking for root", fix)
-            for path in one.doctor.get("loads", ()):
-                with contextlib.suppress(OSError, ValueError, TypeError):  # it is ignored then
-                    found = dict(json.loads(Path(path).read_bytes()))
-                    if does := [f"its {key}" for key in one.doctor["takes_effect"] if found.get(key)]:
-                        said = f"{path}: {', '.join(does)} take effect with your rights, without asking"
-                        leave = "`-- --setting-sources user --strict-mcp-config` leaves it out"
-                        yield warning(said, f"read it: whoever can commit here can write it; {leave}")
 
     def check_repository(self) -> Iterator[_Check]:
         """Whether the agent can commit there, and what else it would commit."""
@@ -174,22 +166,20 @@ class _Doctor:
         """The line for the crontab, and what cron does not have."""
         if not self.asked.plan:
             return
-        if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
-            said = f"{named(lost)}: from this environment, which cron does not have"
-            yield warning(said, f"write that into {sources.home_file()}")
-        path = os.environ.get("PATH", os.defpath)
-        if not shutil.which("ralph"):
-            path += f":{Path(sys.argv[0]).absolute().parent}"
         line = f"cd {shlex.quote(str(Path.cwd()))} && "
         for name in [one.doctor.get("sandbox") for one in self.agents]:
             line += f"{name}=1 " * (name in os.environ)
         for one in self.asked.given:
             line += f"{one.variable}={shlex.quote(one.text)} "
-        rest = self.asked.agent_arguments
-        words = ["ralph", self.asked.plan, *filter(None, [self.asked.mode]), *(["--", *rest] if rest else [])]
-        line += f"PATH={shlex.quote(path)} {shlex.join(words)}"
+        words = ["ralph", self.asked.plan, *filter(None, [self.asked.mode])]
+        if self.asked.agent_arguments:
+            words += ["--", *self.asked.agent_arguments]
+        line += f"PATH={shlex.quote(os.environ.get('PATH', os.defpath))} {shlex.join(words)}"
         said = "this line of a crontab gives a run all that it finds here"
         yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
+        if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
+            said = f"{named(lost)}: from this environment, which cron does not have"
+            yield warning(said, f"write that into {sources.home_file()}")
 
 
 _SUBJECTS = ("settings", "plan", "agent", "login", "rights", "repository", "machine", "notices", "cron")
@@ -217,19 +207,24 @@ def _checks(asked: Asked) -> Iterator[_Check]:
             yield _Check(one.level, said, fix, subject)
 
 
-_MARKS = {"ok": ("32", "✓"), "warning": ("33", "!"), "bad": ("31", "✗")}
-"""From the best to the worst: its colour on a terminal, and its sign."""
+_MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
+"""From the best to the worst: a word, and on a terminal a sign and its colour."""
 
 
 def doctor(asked: Asked) -> int:
-    """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0."""
+    """Looks at everything and says what it saw, what needs mending last; 1 when something does, else 0.
+
+    Of what is in order it says one thing of each subject, unless all is wanted.
+    """
     seen = list(_checks(asked))
     wrong = dict.fromkeys(one.subject for one in seen if one.level == "bad")
     if asked.as_json:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
         return 1 if wrong else 0
+    first = {one.subject: one for one in reversed(seen)}
     for one in sorted(seen, key=lambda one: list(_MARKS).index(one.level)):
-        _print(one)
+        if asked.verbose or one.level != "ok" or one is first[one.subject]:
+            _print(one)
     mend = f"{counted(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
     print(mend if wrong else "A run would find what it needs.")
     return 1 if wrong else 0
@@ -237,11 +232,11 @@ def doctor(asked: Asked) -> int:
 
 def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
-    colour, mark = _MARKS[check.level]
-    lead, (remedy, _, command) = f"{mark} {check.subject:12}", check.fix.partition("\n")
+    word, sign, colour = _MARKS[check.level]
+    lead, (remedy, _, command) = f"{sign if draws() else word} {check.subject:12}", check.fix.partition("\n")
     first, *rows = hung(lead, " ".join(check.said.split()))
     if draws() and not os.environ.get("NO_COLOR"):
-        first = f"\x1b[{colour}m{mark}\x1b[0m{first.removeprefix(mark)}"
+        first = f"\x1b[{colour}m{sign}\x1b[0m{first.removeprefix(sign)}"
     if remedy:
         rows += hung(" " * len(lead), f"→ {remedy}")
     rows += [f"    {plain(line)}" for line in command.splitlines()]

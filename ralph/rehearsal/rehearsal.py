@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import site
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from ralph.options import Asked
 from ralph.process import MARK, call, foreground, signals
 from ralph.rehearsal import sample
 from ralph.screen.screen import Screen
+from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import named
 
@@ -72,9 +74,7 @@ def _make_sample(top: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
     os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
     top.mkdir()
-    for name, text in sample.FILES.items():
-        (top / name).write_text(text, encoding="utf-8")
-    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top)
+    done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
     if done.code:
         what = f"git does not work: {changes.complaint(done)}"
         raise RalphError(what, 1, fix="install git, or mend it; a rehearsal commits for real")
@@ -93,8 +93,6 @@ class Rehearsal:
         """The copy; of the same name, as notices show it."""
         self.screen = Screen()
         self.screen.open()
-        self.code = 0
-        """The last start's exit code."""
         self.happened, self.wrong = list[str](), list[str]()
         """What would have happened, and gone wrong, in a line each."""
 
@@ -105,21 +103,24 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
         now = progress.parse(text)
+        if now.done and (early := start.ends_at_once(found, now, State(found.name, found.progress_path), text)):
+            self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
+            return
         watched = changes.Changes(top, ())
         self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
-        self._show("cat", "sample.md")
         self._copy()
+        self._show("cat", "sample.md")
         file = self._counterpart(found.progress_path)
         if not file.is_relative_to(self.top):
             file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
-        kind = "once" if found.settings.once else "work"
+        kind, code = "once" if found.settings.once else "work", 0
         if self.asked.mode == "all":
             kind = "all"
         elif not (kind == "once" or found.imported or now.tasks or now.done):
-            self._start("plan", "once", file)
-        if self.code == 0:
+            code = self._start("plan", "once", file)
+        if code == 0:
             self._start(self.asked.mode, kind, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
@@ -145,20 +146,33 @@ class Rehearsal:
     def _show(self, *command: str) -> None:
         """What a command prints in the sample."""
         if self.is_sample:
-            top = self.top if self.top.exists() else self.original
             self.screen.say(f"$ {shlex.join(command)}")
-            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=top).stdout).rstrip() + "\n")
+            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=self.top).stdout).rstrip() + "\n")
 
     def _copy(self) -> None:
         """Copies the working tree, the ignored included. Raises RalphError."""
         if self.folder.is_relative_to(self.original):
             what = f"no copy of {self.original} fits into itself"
             raise RalphError(what, 1, fix="set TMPDIR to a folder outside of it")
-        if (self.original / ".git").is_file():
-            what = f"a copy of {self.original} would share its repository with others"
-            raise RalphError(what, 1, fix="rehearse in a clone; this is a linked working tree, or a submodule")
-        self.top.mkdir(parents=True)
-        if foreground(["cp", "-a", f"{self.original}/.", f"{self.top}/"], env=os.environ, cwd="/"):
+        common = own = self.original / ".git"
+        if own.is_file():  # of a linked working tree, or of a submodule
+            found = changes.git("rev-parse", "--git-common-dir", "--git-dir", cwd=self.original).stdout
+            common, own = [self.original / line for line in os.fsdecode(found).splitlines()] or [own, own]
+            if common == own:
+                what = f"a copy of {self.original} would share its repository with others"
+                raise RalphError(what, 1, fix="rehearse in a clone")
+        self._take(self.original, self.top)
+        if common != own:
+            (self.top / ".git").unlink()
+            self._take(common, self.top / ".git")
+            shutil.rmtree(self.top / ".git" / "worktrees")
+            changes.git("config", "--file", str(self.top / ".git" / "config"), "core.bare", "false")
+            for name in ("HEAD", "index"):
+                shutil.copy2(own / name, self.top / ".git" / name)
+
+    def _take(self, what: Path, to: Path) -> None:
+        to.mkdir(parents=True)
+        if foreground(["cp", "-a", f"{what}/.", f"{to}/"], env=os.environ):
             self.screen.complain("not all could be copied; what needs the rest may fail here only")
 
     def _counterpart(self, path: Path) -> Path:
@@ -193,8 +207,8 @@ class Rehearsal:
             "RALPH_REHEARSAL": "1",
         }
 
-    def _start(self, mode: str, kind: str, file: Path) -> None:
-        """A real start of ralph in the copy and in this terminal; and what came of it."""
+    def _start(self, mode: str, kind: str, file: Path) -> int:
+        """A real start of ralph in the copy and in this terminal, and what came of it; the exit code."""
         settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
@@ -215,13 +229,14 @@ class Rehearsal:
         self.screen.say(f"$ {name}")
         self.screen.close()  # what was said before comes before
         argv = [*python, "ralph", str(plan), mode, *([] if self.asked.verbose else ["--quiet"])]
-        self.code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
+        code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
         self.screen.agent("")
-        outcome = f"`{name}`: exit code {self.code}"
+        outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):
             last = journal.read(path)[-1]
             outcome = f"{outcome} · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
-        if self.code not in (0, Reason.LIMIT.code):
+        if code not in (0, Reason.LIMIT.code):
             but = "the real agent would meet that too, but for a check of what the stand-in did not build"
-            self.wrong.append(f"`{name}` exits with {self.code}; {but}")
+            self.wrong.append(f"`{name}` exits with {code}; {but}")
+        return code

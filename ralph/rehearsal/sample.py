@@ -7,24 +7,21 @@ FUNCTION = '`greeting("Ada")` in greeting.py returns "Hello, Ada!" (test_greetin
 NOBODY = "An empty name greets the world (test_greeting.py)"
 COMMAND = "`python3 greeting.py Ada` prints the greeting"
 
-FILES = {
-    "sample.md": f"""# Greetings
+PLAN = f"""# Greetings
 
 A small module that greets people by name.
 
 - {FUNCTION}
 - {NOBODY}
 - {COMMAND}
-""",
-    ".gitignore": "__pycache__/\n",
-}
-"""What the first commit holds."""
+"""
 BEGINS = """git init -q --template= &&
 git config user.name "Ralph Rehearsal" &&
 git config user.email rehearsal@example.invalid &&
+cat > sample.md && echo __pycache__/ > .gitignore &&
 git add . && git commit -qm "A plan"
 """
-"""What the shell does before ralph is started."""
+"""What the shell does before ralph is started; it gets the plan on its standard input."""
 
 
 class Work(NamedTuple):

@@ -119,8 +119,7 @@ class View:
             error = f"{event.get('error_status') or ''} {event.get('error') or 'no answer'}".strip()
             self.doing = f"retrying ({error})"
             if "attempt" in event:
-                delay = duration(float(event.get("retry_delay_ms") or 0) / 1000)
-                error += f": try {event['attempt']} of {event.get('max_retries')} in {delay}"
+                error += f": try {event['attempt']} of {event.get('max_retries')}"
             yield f"… {error}"
         elif kind in ("compact_boundary", "model_fallback"):
             yield f"… {event.get('content') or kind.replace('_', ' ')}"
