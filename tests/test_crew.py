@@ -84,27 +84,38 @@ AB = "- [ ] a: The first\n- [ ] b: The second\n"
 
 
 class TestIndependentTasks:
-    def test_are_tried_at_the_same_time_and_land_one_by_one(self, crew: Crew, project: Project) -> None:
-        learns = 'echo "- seen by $task" >> "$progress"; echo $task > $task.txt'
-        crew.has(
-            f"{AB}- [ ] c: The third\n  - after: a, b\n",
-            a=f"meets b; {learns}",
-            b=f"meets a; {learns}",
-            c="ls a.txt b.txt",
-        )
-        run = crew.works("--verify", "! test -e red.txt", "--model", "sonnet")
-        assert sorted(crew.tries()[:2]) == [("a", True), ("b", True)]
-        assert crew.tries()[2:] == [("c", True)]
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+    def test_are_tried_at_the_same_time_each_in_a_clone_of_its_own_and_land_one_by_one(
+        self, crew: Crew, project: Project, marks: Path
+    ) -> None:
+        (project.root / ".gitignore").write_text(".env\nready\n")
+        project.git("add", ".gitignore")
+        project.git("commit", "-qm", "Ignore")
+        (project.root / ".env").write_text("SECRET=1\n")
+        (project.root / "draft.txt").write_text("mine\n")
+        tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; "
+        tells += 'grep -c "be quick" "$progress" > {0}/said-$task'
+        pushes = "git push -q origin HEAD:refs/heads/other"
+        learns = 'sed -i "s/^## Notes$/&\\n- seen by $task/; /be quick/d" "$progress"; echo $task > $task.txt'
+        does = {one: f"{tells.format(marks)}; {pushes}; meets {other}; {learns}" for one, other in ("ab", "ba")}
+        listed = f"{AB}- [ ] c: The third\n  - after: a, b\n"
+        crew.has(listed, notes="\n## Messages\n\nbe quick\n", **does, c="ls a.txt b.txt")
+        ready = ("--setup", "cp .env ready", "--setup-copy", ".env", "--keep-clones")
+        run = crew.works("--verify", "! test -e red.txt", "--model", "sonnet", *ready)
+        assert (sorted(crew.tries()[:2]), crew.tries()[2:]) == ([("a", True), ("b", True)], [("c", True)])
+        assert sorted(crew.subjects()) == ["Ignore", "a: Do a", "b: Do b"]
+        assert "2 commits" in run.text
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", "the files came along"
         text = project.progress_text
-        assert text.count("- [x]") == 3
-        assert "\nRALPH_DONE\nVerified: " in text
-        notes = text.split("## Notes")[1]
-        assert "- seen by a\n" in notes
-        assert "- seen by b\n" in notes
-        assert "2 commits" in run.text
-        assert crew.clones == []
+        assert (text.count("- [x]"), "\nRALPH_DONE\nVerified: " in text) == (3, True)
+        assert [f"- seen by {task}\n" in text for task in "ab"] == [True, True]
+        assert [(marks / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2, "made ready"
+        ports = {int((marks / f"port-{task}").read_text()) for task in "ab"}
+        assert (len(ports), min(ports) >= 1024) == (2, True), "of its own"
+        assert "other" not in project.git("branch"), "a clone cannot push"
+        assert "the clones lack what you have not committed: draft.txt" in run.text
+        assert sorted((marks / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"], "told to one of them"
+        assert "be quick" not in text
+        assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
 
     def test_that_conflict_are_tried_again_on_top_of_the_others(self, crew: Crew, project: Project) -> None:
         both = "echo $task >> README.md"
@@ -114,7 +125,7 @@ class TestIndependentTasks:
         assert [passed for _, passed in tries] == [True, False, True]
         assert tries[1][0] == tries[2][0] != tries[0][0]
         assert "on top of what landed meanwhile: the agent exited with 1: conflicts in README.md" in run.text
-        assert len(crew.subjects()) == 2
+        assert (len(crew.subjects()), crew.clones) == (2, [])
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
 
     def test_that_break_each_other_never_land_both(self, crew: Crew, project: Project) -> None:
@@ -123,14 +134,6 @@ class TestIndependentTasks:
         assert len(crew.subjects()) == 1
         assert "on top of what landed meanwhile: the verify command" in run.text
         assert project.progress_text.count("- [!]") == 1
-
-    def test_have_a_message_told_to_one_of_them(self, crew: Crew, project: Project, marks: Path) -> None:
-        reads = 'grep -c "be quick" "$progress" > {}/said-$task; meets {}; '
-        shows = reads + 'sed -i "/be quick/d" "$progress"; touch $task.txt'
-        crew.has(AB, notes="\n## Messages\n\nbe quick\n", a=shows.format(marks, "b"), b=shows.format(marks, "a"))
-        crew.works(code=0)
-        assert sorted((marks / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"]
-        assert "be quick" not in project.progress_text
 
     def test_wait_for_the_end_of_a_usage_limit_that_one_of_them_meets(self, project: Project, agent: Agent) -> None:
         project.has_tasks("a: The first", "b: The second", "c: The third")
@@ -168,33 +171,6 @@ class TestIndependentTasks:
         crew.works()
         assert sorted(task for task, _ in crew.tries()[:2]) == ["a", "b"]
         assert project.progress_text.count("- [x]") == 3
-
-
-class TestAClone:
-    def test_is_made_ready_and_has_ports_of_its_own(self, crew: Crew, project: Project, marks: Path) -> None:
-        (project.root / ".gitignore").write_text(".env\nready\n")
-        project.git("add", ".gitignore")
-        project.git("commit", "-qm", "Ignore")
-        (project.root / ".env").write_text("SECRET=1\n")
-        tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; meets {1}; echo $task > $task.txt"
-        crew.has(AB, a=tells.format(marks, "b"), b=tells.format(marks, "a"))
-        crew.works("--setup", "cp .env ready", "--setup-copy", ".env", "--only", "a.txt", "--only", "b.txt")
-        assert [(marks / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2
-        ports = {int((marks / f"port-{task}").read_text()) for task in "ab"}
-        assert len(ports) == 2
-        assert min(ports) >= 1024
-
-    def test_cannot_push_and_stays_where_that_is_asked_for(self, crew: Crew, project: Project) -> None:
-        crew.has("- [ ] a: The first\n", a="! git push -q origin HEAD:refs/heads/other; echo a > a.txt")
-        crew.works("--keep-clones")
-        assert "other" not in project.git("branch")
-        assert [path.name for path in crew.clones] == ["a"], "it stays where somebody wants to look at it"
-
-    def test_lacks_what_is_not_committed_and_that_is_said(self, crew: Crew, project: Project) -> None:
-        (project.root / "draft.txt").write_text("mine\n")
-        crew.has("- [ ] a: The first\n")
-        run = crew.works()
-        assert "the clones lack what you have not committed: draft.txt" in run.text
 
 
 class TestThePersonsOwnWork:

@@ -43,6 +43,7 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
         step(writes_done=True),
         step(ticks="all", writes_done=True),
     )
+    mailbox = Mailbox(project)
     run = project.build("--verify", "true", command=HOURS)
     assert run.code == 0, run.text
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.text), "no colour, no control characters"
@@ -78,6 +79,11 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     assert (end["done"], end["total"], end["waits"]) == (3, 3, 1)
     assert end["cost_usd"] == pytest.approx(0.12 + 3 * 0.01)
     assert end["waited_s"] == pytest.approx(wait["planned_s"], abs=5)
+    title, plan, mode, sums, *last = mailbox.notices[-1].splitlines()
+    assert ("Ralph Complete!" in title, plan, mode) == (True, "Plan: feature", "Mode: build")
+    assert re.fullmatch(r"3/3 tasks · 4 iterations · 1 commit · \S+ · (1h0|59m)\S+ of it waiting · \$0.15, .*", sums)
+    assert sums.endswith(", paid by the API key in ANTHROPIC_API_KEY")
+    assert [line.partition(" ")[0] for line in last if line.startswith("#")] == ["#1", "#2", "#3", "#4"]
 
 
 def says_what_it_came_to(project: Project, line: dict[str, Any]) -> None:
@@ -93,31 +99,6 @@ def says_what_it_came_to(project: Project, line: dict[str, Any]) -> None:
     assert 0 < line["duration_s"] < 20
     transcript = journal_file(project).with_name("transcripts") / line["transcript"]
     assert "One is ticked." in transcript.read_text()
-
-
-def test_the_last_notice_says_all_that_one_wants_to_know_in_the_morning(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    project.has_tasks("one", "two", "three")
-    paid = init(key_source="ANTHROPIC_API_KEY")
-    agent.story(
-        at_limit(),
-        raw(paid, ticks("one"), *step(file="made.txt", commits="made")["acts"][1:-1], result(cost_usd=1.5)),
-        *[step()] * 5,
-        step(blocks="which database?"),
-    )
-    assert project.build("--max-stalls", "off", command=HOURS).code == 4
-    title, *lines = mailbox.notices[-1].splitlines()
-    assert "Ralph Blocked" in title
-    told = dict(line.split(": ", 1) for line in lines if ": " in line)
-    assert (told["Plan"], told["Mode"], told["Repo"]) == ("feature", "build", "repo")
-    assert told["Reason"] == "which database?"
-    assert told["To go on"] == "mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
-    (sums,) = [line for line in lines if line.startswith("1/3 tasks · 7 iterations · 1 commit · 1h0")]
-    assert re.search(r" · (1h0\dm|59m\d+s) of it waiting · ", sums)
-    assert sums.endswith(" · $1.56, paid by the API key in ANTHROPIC_API_KEY")
-    last = [line for line in lines if line.startswith("#")]
-    assert [line.partition(" ")[0] for line in last] == ["#3", "#4", "#5", "#6", "#7"]
-    assert re.fullmatch(r"#7 · 1/3 tasks · \S+ · \$0\.01", last[-1])
 
 
 # What is not as it should be.
