@@ -36,6 +36,7 @@ def test_it_builds_and_is_seen_like_claude(project: Project, other: Other) -> No
     assert "  ▸ Bash echo 1 > one.txt" in log.stdout, log.text
 
 
+@pytest.mark.parametrize("other", KINDS if LONG else ["codex"], indirect=True)  # opencode takes 13 s for it
 def test_under_strict_it_proposes_and_ralph_disposes(project: Project, other: Other) -> None:
     project.has_tasks("one: The first")
     other.play(other.runs("echo 1 > one.txt"), Reply(text=f"Wrote it.\n\n{done_signal()}"))
