@@ -68,64 +68,51 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
 
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
-    text, form = imported.text, imported.form
-    own_words = {mark_of(node.get("status")): node.get("status") for node in imported.nodes.values()}
-    then = {task.id: task.mark for task in imported.tasks}
-    puts: list[tuple[int, int, str]] = []
+    text, nodes, form = imported.text, imported.nodes, imported.form
+    own_words = {mark_of(node.said.get("status")): node.said.get("status") for node in nodes.values()}
+    marks = {task.id: task.mark for task in imported.tasks}
+    new = [json.dumps(_object(task, form), ensure_ascii=False) for task in today if task.id not in nodes]
+    last = max(node.end for node in nodes.values())
+    puts = [(last, last, "".join(f",\n    {one}" for one in new))]
     for task in today:
-        state = _state(task)
-        if task.id not in then or state == then[task.id]:
+        mark = "x" if task.done else task.mark
+        if mark == marks.get(task.id, mark):
             continue
-        node = imported.nodes[task.id]
-        names = [name for name in node if name in PASSES or (name == "status" and mark_of(node[name]))]
-        for name in names or ["status"]:
-            value = (own_words.get(state) or _word(state, form)) if name == "status" else state == "x"
-            last = max(end for _, end in node.spans.values())
-            start, end = node.spans.get(name, (last, last))
-            lead = "" if name in node else f', "{name}": '
-            puts.append((start, end, lead + json.dumps(value)))
-    last = max(imported.nodes[task.id].end for task in imported.tasks)
-    new = [json.dumps(_object(task, form), ensure_ascii=False) for task in today if task.id not in then]
-    puts.append((last, last, "".join(f",\n    {one}" for one in new)))
+        said, spans, _ = nodes[task.id]
+        word = json.dumps(own_words.get(mark) or _word(task, form))
+        names = [name for name in said if name in PASSES or (name == "status" and mark_of(said[name]))]
+        puts += [(*spans[name], word if name == "status" else json.dumps(task.done)) for name in names]
+        if not names:
+            end = max(end for _, end in spans.values())
+            puts.append((end, end, f', "status": {word}'))
     for start, end, put in sorted(puts, reverse=True):
         text = text[:start] + put + text[end:]
     return text
 
 
-def _state(task: Task) -> str:
-    """Its mark; a task is also done when all its subtasks are."""
-    return "x" if task.done else task.mark
-
-
-def _word(state: str, form: str) -> str:
-    """What a form calls a status."""
-    return {" ": "pending", "~": "in_progress", "x": "complete" if form == "plan" else "done", "!": "blocked"}[state]
+def _word(task: Task, form: str) -> str:
+    """What a form calls the status."""
+    return "done" if task.done and form != "plan" else task.status
 
 
 def converted(today: Sequence[Task], form: str, name: str) -> dict[str, Any]:
     """The Task List in one of the forms; `name` is the plan's."""
-    listed = [_nested(task, form) for task in today if not task.above]
+    listed = [_object(task, form) for task in today]
     if form == "prd":
         return {"project": name, "tasks": listed}
     return {"requirements" if form == "requirements" else "tasks": listed}
 
 
-def _nested(task: Task, form: str) -> dict[str, Any]:
-    parts = [_nested(part, form) for part in task.subtasks]
-    return _object(task, form) | ({"subtasks": parts} if parts else {})
-
-
 def _object(task: Task, form: str) -> dict[str, Any]:
-    """A task without its subtasks."""
-    state = _state(task)
+    """A task, which waits for its parts."""
     said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
     if form == "prd":
-        said |= {"title": task.text, "passes": state == "x", "acceptanceCriteria": task.said("verify")}
+        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
     else:
         said["verification_criteria"] = task.said("verify")
-    said["status"] = _word(state, form)
+    said["status"] = _word(task, form)
     if task.priority is not None:
         said["priority"] = task.priority
-    if task.after:
-        said["dependencies"] = task.after
+    if waits_for := task.after + [part.id for part in task.subtasks]:
+        said["dependencies"] = waits_for
     return said

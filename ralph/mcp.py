@@ -24,7 +24,6 @@ from ralph.words import named, plain
 Answer = dict[str, Any]
 Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]
 
-_STATUS = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
 
@@ -108,10 +107,10 @@ class Tools:
     def get_plan_summary(self) -> Answer:
         """Every task, how many there are of each status, and how much is complete."""
         listed = self._listed()
-        count = Counter(map(_status, listed))
+        count = Counter(task.status for task in listed)
         return {
             "total_tasks": len(listed),
-            **{status: count[status] for status in _STATUS.values()},
+            **{status: count[status] for status in tasks.STATUSES.values()},
             "completion_percentage": _part_done(listed),
             "tasks": [_told(task) for task in listed],
         }
@@ -184,7 +183,7 @@ class Tools:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""
         if not self._proposes:
             self._edit(change)
-        status, listed = _status(self._find(task_id)), self._listed()
+        status, listed = self._find(task_id).status, self._listed()
         answer = {"task_id": task_id, "status": status, "completion_percentage": _part_done(listed)}
         answer["remaining_tasks"] = sum(not one.done for one in listed)
         if self._proposes:
@@ -211,10 +210,6 @@ def _one_line(said: str) -> str:
     return line
 
 
-def _status(task: Task) -> str:
-    return "complete" if task.done else _STATUS[task.mark]
-
-
 def _part_done(listed: Sequence[Task]) -> float:
     return round(sum(task.done for task in listed) / len(listed), 4) if listed else 0.0
 
@@ -223,7 +218,7 @@ def _told(task: Task) -> Answer:
     return {
         "id": task.id,
         "description": task.text,
-        "status": _status(task),
+        "status": task.status,
         "priority": task.priority,
         "dependencies": task.after,
         "verification_criteria": task.said("verify"),

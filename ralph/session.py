@@ -102,7 +102,7 @@ def _take_tasks_of_plan(run: Run) -> None:
     if not now.tasks and not now.done:
         run.complain(f"{counted(len(imported.tasks), 'task')} taken from {imported.place} into the Task List")
         run.file.edit(run.start.begun)
-    for told in taskjson.left_out(imported, run.file.text, run.start.progress_path):
+    for told in taskjson.left_out(imported, run.file.text):
         run.complain(told)
 
 

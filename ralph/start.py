@@ -132,7 +132,7 @@ def run(asked: Asked) -> int:
         if start.imported:
             from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
-            told += map(RalphError, taskjson.left_out(start.imported, file.text, start.progress_path))
+            told += map(RalphError, taskjson.left_out(start.imported, file.text))
         raise RalphError.of(told, early.exit_code, for_people=True)
     from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 

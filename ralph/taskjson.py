@@ -3,14 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from json.decoder import JSONObject  # type: ignore[attr-defined] # the stubs leave out what the library calls itself
-from json.scanner import py_make_scanner  # type: ignore[attr-defined] # the same
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import tasks
 from ralph.errors import RalphError
-from ralph.progress.reading import blocks
+from ralph.progress import blocks
 from ralph.tasks import WHOLE, Note, Task
 from ralph.words import counted, named, shortened
 
@@ -29,40 +27,30 @@ _TELLING = re.compile(
     rb"\s*:\s*[^\s{]"
 )
 """What few examples have: a block with one of these is a task list, wherever it stands in markdown, broken or not."""
-_EXAMPLE = "an example is begun with ```text"
 _LONGEST = 300
 """Characters of a task in the list; the whole text is in the plan, which the agent reads."""
+_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
+"""Numbers are as they are spelled."""
+_LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
+"""What stands before a value in a list, or in an object with its name."""
 
 
-class Object(dict[str, Any]):
-    """A JSON object that knows where it stands in its text, and where the values of its members do."""
+class Node(NamedTuple):
+    """An object, and where it ends and its values stand."""
 
-    start: int
-    end: int
+    said: Mapping[str, Any]
     spans: Mapping[str, tuple[int, int]]
+    end: int
 
 
-class _Decoder(json.JSONDecoder):
-    """The library's own, in Python, with objects that know where they stand, and numbers as they are spelled."""
-
-    def __init__(self) -> None:
-        super().__init__(parse_float=str, parse_constant=str)
-        self.parse_object = self._object
-        self.scan_once = py_make_scanner(self)
-
-    def _object(self, where: tuple[str, int], strict: bool, scan: Callable[..., Any], *_: Any) -> tuple[Object, int]:
-        spans: list[tuple[int, int]] = []
-
-        def value(text: str, start: int) -> tuple[Any, int]:
-            found, end = scan(text, start)
-            spans.append((start, end))
-            return found, end
-
-        pairs, end = JSONObject(where, strict, value, None, list)
-        found = Object(pairs)
-        found.start, found.end = where[1] - 1, end
-        found.spans = dict(zip((name for name, _ in pairs), spans, strict=True))
-        return found, end
+def _parts(text: str, at: int) -> list[tuple[str, int, int]]:
+    """Name, start and end of each value in the list or the object that begins there."""
+    found = []
+    end = at + 1
+    while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
+        _, end = _DECODER.raw_decode(text, lead.end())
+        found.append((_DECODER.decode(lead[1] or '""'), lead.end(), end))
+    return found
 
 
 def mark_of(said: Any) -> str | None:
@@ -80,7 +68,7 @@ def _line(value: Any) -> str | None:
 def _lines(value: Any) -> list[Any] | None:
     """Those of a list of texts, or of objects that have a description each."""
     items = value if isinstance(value, list) else [None]
-    found = [_line(one.get("description") if isinstance(one, Object) else one) for one in items]
+    found = [_line(one.get("description") if isinstance(one, dict) else one) for one in items]
     return found if all(found) else None
 
 
@@ -88,14 +76,14 @@ def _id(value: Any) -> str | None:
     return str(value) if _ID.fullmatch(_line(value) or "") else None
 
 
-def _priority(value: Any) -> str | None:
+def _priority(value: Any) -> list[str] | None:
     word = str(value).strip().casefold()
     found = _PRIORITIES.get(word, word)
-    return found if WHOLE.fullmatch(found) else None
+    return [found] if WHOLE.fullmatch(found) else None
 
 
-def _objects(value: Any) -> list[Object] | None:
-    return value if isinstance(value, list) and all(isinstance(one, Object) for one in value) else None
+def _objects(value: Any) -> list[Any] | None:
+    return value if isinstance(value, list) and all(isinstance(one, dict) for one in value) else None
 
 
 _MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
@@ -126,58 +114,59 @@ class Imported:
         self._name, self._line = name, data.count(b"\n", 0, start)
         self.place = f"{name}:{self._line}" if start else name
         """Where it is, for people."""
-        fix = _EXAMPLE if start else ""
         try:
-            root = _Decoder().decode(self.text.replace("\ufeff", " "))
+            root = _DECODER.decode(self.text.replace("\ufeff", " "))
         except json.JSONDecodeError as error:
             at = f"{name}:{self._line + error.lineno}:{error.colno}"
-            raise RalphError(f"{at}: is no JSON: {error.msg}", fix=fix) from error
-        held = root if isinstance(root, Object) else {"": root}
-        lists = [key for key in ("", *_LISTS) if _objects(held.get(key))]
+            raise RalphError(f"{at}: is no JSON: {error.msg}") from error
+        top = len(self.text) - len(self.text.lstrip("\ufeff\t\r\n "))
+        held = {name: at for name, at, _ in _parts(self.text, top)} if isinstance(root, dict) else {"": top}
+        lists = [key for key in held if _objects(root[key] if key else root) and key in ("", *_LISTS)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
-            raise RalphError(f"{self.place}: {what} or userStories", fix=fix)
+            raise RalphError(f"{self.place}: {what} or userStories")
         self.tasks: list[Task] = []
-        self.nodes: dict[str, Object] = {}
+        self.nodes: dict[str, Node] = {}
         """What stands there for the task of each id."""
         self._wrong: list[str] = []
-        key, items = lists[0], held[lists[0]]
-        self._read(items, key, ())
+        self._waits: list[tuple[str, str]] = []
+        """Where an id stands that something waits for."""
+        self._read(held[lists[0]], lists[0], ())
+        self._wrong += [f'{where}: unknown id "{one}"' for where, one in self._waits if one not in self.nodes]
         wrong = self._wrong or [f"{name}: {what}" for what in tasks.problems(self.tasks)]
         if wrong:
-            raise RalphError.of(RalphError(what, fix=fix) for what in wrong)
-        is_plan = key == "tasks" and not any("passes" in item for item in items)
-        self.form = key if key == "requirements" else "plan" if is_plan else "prd"
-        """requirements, plan or prd, as `ralph export --format` calls it."""
+            raise RalphError.of(map(RalphError, wrong))
+        is_plan = lists == ["tasks"] and not any("passes" in node.said for node in self.nodes.values())
+        self.form = "plan" if is_plan else "requirements" if lists == ["requirements"] else "prd"
+        """As `ralph export --format` calls it."""
 
-    def _read(self, items: Sequence[Object], path: str, above: tuple[Task, ...]) -> None:
-        """Takes down the tasks of this list."""
-        for place, node in enumerate(items):
-            where = f"{path}[{place}]"
-            line = self._line + 1 + self.text.count("\n", 0, node.start)
-            said = self._said(node, f"{self._name}:{line}: {where}")
+    def _read(self, at: int, path: str, above: tuple[Task, ...]) -> None:
+        """Takes down the tasks of the list that begins there."""
+        for place, (_, start, end) in enumerate(_parts(self.text, at)):
+            spans = {name: (first, last) for name, first, last in _parts(self.text, start)}
+            node = Node(_DECODER.raw_decode(self.text, start)[0], spans, end)
+            where, line = f"{path}[{place}]", self._line + 1 + self.text.count("\n", 0, start)
+            said = self._said(node.said, f"{self._name}:{line}: {where}")
             text = said["text"] or ""
             if (title := said["title"] or "") and not text.startswith(title):
                 text = f"{title} ({text})" if text else title
-            notes = [Note("after", ", ".join(said["after"]))] if said["after"] else []
-            notes += [Note("priority", said["priority"])] if said["priority"] else []
-            notes += [Note("verify", one) for one in said["verify"] or ()]
-            is_blocked = said["mark"] == " " and mark_of(node.get("status")) == "!"
+            is_blocked = said["mark"] == " " and mark_of(node.said.get("status")) == "!"
             task = Task(
                 id=said["id"] or tasks.new_ids([text], self.nodes)[0],
                 text=shortened(text, _LONGEST),
                 mark="!" if is_blocked else said["mark"] or " ",
                 number=line,
-                notes=notes,
+                notes=[Note(name, one) for name in ("after", "priority", "verify") for one in said[name] or ()],
                 above=above,
             )
             if above:
                 above[0].subtasks.append(task)
             self.nodes[task.id] = node
             self.tasks.append(task)
-            self._read(said["subtasks"] or (), f"{where}.subtasks", (task, *above))
+            if said["subtasks"]:
+                self._read(spans["subtasks"][0], f"{where}.subtasks", (task, *above))
 
-    def _said(self, node: Object, where: str) -> Mapping[str, Any]:
+    def _said(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """What each member says; None where it is not there, or where it cannot be what it should be."""
         said = dict[str, Any]()
         for key, (names, read, wanted) in _MEMBERS.items():
@@ -186,6 +175,8 @@ class Imported:
             if name and said[key] is None:
                 shown = shortened(json.dumps(node[name], ensure_ascii=False), 80)
                 self._wrong.append(f"{where}.{name}: must be {wanted}, not {shown}")
+            if key == "after":
+                self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(said[key] or ())]
         if not said["title"] and not said["text"]:
             self._wrong.append(f"{where}: has no description; say what shall be built")
         return said
@@ -205,17 +196,16 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
             found.append(Imported(path.name, data, start, end))
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
-        raise RalphError(f"{places}: are several task lists in JSON", fix=f"leave one; {_EXAMPLE}")
+        raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
     return found[0] if found else None
 
 
-def left_out(imported: Imported, text: bytes, progress_path: Path) -> list[str]:
+def left_out(imported: Imported, text: bytes) -> list[str]:
     """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there; in a line."""
     known = {task.id for task in tasks.read(text)}
     missing = [one for one in imported.tasks if not one.done and one.id not in known]
     if not missing:
         return []
-    line = f"`- [ ] {missing[0].id}: {shortened(missing[0].text, 60)}`"
-    names = named([one.id for one in missing])
+    names, first = named([one.id for one in missing]), missing[0]
     what = f"{counted(len(missing), 'task')} of {imported.place} not in the Task List, and so not built: {names}"
-    return [f"{what}; write what shall be built there, in {progress_path}, such as {line}"]
+    return [f"{what}; write there what shall be built, such as `- [ ] {first.id}: {shortened(first.text, 60)}`"]

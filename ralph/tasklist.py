@@ -5,12 +5,15 @@ import time
 from collections.abc import Sequence
 
 from ralph import criteria, tasks
-from ralph.criteria import Kind
+from ralph.criteria import Criterion, Kind
 from ralph.errors import RalphError
 from ralph.prompt import Value
 from ralph.settings import Settings
 from ralph.tasks import Task, edits
 from ralph.verdict import Reason, Stop
+
+_TOLD = 3
+"""Failures, the newest, of which the agent hears."""
 
 
 def token() -> str:
@@ -39,21 +42,26 @@ def nothing_to_begin(listed: Sequence[Task]) -> Stop:
     return Stop(Reason.STUCK, tasks.stuck(listed) or all_ticked)
 
 
+def wanted(listed: Sequence[Task]) -> list[Criterion]:
+    """The criteria of these tasks."""
+    return [criteria.parse(line) for task in listed for line in task.said("verify")]
+
+
 def is_checked(text: bytes, settings: Settings) -> bool:
     """Whether a machine has checked anything of what these tasks claim."""
-    wanted = [criteria.parse(line) for task in tasks.read(text) for line in task.said("verify")]
-    return bool(settings.verify) or any(one.kind is not Kind.UNCHECKED for one in wanted)
+    kinds = {one.kind for one in wanted(tasks.read(text))} - {Kind.UNCHECKED}
+    return bool(settings.verify or kinds)
 
 
 def values(task: Task, session: str) -> dict[str, Value]:
     """What a prompt may say of this task."""
-    wanted = [criteria.parse(text) for one in task.chain for text in one.said("verify")]
+    asked = wanted(task.chain)
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
-        "CRITERIA": [one.text for one in wanted if one.kind is not Kind.UNCHECKED],
-        "UNCHECKED": [one.text for one in wanted if one.kind is Kind.UNCHECKED],
-        "FAILURES": task.said("failed"),
+        "CRITERIA": [one.text for one in asked if one.kind is not Kind.UNCHECKED],
+        "UNCHECKED": [one.text for one in asked if one.kind is Kind.UNCHECKED],
+        "FAILURES": task.said("failed")[-_TOLD:],
         "TRY": task.tries + 1,
         "SESSION": session,
     }

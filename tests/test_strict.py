@@ -230,7 +230,7 @@ class TestBeforeMoneyIsSpent:
         wants(project, CIRCLE + "".join(f"  - verify: {criterion}\n" for criterion in criteria))
         agent.story()
         run = built(project, "--criteria", "strict", code=2)
-        told = re.findall(r"feature_PROGRESS.md: lines? 1\d.*", run.stderr)
+        told = re.findall(r"feature_PROGRESS.md: line 1\d.*", run.stderr)
         assert len(told) == 3, run.stderr
         for said, line in zip(("wait for each other", "--base-url", "it is clean"), told, strict=True):
             assert said in line
@@ -381,7 +381,7 @@ class TestPlanning:
         agent.story(step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))
         run = project.plan("--strict")
         assert run.code == 1, run.text
-        assert "a, b wait for each other" in run.text
+        assert "wait for each other: a, b" in run.text
 
 
 class TestSubtasks:
@@ -437,7 +437,7 @@ def test_the_doctor_finds_a_list_that_cannot_work(project: Project) -> None:
     wants(project, CIRCLE)
     run = project.ralph("doctor", "feature.md", "--strict")
     assert run.code == 1, run.text
-    assert "feature_PROGRESS.md: lines 12, 14: a, b wait for each other" in run.stdout
+    assert "feature_PROGRESS.md: line 12: these tasks wait for each other: a, b" in run.stdout
     wants(project, "- [!] a: A\n  - blocked: no key\n- [ ] b: B\n  - after: a\n")
     run = project.ralph("doctor", "feature.md", "--strict")
     assert "feature is stuck: a is blocked: no key; b waits for a: a start ends at once" in run.stdout

@@ -5,27 +5,29 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from ralph import progress, tasklist, tasks
+from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
-from ralph.claims import accept, may_enter
+from ralph.claims import accept, may_enter, verify
+from ralph.criteria import Criterion, Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.process import Job
 from ralph.run import Run
-from ralph.strict.gates import finding
 from ralph.strict.guard import Guard
 from ralph.strict.roles import roles_of
-from ralph.strict.signal import Finding, message, wished
+from ralph.strict.signal import Finding, heard, message, proposed, wished
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
-from ralph.verify import run_program
-from ralph.words import counted
+from ralph.verify import CommandRun, run_program, run_shell
+from ralph.words import named
 
 _HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
 _TAIL = 200
 """Characters of an output in the journal."""
+_LAST_LINES = 20
+"""Of an output, for the next try; what is too long for a line of the progress file loses its middle."""
 
 
 class Strict:
@@ -45,16 +47,19 @@ class Strict:
         """The progress file by ralph's own word."""
 
     def tidy(self) -> None:
-        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
+        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress.
+
+        What a run that was killed had ticked and not committed is committed.
+        """
         if self._role:
             self._run.enter("build")
             self._role = ""
         self._run.read()
         self._file.edit(edits.tidied)
+        self._guard.commit_left_over({task.id for task in tasks.read(self._file.text) if task.done})
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
-        self._commit_left_over()
         run, alone = self._run, self._run.settings.task
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select(listed, alone)) is None:
@@ -82,9 +87,9 @@ class Strict:
         if self._file.text == left:
             return ()
         kept = run.state.keep(name, left)
-        if mended.proposed:
-            run.complain(f"{counted(mended.proposed, 'new task')} moved under ## Proposed")
-        if mended.what:
+        if not mended.what:
+            run.complain("new tasks are moved under ## Proposed")
+        else:
             undone = "; ".join(mended.what)
             run.complain(f"undone, since the tasks are ralph's {when}: {undone}")
             run.write_down("tamper", success=False, message=undone, kept=kept.name)
@@ -104,14 +109,12 @@ class Strict:
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
-        commits = self._guard.committed if self._guard.committed.count else iteration.commits
         if iteration.passed and not run.read().open:
             accept(run, checked=tasklist.is_checked(self._file.text, run.settings))
-        return replace(iteration, after=run.read(), commits=commits)
+        return replace(iteration, after=run.read(), commits=self._guard.committed)
 
     def declare_done(self) -> None:
         """All tasks are done, and it is ralph who says so."""
-        self._commit_left_over()
         self._file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
         self._run.changes.look()
 
@@ -126,8 +129,7 @@ class Strict:
     def _judged(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
         run, task, roles = self._run, self._task, self._roles
-        is_checked = roles is None or self._role in (roles.checked, roles.fix)
-        found = finding(run, iteration, task, self._token, is_checked=is_checked)
+        found = self._finding(iteration)
         self.put_right("while a task is checked")
         self._guard.settle_programs()
         if found == Finding() and not self._guard.blocked:
@@ -144,6 +146,54 @@ class Strict:
             self._write(lambda text: edits.marked(text, "!", task.id, note="blocked", why=why))
             return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
         return replace(iteration, moved=True, passed=True)
+
+    def _finding(self, iteration: Iteration) -> Finding | None:
+        """What came of the try: what the agent did, then the task's criteria and verify. None when a signal came."""
+        turn, outside, roles = iteration.turn, iteration.watched.outside, self._roles
+        if iteration.failed:
+            return Finding(failed=iteration.failed)
+        if outside:
+            return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
+        if turn.outcome is not Outcome.OK:
+            return Finding(failed=turn.why)
+        said = proposed(turn.proposal or {}, self._token) + turn.said
+        claim = heard(said, token=self._token, task_id=self._task.id)
+        if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
+            return claim
+        wanted, verifies = tasklist.wanted(self._task.chain), bool(self._run.settings.verify)
+        if not iteration.changed and all(one.kind is Kind.UNCHECKED for one in wanted):
+            if not verifies and iteration.before.size == iteration.after.size:
+                return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
+            self._say(f"{self._task.id} changed no file, and no criterion of its own says that it is done")
+        for one in criteria.in_one_browser(wanted):
+            found = self._checked(one)
+            if found != Finding():
+                return found
+        verified = verify(self._run) if verifies else CommandRun(0, "")
+        if verified is None:
+            return None
+        return _red(verified.failed, verified.output) if verified.failed else Finding()
+
+    def _checked(self, criterion: Criterion) -> Finding | None:
+        """What came of checking it. None when a signal came."""
+        run = self._run
+        if run.start.rehearsal:  # no stand-in can meet them
+            self._say(f"not checked in a rehearsal: {criterion.text}")
+            return Finding()
+        met = criteria.check(
+            criterion,
+            project=run.top,
+            base_url=run.settings.base_url,
+            run=lambda command: run_shell(run, "checking", "the check", command),
+        )
+        if met is None or run.interrupted():
+            return None
+        if criterion.kind is Kind.UNCHECKED or not met.met:
+            self._say(met.why)
+        return Finding() if met.met else _red(met.why, met.output)
+
+    def _say(self, line: str) -> None:
+        self._run.screen.remark(f"ralph: {line}")
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
@@ -190,9 +240,6 @@ class Strict:
         self._file.edit(change)
         self._text = self._file.text
 
-    def _commit_left_over(self) -> None:
-        self._guard.commit_left_over({task.id for task in tasks.read(self._file.text) if task.done})
-
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
@@ -209,3 +256,9 @@ class Strict:
         if ended is None:
             return "git was interrupted"
         return f"git {ended.failed}\n{progress.harmless_output(ended.output)}".rstrip() if ended.failed else ""
+
+
+def _red(why: str, output: str) -> Finding:
+    """A check that did not pass."""
+    lines = [line.strip() for line in progress.harmless_output(output).splitlines() if line.strip()]
+    return Finding(failed="\n".join([why, *lines[-_LAST_LINES:]]), red=True)

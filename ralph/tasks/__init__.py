@@ -18,9 +18,10 @@ _ID = re.compile(r"[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S)")
 """Perhaps in stars or backticks."""
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 """What a priority is."""
-_TRY = re.compile(r".*?\btry (\d{1,9}):", re.ASCII)
 _MOST_COLUMNS = 60
 """What is indented further is read as if it were not: such a text must not be deep for those who walk the tree."""
+STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
+"""By mark."""
 _NOWHERE = Line(0, 0, b"")
 _MOST_NAMED = 6
 _ARTICLES = {"a", "an", "the"}
@@ -78,10 +79,13 @@ class Task:
 
     @property
     def tries(self) -> int:
-        """How often it failed; of the lines only the newest are kept."""
-        failed = self.said("failed")
-        last = _TRY.match(failed[-1]) if failed else None
-        return int(last[1]) if last else len(failed)
+        """How often it failed."""
+        return len(self.said("failed"))
+
+    @property
+    def status(self) -> str:
+        """How it stands, in a word; it is also complete where its parts make it so."""
+        return STATUSES["x" if self.done else self.mark]
 
     @property
     def chain(self) -> list["Task"]:
@@ -146,7 +150,7 @@ def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
     given = []
     for text in texts:
         words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
-        base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID].rstrip("_") or "task"
+        base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
         name, number = base, 1
         while name in used:
             number += 1
@@ -199,32 +203,19 @@ def stuck(tasks: Sequence[Task]) -> str:
 
 
 def problems(tasks: Sequence[Task]) -> list[str]:
-    """Why it cannot be worked on: one message each, with its lines; none when every task can be reached."""
-    same: dict[str, list[Task]] = {}
-    for task in tasks:
-        same.setdefault(task.id, []).append(task)
-    wrong = []
-    for task_id, each in same.items():
-        if task_id and len(each) > 1:
-            wrong.append(f"{_lines(each)}: {task_id} is the id of {len(each)} tasks; each needs one of its own")
-    for task in tasks:
-        gone = [name for name in task.after if name not in same]
-        wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
-    return wrong or _ring(tasks)
+    """Why it cannot be worked on: one message each, with its line; none when every task can be reached.
 
-
-def _lines(tasks: Sequence[Task]) -> str:
-    numbers = sorted({task.number for task in tasks})
-    return f"{'line' if len(numbers) == 1 else 'lines'} {named([str(one) for one in numbers], _MOST_NAMED)}"
-
-
-def _ring(tasks: Sequence[Task]) -> list[str]:
-    """The first tasks that wait for each other: a task waits for its parts, and a part for what its task comes after.
-
-    Each has an id of its own.
+    Tasks that wait for each other, one ring of them, are told once each has an id of its own and all that is waited for
+    is there. A task waits for its parts, and a part for what its task comes after.
     """
-    order = TopologicalSorter[str]()
+    by_id: dict[str, Task] = {}
+    wrong, order = list[str](), TopologicalSorter[str]()
     for task in tasks:
+        if by_id.setdefault(task.id, task) is not task:
+            wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
+    for task in tasks:
+        gone = [name for name in task.after if name not in by_id]
+        wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
         after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:
@@ -232,5 +223,5 @@ def _ring(tasks: Sequence[Task]) -> list[str]:
     except CycleError as error:
         around = [task for task in tasks if task.id in error.args[1]]
         names = named([task.id for task in around], _MOST_NAMED)
-        return [f"{_lines(around)}: {names} {'waits for itself' if len(around) == 1 else 'wait for each other'}"]
-    return []
+        return wrong or [f"line {around[0].number}: these tasks wait for each other: {names}"]
+    return wrong

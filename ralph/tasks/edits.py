@@ -6,7 +6,6 @@ import time
 from ralph.progress import encoded, harmless_output, insert, spliced
 from ralph.tasks import find, new_ids, read
 
-_FAILURES_KEPT = 3
 _LONGEST = 600
 """Characters of a note; of a longer one the middle is left out."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
@@ -16,32 +15,27 @@ _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]
 def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> bytes:
     """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
 
-    Of what is done no note stays but what it was and what it asked for; of the others the newest role, the newest
-    failures, and why they are blocked where they are.
+    Notes go that hold no more: of what is done all that say how it went, of all else why it is blocked, and what the
+    new one replaces.
     """
-    if note:
-        text = _noted(text, ids[0], note, why)
-    kept = {} if mark == "x" else {"failed": _FAILURES_KEPT, "role": 1, "blocked": int(mark == "!")}
+    gone = ("failed", "role", "blocked") if mark == "x" else ("blocked", note)
     changes = []
     for task in read(text):
-        if not task.id or task.id not in ids:
-            continue
-        at = text.index(b"[", task.line.start) + 1
-        changes.append((at, at + 1, mark.encode()))
-        for name in ("failed", "role", "blocked"):
-            lines = [note.line for note in task.notes if note.name == name]
-            old = len(lines) - kept.get(name, 0)
-            changes += [(line.start, line.end, b"") for line in lines[: max(0, old)]]
-    return spliced(text, changes)
+        if task.id and task.id in ids:
+            at = text.index(b"[", task.line.start) + 1
+            changes.append((at, at + 1, mark.encode()))
+            changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
+    text = spliced(text, changes)
+    return _noted(text, ids[0], note, why) if note else text
 
 
 def _noted(text: bytes, task_id: str, note: str, why: str) -> bytes:
     """The same with one more note below those the task has, on one line in which nothing means anything."""
-    plain, half = " ".join(harmless_output(why).split()) or "no reason was given", _LONGEST // 2
-    if len(plain) > _LONGEST:
-        plain = f"{plain[:half]} … {plain[-half:]}"
     if (task := find(read(text), task_id)) is None:
         return text
+    plain = " ".join(harmless_output(why).split()) or "no reason was given"
+    if len(plain) > _LONGEST:
+        plain = f"{plain[: _LONGEST // 2]} … {plain[-_LONGEST // 2 :]}"
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + (b"" if task.notes else b"  ")
     more = _GOES_ON.match(text, last.end)

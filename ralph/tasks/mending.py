@@ -22,9 +22,7 @@ class Mended(NamedTuple):
 
     text: bytes
     what: tuple[str, ...] = ()
-    """What was undone, a line each for people; proposals are none of it."""
-    proposed: int = 0
-    """How many new tasks were moved from the task list to Proposed."""
+    """What was undone, a line each for people; that new tasks of the list are moved to Proposed is none of it."""
 
 
 def mend(before: bytes, after: bytes) -> Mended:
@@ -46,7 +44,7 @@ def mend(before: bytes, after: bytes) -> Mended:
     what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone]
     if not what and not proposed:
         what = ["what stands elsewhere or in another order means something else there"]
-    return Mended(text, tuple(what[:_MOST_SAID]), len(proposed))
+    return Mended(text, tuple(what[:_MOST_SAID]))
 
 
 def _meaning(text: bytes) -> list[bytes]:
