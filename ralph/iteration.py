@@ -1,4 +1,4 @@
-"""One turn of the agent and a look at what came of it; and the record of that."""
+"""One turn of the agent and a look at what came of it; the record of that; and the pause after it."""
 
 import contextlib
 import math
@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import journal, progress
+from ralph import files, journal, progress
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import Notice, notices
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Watched, summary, tallied
+from ralph.judge import Iteration, Watched, summary, tallied, wait_s
 from ralph.memory import memory
 from ralph.process import Job, signals
 from ralph.run import Run
-from ralph.verdict import budget_usd, claims_done
-from ralph.words import counted, named, shortened, usd
+from ralph.verdict import Reason, Stop, budget_usd, claims_done
+from ralph.words import counted, duration, moment, named, shortened, usd
+
+_LOOK_UP_S = 2.0
+"""Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
+_BEAT_S = 300.0
 
 
 def iterate(run: Run) -> Iteration:
@@ -26,18 +30,15 @@ def iterate(run: Run) -> Iteration:
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
-    values = {**run.values, "ITERATION": run.number, "MEMORY": memory(run.state)}
-    if run.earlier:  # numbers go on over all starts, the limit is of one: "17 of at most 5" would confuse
-        values["MAX_ITERATIONS"] = ""
-    prompt = run.prompt.render(values)
+    told = memory(run.state)
+    prompt = run.prompt.render({**run.values, "ITERATION": run.number, "MEMORY": told})
     transcript = run.state.transcript(run.id, run.number, prompt)
     before = _begin(run, transcript)
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
         turn = _turn(run, transcript, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
-    commits, changed = Commits(), watched.changed or ()
-    after = run.read()
+    commits, changed, after = Commits(), watched.changed or (), run.read()
     if not watched.blocked:  # else no git may run any more
         if not run.guard:
             run.remove_orphaned_locks("the agent")
@@ -78,6 +79,8 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin(iteration=True)
+    if run.history and run.history.is_file():
+        run.history_before = files.held(run.history)
     if run.transcript:
         run.screen.remark("")
     else:
@@ -85,8 +88,6 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     run.transcript = transcript
     run.screen.remark(f"ralph: {notices.heading(run, before)}")
     run.phase = None
-    if run.tries:
-        run.tries.begin()
     return before
 
 
@@ -131,31 +132,29 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")
     argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=server)
-    env = {**run.env, **agent.variables(settings)}
-    began = time.monotonic()
+    env, began = {**run.env, **agent.variables(settings)}, time.monotonic()
+    job = Job(argv, env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
-        job = Job(argv, env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
-        ended = run.keeper.run(job, hear, over, run.pace.clock.awake)
+        ended = run.keeper.run(job, hear, over, pace.awake)
     finally:
         if settings.max_context is not None:
             drop_parts(transcript)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
         return Turn(outcome=Outcome.HOPELESS, why=f"{why} (a script needs a right #! line; see --agent)")
-    return stream.turn(agent, ended, cut, took_s=time.monotonic() - began, now=run.now())
+    return stream.turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
 
 
 def record(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration, turn = replace(iteration, after=run.file.last), iteration.turn
     said = summary(iteration)
-    if not iteration.again:
-        run.state.note("iterations", str(iteration.number))
     run.tally = tallied(run.tally, iteration)
     _write_down(run, iteration, said)
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
+        run.state.note("iterations", str(iteration.number))
         run.screen.say(said)
         run.summaries.append(said)
     spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
@@ -178,6 +177,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         success=not bad and (iteration.passed or not iteration.task),
         message=failed or turn.why or words,
         requirement_id=iteration.task or None,
+        said=words,
         summary=shortened(said, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,
@@ -187,32 +187,27 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         waited_s=round(run.waited_s, 3),
         cost_usd=turn.cost_usd,
         cost_at_least=turn.at_least,
-        tokens=turn.tokens,
-        context=round(turn.context, 4) if turn.context is not None else None,
+        **(turn.tokens or dict.fromkeys(journal.TOKENS, 0)),
         agent=run.agent.name,
-        model=turn.model,
-        pays=turn.pays,
         done=after.ticked,
         total=len(after.tasks),
-        ticked=iteration.ticked,
-        new=iteration.new,
+        moved=iteration.moved,
         commits=commits.count,
         added=commits.added,
         removed=commits.removed,
         base=commits.base,
         head=commits.head,
-        changed=len(iteration.changed),
         files=named(iteration.changed, 10),
-        said=words if failed or turn.why else "",
         so_far=notices.came_to(run, after),
         transcript=run.transcript.name if run.transcript else "",
     )
     run.waited_s = 0.0
-    if run.tries and not iteration.again:
+    if run.history and not iteration.again:
         try:
-            run.tries.add({name: line[name] for name in ("timestamp", "requirement_id", "success", "message")})
+            tried = ("timestamp", "requirement_id", "success", "message")
+            journal.append(run.history, {name: line[name] for name in tried}, own=False)
         except OSError as error:
-            run.complain(f"{run.tries.path}: cannot be written: {error.strerror}", once="history")
+            run.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 
 
 def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
@@ -229,3 +224,79 @@ def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
         yield f"this iteration cost {usd(turn.cost_usd or 0.0)}; max-iteration-cost is {usd(most_usd)}"
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:
         yield f"the record of this iteration is {run.transcript}"
+
+
+def rest(run: Run, iteration: Iteration) -> Stop | None:
+    """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
+    if iteration.again:
+        return _wait(run, iteration.turn)
+    every, count = run.settings.notify_frequency, run.tally.iterations
+    if every is not None and (count == 1 or count % every == 0):
+        run.outbox.send(notices.progressed(run, iteration))
+    if not run.crew:
+        pause(run)
+    return None
+
+
+def pause(run: Run) -> None:
+    """The time between two iterations; none where there is something else to do."""
+    if run.tally.iterations and run.settings.delay and not _over(run):
+        run.does("next iteration", run.settings.delay)
+        _sleep(run, run.settings.delay)
+
+
+def _wait(run: Run, turn: Turn) -> Stop | None:
+    """A long pause after this turn, with one line, and for a limit one notice; a Stop where max-time is sooner over.
+
+    None for a limit where another agent can work meanwhile.
+    """
+    if _over(run) or (run.crew and run.crew.began < run.waited_to):  # it met the limit that was waited for since
+        return None
+    now, most_s, cause = run.pace.now(), run.settings.max_time, turn.outcome.value
+    seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
+    if turn.outcome is Outcome.LIMIT:
+        run.limited |= {one.name: now + seconds for one in (run.agents if run.crew else [run.agent])}
+        if free := run.free_agents():
+            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(now + seconds, now)}"
+            run.screen.say(f"ralph: {what}: {turn.why}")
+            run.outbox.send(notices.waiting(run, what, turn.why))
+            return None
+        seconds = min(run.limited.values()) - now
+    until = now + seconds
+    waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
+    if most_s is not None and run.elapsed_s() + seconds >= most_s:
+        return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
+    run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
+    why = turn.outcome.name.lower()
+    run.write_down("wait", success=True, message=turn.why, why=why, until=round(until, 3), planned_s=seconds)
+    if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
+        run.outbox.send(notices.waiting(run, waiting, turn.why))
+    began = run.elapsed_s()
+    run.does(f"until {moment(until, now)}: {cause}", seconds)
+    _sleep(run, seconds)
+    waited_s = run.elapsed_s() - began
+    run.waited_s += waited_s
+    run.waited_to = run.pace.running()
+    run.tally.waits += 1
+    run.tally.waited_s += waited_s
+    return None
+
+
+def _over(run: Run) -> bool:
+    """Whether there is something else to do: somebody said stop or done, or a limit is reached."""
+    return claims_done(run.read(), run.settings) or run.verdict() is not None
+
+
+def _sleep(run: Run, seconds: float) -> None:
+    """Waits by two clocks: one may be set by somebody, the other may not know what the first one does."""
+    pace = run.pace
+    began = beat = running = pace.running()
+    until = pace.now() + seconds
+    while not signals.interrupted() and pace.now() < until and running - began < seconds:
+        if running > began and _over(run):
+            return
+        if running - beat >= _BEAT_S:
+            beat = running
+            run.outbox.send(Notice("alive"))
+        pace.sleep(min(_LOOK_UP_S, seconds - (running - began), until - pace.now()))
+        running = pace.running()

@@ -1,4 +1,4 @@
-"""The append-only record of what happened, one JSON object a line; and a person's own history of tries, the same way.
+"""The append-only record of what happened, one JSON object a line.
 
 The journal is for people and reports; the loop never reads it.
 """
@@ -8,15 +8,13 @@ import errno
 import json
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import get_args, get_origin
+from typing import Any
 
 from ralph import files
-from ralph.errors import RalphError
 from ralph.state import Death
 from ralph.words import shortened
 
@@ -27,18 +25,20 @@ _LARGEST = 1e15
 _MESSAGE = 500
 
 
-def append(path: Path, record: Mapping[str, object], *, mode: int = 0o600, own: bool = True) -> None:
+def append(path: Path, record: Mapping[str, object], *, own: bool = True) -> None:
     """Returns when the record is on disk, as one line; several processes may add at once.
 
     A journal of ralph's `own` is never a link. Raises OSError when it cannot be written; what was there stays.
     """
+    if not own and os.path.realpath(path) != str(path):
+        raise OSError(errno.ELOOP, "a link leads elsewhere")
     text = json.dumps(dict(record), ensure_ascii=False)
     line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
     for place in (path.parent, path) if own else ():
         if place.is_symlink():
             place.unlink()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":  # torn, or just being written: a blank line does no harm
@@ -86,16 +86,21 @@ class Record:
     """When a wait is over, or a limit that was met, since 1970."""
     cost_usd: float | None = None
     cost_at_least: bool = False
-    tokens: dict[str, int] | None = None
-    """By kind: `input`, `output`, `cache_read`, `cache_write`."""
+    input: int = 0
+    """Tokens."""
+    output: int = 0
+    """Tokens."""
+    cache_read: int = 0
+    """Tokens."""
+    cache_write: int = 0
+    """Tokens."""
     agent: str = ""
     """The name of its program."""
     done: int | None = None
     """Tasks that are ticked after it; None when nobody looked."""
     total: int | None = None
-    ticked: int = 0
-    """What it ticked; negative when it took ticks away."""
-    new: int = 0
+    moved: bool = True
+    """A task was ticked or added, or something in the repository changed, as far as is known."""
     commits: int = 0
     added: int = 0
     """Lines."""
@@ -105,16 +110,14 @@ class Record:
     """The commit before its first one."""
     head: str = ""
     """Its last one."""
-    changed: int = 0
-    """Files."""
     files: str = ""
-    """The names of some of them."""
+    """The names of some that changed."""
     so_far: str = ""
-    """What the run has come to with it."""
+    """What the run has come to by then."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
-    """Of a run, or of `sums`."""
+    """How many it is: 1 for an iteration that counts, those of a run, those of `sums`."""
 
     @property
     def kind(self) -> str:
@@ -130,15 +133,6 @@ class Record:
     def began(self) -> float:
         """When it began, since 1970."""
         return self.at - self.duration_s
-
-    @property
-    def moved(self) -> bool:
-        """Whether a task was ticked or added, or something in the repository changed, as far as is known."""
-        return self.done is None or bool(self.ticked or self.new or self.commits or self.changed)
-
-
-_KINDS = {one.name: {get_origin(kind) or kind for kind in get_args(one.type) or [one.type]} for one in fields(Record)}
-"""What types a value of that name may have."""
 
 
 def read(path: Path) -> list[Record]:
@@ -158,25 +152,25 @@ def since(path: Path, start: int) -> tuple[list[Record], int]:
 
 def parsed(data: bytes) -> list[Record]:
     """The whole records in a piece of a journal."""
-    return records(map(_object, data.split(b"\n")[:-1]))
-
-
-def _object(line: bytes) -> object:
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(line.strip(b"\0 \t\r\n"))  # a power loss leaves NULs, also in front of the next record
-    return None
+    objects = []
+    for line in data.split(b"\n")[:-1]:
+        with contextlib.suppress(ValueError, RecursionError):
+            objects.append(json.loads(line.strip(b"\0 \t\r\n")))  # a power loss leaves NULs, also in front of a record
+    return records(objects)
 
 
 def records(objects: Iterable[object]) -> list[Record]:
     """The records among these objects; each iteration with the time of its verification, which comes after it."""
-    found = [
-        record for one in objects if isinstance(one, dict) and one.get("event") != TOOL and (record := _record(one))
-    ]
-    latest = None
-    for one in found:
-        if one.event == "iteration" and one.counted:
-            latest = one
-        elif latest and one.event == "verify" and (one.run, one.iteration) == (latest.run, latest.iteration):
+    found, latest = [], None
+    for each in objects:
+        one = _record(each) if isinstance(each, dict) else None
+        if one is None or one.event == TOOL:
+            continue
+        found.append(one)
+        if one.event == "iteration":
+            one.iterations = int(one.counted)
+            latest = one if one.counted else latest
+        elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
                 latest.success, latest.refused, latest.message = False, True, one.message
@@ -186,20 +180,18 @@ def records(objects: Iterable[object]) -> list[Record]:
 
 def _record(found: Mapping[str, object]) -> Record | None:
     """What it tells of a record; None when it is none."""
-    known = {name: value for name, value in found.items() if _fits(value, _KINDS.get(name, ()))}
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        record = Record(**known)  # type: ignore[arg-type]  # just looked at
+        told = {one.name: found[one.name] for one in fields(Record) if _fits(found.get(one.name), one.type)}
+        record = Record(**told)  # type: ignore[arg-type]  # just looked at
         record.transcript = record.transcript.rpartition("/")[2]
         return record if record.at else None
     return None
 
 
-def _fits(value: object, kinds: Collection[object]) -> bool:
-    if isinstance(value, dict):
-        return dict in kinds and all(_fits(one, [int]) for one in value.values())
+def _fits(value: object, kind: Any) -> bool:
     if type(value) is int or type(value) is float:
-        return abs(value) < _LARGEST and (type(value) in kinds or float in kinds)
-    return type(value) in kinds
+        return abs(value) < _LARGEST and (isinstance(value, kind) or isinstance(0.0, kind))
+    return value is not None and isinstance(value, kind)
 
 
 def tells_of(found: Iterable[Record], begun: Death) -> bool:
@@ -212,20 +204,21 @@ def rows(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
-_SUMMED = ("duration_s", "waited_s", "verified_s", "commits", "added", "removed")
+TOKENS = ("input", "output", "cache_read", "cache_write")
+_SUMMED = (*TOKENS, "iterations", "duration_s", "waited_s", "verified_s", "commits", "added", "removed")
 
 
 def sums(found: Iterable[Record]) -> Record:
     """What the iterations among them came to, with those of earlier sums; no cost is known where none was told."""
-    total = Record(event="sums", run="", timestamp="", tokens={})
-    for one in (one for one in found if one.event in ("iteration", "sums")):
-        total.iterations += one.iterations if one.event == "sums" else one.counted
+    total = Record(event="sums", run="", timestamp="")
+    for one in found:
+        if one.event not in ("iteration", "sums"):
+            continue
         for name in _SUMMED:
             setattr(total, name, getattr(total, name) + getattr(one, name))
         if one.cost_usd is not None:
             total.cost_usd = round((total.cost_usd or 0.0) + one.cost_usd, 6)
         total.cost_at_least |= one.cost_at_least
-        total.tokens = dict(Counter(total.tokens) + Counter(one.tokens))
     return total
 
 
@@ -240,9 +233,7 @@ def rotate(path: Path) -> None:
             return
         data = path.read_bytes()
         at = data.index(b"\n", len(data) // 2) + 1
-        older = sums(parsed(data[:at]))
-        names = (*_SUMMED, "iterations", "cost_usd", "cost_at_least", "tokens")
-        said = line("sums", time.time(), message="", run="", **{name: getattr(older, name) for name in names})
+        said = asdict(sums(parsed(data[:at]))) | line("sums", time.time(), message="")
         files.replace_unchanged(path, data, json.dumps(said).encode() + b"\n" + data[at:])
 
 
@@ -267,45 +258,6 @@ def unfinished(begun: Death, message: str) -> dict[str, object]:
         message=message,
         ended="died",
         summary=f"#{begun.iteration} · {message}",
-        counted=False,
         cost_at_least=True,
         transcript=begun.record.name,
     )
-
-
-class Tries:
-    """A person's own history of tries at `path`, to which ralph appends. Runs may share it; agents learn from it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._real, self._before = os.path.realpath(path), b""
-
-    def begin(self) -> None:
-        """An iteration begins: what stands there now stays."""
-        self._before = self._read() or b""
-
-    def rewritten(self, keep: Callable[[str, bytes], Path]) -> str:
-        """Why a person has to look: what stood there does not any more. What is only appended is welcome."""
-        now = self._read()
-        if now is not None and now.startswith(self._before):
-            return ""
-        return f"{self.path} does not begin with the lines that it had; they are {keep(self.path.name, self._before)}"
-
-    def add(self, record: Mapping[str, object]) -> None:
-        """Appends a line. Raises OSError when it cannot be."""
-        if self._read() is None:
-            raise OSError(errno.EINVAL, "is no file")
-        append(self.path, record, mode=0o666, own=False)
-
-    def _read(self) -> bytes | None:
-        """What stands there; None where that is no file, or by a link another one, to which ralph would write."""
-        is_other = os.path.realpath(self.path) != self._real or (self.path.exists() and not self.path.is_file())
-        return None if is_other else files.held(self.path)
-
-
-def check_history(history: Path, where: str, *others: Path) -> None:
-    """Raises RalphError where lines of it would go into something else. `where` is who named it, for the message."""
-    is_other = os.path.realpath(history) in map(os.path.realpath, others)
-    if is_other or history.is_dir() or history.name.endswith("_PROGRESS.md"):
-        what = "is the plan, a progress file or a folder"
-        raise RalphError(f"{where}: {history}: {what}", fix="name a file of its own, such as tries.jsonl")

@@ -5,9 +5,8 @@ The progress file is read anew each time round, so a restart needs no code: the 
 
 from ralph import progress
 from ralph.claims import check_claim, refuse
-from ralph.iteration import iterate, record
+from ralph.iteration import iterate, pause, record, rest
 from ralph.judge import Iteration, judge
-from ralph.pauses import notify, pause, wait
 from ralph.phases import end_once, follow, handed_on
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, claims_done
@@ -26,14 +25,15 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
-    follow(run)
+    if run.read().mode != run.said_mode:
+        follow(run)
     if run.strict:
         run.strict.tidy()
     while claims_done(run.read(), run.settings) and not run.interrupted():
         check_claim(run)
         if run.verdict() or (run.strict and run.settings.max_failures is None):
             break  # what no agent can mend would be looked at for ever
-        pause(run, run.settings.delay if run.tally.iterations else 0)
+        pause(run)
     stop = run.verdict() or (run.strict.choose() if run.strict else None)
     return reason_to_stop(run) if stop and handed_on(run, stop) else stop
 
@@ -50,15 +50,6 @@ def settle(run: Run, iteration: Iteration) -> Iteration:
     if iteration.refused:
         refuse(run, iteration.refused, iteration.missing)
     return iteration
-
-
-def rest(run: Run, iteration: Iteration) -> Stop | None:
-    """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
-    if iteration.again:
-        return wait(run, iteration.turn)
-    notify(run, iteration)
-    pause(run, 0 if run.crew else run.settings.delay)
-    return None
 
 
 def leave(run: Run, stop: Stop) -> Stop:

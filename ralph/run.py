@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
-from ralph.errors import RalphError
-from ralph.journal import Tries
+from ralph.files import held as _held
 from ralph.process import Keeper, Patience, signals
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
@@ -39,8 +38,13 @@ _NO_SUSPENSION = (
 )
 
 
-class Clock:
-    """The machine's clocks; all in seconds."""
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """How time goes for a run, in seconds, how long it waits for what shall end, and how much an agent may print."""
+
+    patience: Patience = field(default_factory=Patience)
+    transcript_bytes: int = 2_000_000_000
+    """Of one iteration; a disk is not endless."""
 
     def now(self) -> float:
         """The time since 1970; it may jump."""
@@ -59,16 +63,6 @@ class Clock:
         signals.wait(seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How fast time goes for a run, how long it waits for what shall end, and how much an agent may print."""
-
-    clock: Clock = field(default_factory=Clock)
-    patience: Patience = field(default_factory=Patience)
-    transcript_bytes: int = 2_000_000_000
-    """Of one iteration; a disk is not endless."""
-
-
 class Run:
     """The one context that is handed down; with it the keeper begins, then the screen, whose thread is the first."""
 
@@ -80,37 +74,40 @@ class Run:
     """The id of the task that it works on, where ralph chose it."""
     text_before = b""
     """The progress file when it began."""
-    waited_s = 0.0
-    """What was waited since the last iteration was written down."""
+    history_before = b""
+    """The person's own history then."""
     transcript: Path | None = None
     """What its agent printed."""
+    waited_s = 0.0
+    """What was waited since the last iteration was written down."""
+    waited_to = 0.0
+    """When the last wait was over, by its clock."""
     guard: "Guard | None" = None
     """Who watches over the working tree, where somebody shall."""
     strict: "Strict | Crew | None" = None
     """Who picks, checks, ticks and commits, where that is ralph's."""
     crew: "Crew | None" = None
     """The same, where several tasks are tried at the same time."""
-    waited_to = 0.0
-    """When the last wait was over, by its clock."""
     todo = ""
     """What is left for the person, in a line."""
     switched = False
     """The mode is not the one that this start began with."""
 
-    def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", pace: Pace) -> None:
-        settings = start.settings
-        self.start, self.settings, self.file, self.state, self.pace = start, settings, file, state, pace
-        self.agents = agent.chosen(settings, start.asked.agent_arguments)
+    def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock") -> None:
+        settings, asked = start.settings, start.asked
+        self.start, self.settings, self.file, self.state = start, settings, file, state
+        self.pace = asked.pace or Pace()
+        self.agents = agent.chosen(settings, asked.agent_arguments)
         self.agent = self.agents[0]
         """The one whose turn it is."""
         self.limited = dict[str, float]()
         """Until when an agent is at its limit, since 1970, by its name."""
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
-        self.began = pace.clock.running()
-        self.screen = Screen(quiet=start.asked.quiet, verbose=start.asked.verbose, spinner=not start.asked.no_spinner)
+        self._began = self.pace.running()
+        self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, width, whole=self.screen.verbose)
-        self.phase: tuple[str, float, float | None] | None = "starting", self.began, None
+        self.phase: tuple[str, float, float | None] | None = "starting", self._began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = self._status
         file.say = self.complain
@@ -118,11 +115,10 @@ class Run:
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
         told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
         self.outbox = channels.Outbox(told, values, self.complain)
-        self.tries = Tries(settings.history) if settings.history and not start.rehearsal else None
-        try:
-            litter = tempfile.mkdtemp(prefix="ralph-")
-        except OSError as error:
-            raise RalphError(f"no temporary folder can be made: {error.strerror}", 1, fix="make room") from error
+        history = settings.history if not start.rehearsal else None
+        self.history = Path(os.path.realpath(history)) if history else None
+        """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
+        litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter))
         """What the agent and the project's commands get of the environment."""
         self._modes = dict[str, tuple["Start", "Prompt"]]()
@@ -139,18 +135,17 @@ class Run:
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-        self.keeper = Keeper(
-            self.id,
-            pace.patience,
-            state.keepers_error(self.id),
-            lock=held.fd,
-            at_last=lambda: shutil.rmtree(litter, ignore_errors=True),
-        )
-        self.keepers = [
-            Keeper(self.id, pace.patience, state.keepers_error(f"{self.id}-{number}"), lock=held.fd)
-            for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0)
-        ]
+        patience, errors = self.pace.patience, state.keepers_error
+
+        def clear() -> None:
+            shutil.rmtree(litter, ignore_errors=True)
+
+        self.keeper = Keeper(self.id, patience, errors(self.id), held.fd, clear)
+        self.keepers = list[Keeper]()
         """Those of the tries at the same time."""
+        for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0):
+            name = f"{self.id}-{number}"
+            self.keepers.append(Keeper(name, patience, errors(name), held.fd))
         self.screen.open()
 
     @property
@@ -180,19 +175,15 @@ class Run:
 
     def free_agents(self) -> list[agent.Agent]:
         """Those that are not at their limit; the first works next."""
-        return [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.now()]
-
-    def now(self) -> float:
-        """The time since 1970, in seconds."""
-        return self.pace.clock.now()
+        return [one for one in self.agents if self.limited.get(one.name, 0.0) <= self.pace.now()]
 
     def elapsed_s(self) -> float:
         """How long this start has been going on, a suspended machine's sleep included."""
-        return self.pace.clock.running() - self.began
+        return self.pace.running() - self._began
 
     def does(self, doing: str, seconds: float | None = None) -> None:
         """Says what ralph itself does from now on, and how long it takes where that is known."""
-        self.phase = doing, self.pace.clock.running(), seconds
+        self.phase = doing, self.pace.running(), seconds
 
     def ends(self, what: str) -> None:
         """Says that this is being ended, which may take some seconds."""
@@ -228,12 +219,19 @@ class Run:
     def write_down(self, event: str, *, message: str, **more: object) -> dict[str, object]:
         """Adds a line to the journal, as long as that can be written; times in seconds, costs in US dollars."""
         about = {"run": self.id, "mode": self.mode, "round": self.file.last.round, "iteration": self.number}
-        line = journal.line(event, self.now(), message=message, **about | more)
+        line = journal.line(event, self.pace.now(), message=message, **about | more)
         try:
             journal.append(self.state.journal, line)
         except OSError as error:
             self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
+
+    def history_rewritten(self) -> str:
+        """Why a person has to look: what stood in their history does not any more. What is appended is welcome."""
+        path, before = self.history, self.history_before
+        if path is None or (not path.exists() and not before) or (path.is_file() and _held(path).startswith(before)):
+            return ""
+        return f"{path.name} does not begin with the lines that it had; they are {self.state.keep(path.name, before)}"
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes the locks of git that somebody left behind, and says so."""

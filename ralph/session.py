@@ -14,7 +14,7 @@ from ralph.loop import loop
 from ralph.phases import begin, check_following
 from ralph.process import end_own, signals
 from ralph.progress.file import ProgressFile
-from ralph.run import Pace, Run
+from ralph.run import Run
 from ralph.screen.text import attended
 from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, one_try
@@ -30,7 +30,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
     the one still has an agent to end.
     """
-    run = Run(start, file, state, held, start.asked.pace or Pace())
+    run = Run(start, file, state, held)
     stop, failure = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), None
     try:
         _prepare(run, held)

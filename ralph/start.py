@@ -55,10 +55,10 @@ class Start:
         settings, template, text = sources.of_mode(self.said, mode)
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
-        if settings.history:
-            from ralph import journal  # noqa: PLC0415 - few keep one
-
-            journal.check_history(settings.history, settings.said["history"].where, self.plan, self.progress_path)
+        if settings.history and settings.history.suffix != ".jsonl":
+            where = settings.said["history"].where
+            fix = "name a file of its own, such as tries.jsonl"
+            raise RalphError(f"{where}: {settings.history}: is no .jsonl file", fix=fix)
         return replace(self, mode=mode, settings=settings, template=template, template_text=text)
 
     @property
@@ -208,10 +208,9 @@ def _show(start: Start, state: State) -> int:
     from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
     from ralph.memory import memory  # noqa: PLC0415 - same
 
-    earlier, told = state.iterations, memory(state)
+    told = memory(state)
     start, of_task = _on_task(start)
-    values = {**of_task, "ITERATION": earlier + 1, "MEMORY": told}
-    text = start.prompt().render(values | ({"MAX_ITERATIONS": ""} if earlier else {}))
+    text = start.prompt().render({**of_task, "ITERATION": state.iterations + 1, "MEMORY": told})
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
     server = start.tools_server if start.settings.mcp else ""

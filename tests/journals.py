@@ -12,12 +12,12 @@ BEGAN = 1_795_215_600
 HOSTILE = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x00\x9b\u202eevil\ud800"
 KINDS = ("input", "output", "cache_read", "cache_write")
 EVENTFUL: list[dict[str, Any]] = [
-    {"cost_usd": 0.4, "duration_s": 300, "tasks": (1, 5, 1, 2), "tokens": (100, 2000, 900_000, 40_000)},
-    {"cost_usd": 1.25, "duration_s": 752, "tasks": (2, 5, 1, 0), "tokens": (50, 9000, 2_500_000, 80_000)},
-    {"cost_usd": 0.02, "duration_s": 20, "tasks": (2, 5, 0, 0), "success": False, "counted": False, "ended": "limit"},
-    {"cost_usd": 0.6, "duration_s": 420, "waited_s": 4000, "tasks": (1, 5, -1, 0), "success": False, "ended": "failed"},
+    {"cost_usd": 0.4, "duration_s": 300, "tasks": (1, 5, True), "tokens": (100, 2000, 900_000, 40_000)},
+    {"cost_usd": 1.25, "duration_s": 752, "tasks": (2, 5, True), "tokens": (50, 9000, 2_500_000, 80_000)},
+    {"cost_usd": 0.02, "duration_s": 20, "tasks": (2, 5, False), "success": False, "counted": False, "ended": "limit"},
+    {"cost_usd": 0.6, "duration_s": 420, "waited_s": 4000, "tasks": (1, 5, True), "success": False, "ended": "failed"},
     {"cost_usd": None, "duration_s": 60, "tasks": None, "success": False, "counted": False, "ended": "died"},
-    {"cost_usd": 0.33, "duration_s": 200, "tasks": (5, 5, 4, 0), "tokens": (7, 700, 70_000, 7_000)},
+    {"cost_usd": 0.33, "duration_s": 200, "tasks": (5, 5, True), "tokens": (7, 700, 70_000, 7_000)},
 ]
 
 
@@ -31,9 +31,8 @@ def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> 
         line: dict[str, Any] = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}."}
         line |= {"summary": summary, **given_}
         if (tasks := line.pop("tasks", None)) is not None:
-            line |= dict(zip(("done", "total", "ticked", "new"), tasks, strict=True))
-        if (tokens := line.get("tokens")) is not None:
-            line["tokens"] = dict(zip(KINDS, tokens, strict=True))
+            line |= dict(zip(("done", "total", "moved"), tasks, strict=True))
+        line |= dict(zip(KINDS, line.pop("tokens", (0, 0, 0, 0)), strict=True))
         lines.append({**common, "event": "iteration", **line})
         if line["success"]:
             lines.append({**common, "event": "verify", "success": True, "duration_s": 30})

@@ -26,14 +26,14 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
-from ralph.run import Clock, Pace
+from ralph.run import Pace
 from ralph.process import Patience
 
 how, patience = map(json.loads, sys.argv[1:3])
 sys.argv[1:3] = []
-began, first = time.time(), Clock().running()
+began, first = time.time(), Pace().running()
 
-class Other(Clock):
+class Other(Pace):
     slept = 0.0
 
     def elapsed(self, seconds, jump_s):
@@ -53,7 +53,7 @@ class Other(Clock):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-main(Pace(clock=Other(), patience=Patience(**patience)))
+main(Other(patience=Patience(**patience)))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 """For a night: more examples of each property, and others; longer storms; tables in full."""

@@ -51,8 +51,8 @@ def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
     project.build("2")
     assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2"]
     project.build("1")
-    assert agent.prompts[2].strip() == "3 of", "3 of 1 would mislead"
-    assert project.ralph("feature.md", "5", "--dry-run").stdout.splitlines()[-1].strip() == "4 of"
+    assert agent.prompts[2].strip() == "3 of 1", "its number is that of the plan, the limit that of the start"
+    assert project.ralph("feature.md", "5", "--dry-run").stdout.splitlines()[-1].strip() == "4 of 5"
 
 
 def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:

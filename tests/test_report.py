@@ -147,7 +147,7 @@ ANYTHING = st.recursive(
 )
 NUMBER = st.integers(-5, 10**16) | st.floats() | st.none()
 COUNTS = st.dictionaries(st.sampled_from(KINDS), NUMBER | TEXT)
-FIGURES = ("duration_s", "waited_s", "cost_usd", "iteration", "done", "total", "ticked", "new", "commits", "added")
+FIGURES = ("duration_s", "waited_s", "cost_usd", "iteration", "done", "total", "input", "commits", "added")
 RECORD = st.fixed_dictionaries(
     {
         "event": st.sampled_from(["iteration", "verify", "run", "wait"]),
@@ -157,7 +157,7 @@ RECORD = st.fixed_dictionaries(
     optional={
         **dict.fromkeys(("mode", "ended", "message", "summary", "transcript"), TEXT | ANYTHING),
         **dict.fromkeys(FIGURES, NUMBER | ANYTHING),
-        **dict.fromkeys(("tokens", "head"), COUNTS | ANYTHING),
+        **dict.fromkeys(("output", "head"), COUNTS | ANYTHING),
         **dict.fromkeys(("success", "counted", "cost_at_least"), st.booleans() | ANYTHING),
     },
 )

@@ -360,10 +360,10 @@ class TestHistory:
 
     def test_is_a_matter_for_a_person_where_its_lines_are_gone(self, project: Project, agent: Agent) -> None:
         wants(project, ONE)
-        (project.root / "h").write_text('{"requirement_id": "old"}\n')
-        agent.story(tries(runs("echo all went well > h"), writes("one.txt", "1")))
-        built(project, "--history", "h", code=4)
-        assert "RALPH_BLOCKED: ralph: h does not begin with the lines that it had" in project.progress_text
+        (project.root / "h.jsonl").write_text('{"requirement_id": "old"}\n')
+        agent.story(tries(runs("echo all went well > h.jsonl"), writes("one.txt", "1")))
+        built(project, "--history", "h.jsonl", code=4)
+        assert "RALPH_BLOCKED: ralph: h.jsonl does not begin with the lines that it had" in project.progress_text
         kept = [path.read_text() for path in (project.state_folders[0] / "kept").iterdir()]
         assert '{"requirement_id": "old"}\n' in kept
 

@@ -132,7 +132,7 @@ def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs(project
     assert agent.was_interrupted()
     assert "context full: it used more of its context than max-context" in run.stdout
     first, *_ = project.journal()
-    assert (first["ended"], first["success"], first["context"]) == ("context_full", True, 0.605)
+    assert (first["ended"], first["success"]) == ("context_full", True)
 
 
 LEARNT = {"claude-sonnet-5": {"inputTokens": 1, "contextWindow": 1_000_000}}

@@ -22,6 +22,7 @@ from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
 from ralph.errors import RalphError
+from ralph.journal import TOKENS
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.settings import Source
@@ -107,7 +108,7 @@ class Crew:
     @property
     def doing(self) -> list[str]:
         """A line for each agent at work."""
-        now = self._run.pace.clock.running()
+        now = self._run.pace.running()
         trials, doing = list(self.running.values()), self._executor.doing  # another thread asks
         return [f"{one.job.task} · {duration(now - one.began)} · {doing[one.job.task]}" for one in trials]
 
@@ -154,7 +155,7 @@ class Crew:
             run.outbox.send(notices.started(run))
         self._file.edit(lambda text: edits.marked(text, "~", task.id))
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self.running[self._executor.submit(job)] = Trial(job, task.chain, run.pace.clock.running(), share_usd)
+        self.running[self._executor.submit(job)] = Trial(job, task.chain, run.pace.running(), share_usd)
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
@@ -205,12 +206,12 @@ class Crew:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
         run.does(f"{len(self.running)} at work")
-        looked = run.pace.clock.running()
+        looked = run.pace.running()
         while not (done := wait(self.running, _GLANCE_S, FIRST_COMPLETED).done):
             if run.interrupted():
                 self._cancel_all()
-            elif run.pace.clock.running() - looked >= _LOOK_S:
-                looked = run.pace.clock.running()
+            elif run.pace.running() - looked >= _LOOK_S:
+                looked = run.pace.running()
                 self._cancel_what_was_taken_back()
         future = done.pop()
         trial = self.running.pop(future)
@@ -358,7 +359,7 @@ def _turn(result: Attempt) -> Turn:
         return Turn(outcome=Outcome.FAILED, why=result.why)
     last, tokens = records[-1], Counter[str]()
     for one in records:
-        tokens.update(one["tokens"] or {})
+        tokens.update({kind: one[kind] for kind in TOKENS})
     outcome, said = Outcome[str(last["ended"]).upper()], str(last["message"])
     costs = [one["cost_usd"] for one in records if one["cost_usd"] is not None]
     return Turn(

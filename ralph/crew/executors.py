@@ -82,7 +82,7 @@ class Local:
 
         argv = [*runner, "ralph", "attempt"] if runner else [*_RALPH, "attempt"]
         program = Program(argv, dict(os.environ), output, prompt=given)
-        ended = keeper.run(program, hear, over, run.pace.clock.awake)
+        ended = keeper.run(program, hear, over, run.pace.awake)
         try:
             return Attempt(**json.loads(output.read_text()))
         except ValueError as error:

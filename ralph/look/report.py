@@ -14,7 +14,7 @@ import click
 
 from ralph import __version__
 from ralph.errors import RalphError
-from ralph.journal import Record
+from ralph.journal import TOKENS, Record
 from ralph.look import plans
 from ralph.look.plans import Seen, told
 from ralph.words import duration, moment, plain, usd
@@ -69,7 +69,8 @@ _CHARTS = {
 def _parts(row: Record) -> Mapping[str, float]:
     """What an iteration came to, by kind. A journal may hold negative numbers, a bar cannot."""
     done = row.done or 0
-    found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0, **(row.tokens or {})}
+    found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
+    found |= {kind: getattr(row, kind) for kind in TOKENS}
     found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
     return defaultdict(float, {kind: max(0.0, value) for kind, value in found.items()})
 

@@ -169,7 +169,7 @@ def status_line(run: "Run", width: int) -> str:
     clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.phase:
         doing, began, seconds = run.phase
-        took_s = run.pace.clock.running() - began
+        took_s = run.pace.running() - began
         clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
     figures = []
     if run.number and not run.settings.once:  # who plans works on no task

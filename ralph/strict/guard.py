@@ -128,8 +128,8 @@ class Guard:
             self._then = then._replace(compared=now)
             if remark:
                 self._run.complain(f"{remark}; it stays")
-        if not self.blocked and self._run.tries and then.is_strict:
-            self.blocked = self._run.tries.rewritten(self._state.keep)
+        if not self.blocked and then.is_strict:
+            self.blocked = self._run.history_rewritten()
         return self.blocked
 
     @_disk_errors_end_the_run()
