@@ -111,11 +111,16 @@ def _between(old: str, new: str, top: Path) -> tuple[Commits, list[str]]:
     """What lies between two commits, and which files differ."""
     count = git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=top).stdout
     differs = git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new, cwd=top).stdout
-    rows = [row.split("\t", 2) for row in names_in(differs)]
+    added, removed, names = sizes(names_in(differs))
+    return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old), names
+
+
+def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
+    """How many lines were added and removed, and in which files, by what git prints with `--numstat -z`."""
+    rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
     added = sum(int(row[0]) for row in rows if row[0] != "-")  # which stands there for a file that is no text
     removed = sum(int(row[1]) for row in rows if row[1] != "-")
-    commits = Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old)
-    return commits, [row[2] for row in rows]
+    return added, removed, [row[2] for row in rows]
 
 
 def locks(tree: Path) -> list[Path]:

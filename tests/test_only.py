@@ -26,7 +26,6 @@ COVERED = [
     ("[*].py", "*.py"),
     ("a(1)+.py", "a(1)+.py"),
     ("**", "any/thing"),
-    (".", "any/thing"),
     ("caf\udce9/**", "caf\udce9/a"),
 ]
 NOT_COVERED = [

@@ -69,7 +69,7 @@ class Tree:
         assert repository is not None
         commit, failed = repository.commit(names, message)
         assert failed == ""
-        return repository.describe(commit)[1] if commit else set()
+        return {*repository.describe(commit)[1]} if commit else set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
         path = self.root / name

@@ -71,7 +71,7 @@ class Guard:
         paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
         places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
         self._outside = [one for one in places if not one.is_relative_to(root)]
-        """What decides how ralph works and lies outside of the tree: compared under --strict."""
+        """What decides how ralph works and lies outside of the tree."""
         inside = places.difference(self._outside, {root})
         self._protected = [str(one.relative_to(root)) for one in inside]
         """The names of what does in the tree: put back under --strict."""
@@ -115,7 +115,7 @@ class Guard:
         yield watched
         if not self.check():
             run.remove_orphaned_locks("the agent")
-        undone = self.put_right("while an agent works") if self._then.is_strict and self.put_right else []
+        undone = self.put_right("while an agent works") if self.put_right else []
         self._settle(run.task, watched)
         watched.tampered, watched.blocked = (*undone, *watched.tampered), self.blocked
 
@@ -123,7 +123,7 @@ class Guard:
         """Why the run has to end before any git is run here; empty where it need not."""
         then = self._then
         if not self.blocked and then.compared:
-            now = self._compared_now(is_strict=then.is_strict)
+            now = compared.look(self._repository, self._outside, self._plan)
             self.blocked, remark = compared.changed(self._root, then.compared, now, self._state.keep)
             self._then = then._replace(compared=now)
             if remark:
@@ -138,23 +138,23 @@ class Guard:
         if not self.check():
             self._head_back()
             if self._then.only or self._protected_then != self._protected_now():
-                self._files_back(Watched())
+                self._files_back()
 
     @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        repository, place = self._repository, self._then.place
-        changes = {} if self.blocked else self._shadow.changes()
-        if self.blocked or self._are_too_many(changes):
+        repository, place, kept = self._repository, self._then.place, str(self._state.folder / "kept")
+        if self.blocked:
             return
-        if changes:
-            kept: object = self._state.folder / "kept"
-            if repository and place:
-                repository.commit([name for name in changes if not name.endswith("/")], "ralph: thrown away")
-                kept = repository.put_back(place, self._name, self._state.aside) or kept
-            self._undo(lambda *_: "thrown away")
-            self._run.complain(f"restored {counted(len(changes), 'file')}; what was thrown away is in {kept}")
-        self._note_uncommitted(task, self._earlier)
+        names = [name for name in self._shadow.changes() if not name.endswith("/")]
+        if repository and place and names:
+            repository.commit(names, "ralph: thrown away")
+            kept = repository.put_back(place, self._name, self._state.aside) or kept
+        _, undone = self._undo(lambda _: "thrown away")
+        if undone:
+            self._run.complain(f"restored {counted(len(undone), 'file')}; what was thrown away is in {kept}")
+        if not self.blocked:
+            self._note_uncommitted(task, self._earlier)
 
     @_disk_errors_end_the_run()
     def commit(self, task: str, message: str) -> str:
@@ -171,16 +171,16 @@ class Guard:
         if self._has_jj and names:  # without names jj would take all files
             failed = jj_commit(self._root, names, message)
             self.committed = Commits(count=int(not failed))
-        elif repository and place:
+        elif repository:
             commit, failed = repository.commit(names, message, self.run_git)
-            if commit:
-                commits, changed = repository.describe(commit)
-                if commits.base == place.commit and changed <= names:
-                    self.committed = commits
+            if commit and place:
+                self.committed, in_it = repository.describe(commit)
+                more = [name for name in in_it if name not in names]
+                if self.committed.base == place.commit and not more:
                     self._then = self._then._replace(place=repository.place())
                 else:
-                    more = named(sorted(changed - names))
-                    failed = f"a hook moved HEAD, or put more into the commit than the task changed: {more}"
+                    failed = f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
+                    self.committed = Commits()
                     self._head_back()
         if not failed:
             self._note_uncommitted(task, ())
@@ -190,9 +190,8 @@ class Guard:
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
+            self._then = self._then._replace(place=None)  # where HEAD is now is a person's business
             if self._repository and self._run.settings.auto_commit:
-                self._shadow.prepare()
-                self._then = self._then._replace(place=self._repository.place())
                 # git may have died before its index knew the commit
                 self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(self._uncommitted[task]))
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
@@ -220,13 +219,12 @@ class Guard:
         settings, shadow = self._run.settings, self._shadow
         self.blocked, self.committed = "", Commits()
         shadow.begin()
-        is_strict = settings.strict and not settings.once
         self._then = _Then(
             self._repository.place() if self._repository else None,
             self._state.noted("iteration").partition("\n")[0],
-            is_strict,
+            settings.strict and not settings.once,
             settings.only,
-            self._compared_now(is_strict=is_strict),
+            compared.look(self._repository, self._outside, self._plan),
         )
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.private]))
@@ -240,9 +238,6 @@ class Guard:
             return is_of_it and self._shadow.resume(since, *shadow)
         return False
 
-    def _compared_now(self, *, is_strict: bool) -> dict[str, str]:
-        return compared.look(self._repository, self._outside if is_strict else (), self._plan)
-
     @_disk_errors_end_the_run()
     def _settle(self, task: str, watched: Watched) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
@@ -253,7 +248,9 @@ class Guard:
         repository = self._repository
         if self._then.is_strict and not self.blocked:
             self._head_back()
-        changed = self._files_back(watched)
+        changed, undone = self._files_back()
+        watched.tampered = tuple(f"{name} was changed" for name, why in undone.items() if why == _GOVERNS)
+        watched.outside = tuple(name for name, why in undone.items() if why == _NOT_ALLOWED)
         if self._then.is_strict:
             watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
@@ -277,19 +274,17 @@ class Guard:
             self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved
 
-    def _files_back(self, watched: Watched) -> tuple[str, ...]:
-        """Puts back what decides how ralph works, and what --only does not allow; the files that are changed then."""
+    def _files_back(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Puts back what may not change; the files that are changed then, and what was put back and why."""
         changes, undone = self._undo(self._why_not)
         for why in dict.fromkeys(undone.values()):
             names = named([name for name in undone if undone[name] == why])
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.complain(f"{names} was changed, {why}: {where}")
-        watched.tampered = tuple(f"{name} was changed" for name, why in undone.items() if why == _GOVERNS)
-        watched.outside = tuple(name for name, why in undone.items() if why == _NOT_ALLOWED)
         if within := [name for name in changes if name.endswith("/")]:
             self._run.complain(f"{named(within)} has a repository of its own: left alone, and not committed")
         self._protected_then = self._protected_now()
-        return tuple(name for name in changes if name not in within)
+        return tuple(name for name in changes if name not in within), undone
 
     def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, str]]:
         """Undoes each change for which there is a reason; what is changed then, and what was undone and why."""
@@ -298,19 +293,16 @@ class Guard:
             changes = self._shadow.changes()
             changes = {name: changes[name] for name in changes if not self._is_later(self._root / name)}
             wrong = {name: why for name in changes if (why := why_not(name))}
-            if not wrong or self._are_too_many({name: changes[name] for name in wrong}):
+            new = sorted(name for name in wrong if not changes[name])
+            if len(new) > _MOST_NEW_FILES:
+                what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
+                self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
+                wrong = {}
+            if not wrong:
                 return changes, undone
             undone |= wrong
             self._shadow.put_back(wrong, changes, self._state.aside)
         raise RalphError(f"{named([*wrong])}: cannot be put back in {self._root}", 1)
-
-    def _are_too_many(self, changes: Mapping[str, bool]) -> bool:
-        """Whether a person has to decide: so many new files may be somebody's."""
-        new = sorted(name for name, was_there in changes.items() if not was_there)
-        if len(new) > _MOST_NEW_FILES:
-            what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
-            self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
-        return len(new) > _MOST_NEW_FILES
 
     def _why_not(self, name: str) -> str:
         """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
@@ -335,8 +327,8 @@ class Guard:
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its tries changed and no commit has; noted for the next run, too."""
-        self._uncommitted = {**self._uncommitted, task: sorted(names)}
-        self._state.note(_UNCOMMITTED, json.dumps({one: names for one, names in self._uncommitted.items() if names}))
+        self._uncommitted[task] = sorted(names)
+        self._state.note(_UNCOMMITTED, json.dumps(self._uncommitted))
 
 
 _WILD = re.compile(r"(\*\*/|\*\*|[*?]|\{[^{}]*\}|\[!?.[^]]*\])")
@@ -355,8 +347,7 @@ def _covers(pattern: str, name: str) -> bool:
     plain name covers the folder of that name with all in it.
     """
     pattern = pattern.removeprefix("./").lstrip("/")
-    if pattern == "." or pattern.endswith("/"):
-        pattern = f"{pattern.removesuffix('.')}**"
+    pattern += "**" * pattern.endswith("/")
     below = "" if _WILD.search(pattern.rpartition("/")[2]) else "(/.*)?"
     return re.fullmatch(_expression(pattern) + below, name, re.DOTALL) is not None
 

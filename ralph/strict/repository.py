@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.agent.turn import Commits
-from ralph.changes import NAMED, complaint, git, names_in, pathspecs
+from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes
 from ralph.errors import RalphError
 from ralph.process import Finished, call
 
@@ -173,13 +173,12 @@ class Repository(Git):
         changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
         return "", failed if changed.intersection(names) else ""
 
-    def describe(self, commit: str) -> tuple[Commits, set[str]]:
+    def describe(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""
         asked = ("diff-tree", "-r", "--root", "--no-renames", "--numstat", "-z", "--always", "--format=%P")
         parent, *rest = self.names(*asked, commit)
-        lines = [line.lstrip("\n").split("\t", 2) for line in rest]
-        added, removed = (sum(int(one[at]) for one in lines if one[at].isdigit()) for at in (0, 1))
-        return Commits(count=1, added=added, removed=removed, head=commit, base=parent), {one[2] for one in lines}
+        added, removed, names = sizes(rest)
+        return Commits(count=1, added=added, removed=removed, head=commit, base=parent), names
 
     def check_can_commit(self) -> None:
         """RalphError where a commit could not come about, so that it is known before money is spent."""
