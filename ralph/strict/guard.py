@@ -143,15 +143,15 @@ class Guard:
     @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:
         """All files are as they were before the iteration; how they are now is kept."""
-        repository, place, kept = self._repository, self._then.place, str(self._state.folder / "kept")
         if self.blocked:
             return
         names = [name for name in self._shadow.changes() if not name.endswith("/")]
-        if repository and place and names:
-            repository.commit(names, "ralph: thrown away")
-            kept = repository.put_back(place, self._name, self._state.aside) or kept
+        if self._repository and names:
+            self._repository.commit(names, "ralph: thrown away")
+            self._head_back()
         _, undone = self._undo(lambda _: "thrown away")
         if undone:
+            kept = self._state.folder / "kept"
             self._run.complain(f"restored {counted(len(undone), 'file')}; what was thrown away is in {kept}")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
@@ -259,17 +259,12 @@ class Guard:
             if failed:
                 self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 
-    @property
-    def _name(self) -> str:
-        """Of the refs that keep something."""
-        return f"{self._run.id}-{self._run.number}"
-
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
         repository, place = self._repository, self._then.place
         if not repository or not place or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
-        moved = repository.put_back(place, self._name, self._state.aside)
+        moved = repository.put_back(place, f"{self._run.id}-{self._run.number}", self._state.aside)
         if moved is not None:
             self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved
@@ -314,7 +309,9 @@ class Guard:
                 return _GOVERNS
         within = f"{name}.git" if name.endswith("/") else name  # a pattern for all in it covers it
         is_here = within.startswith(self._here)  # patterns are relative to the working directory
-        return "" if not only or (is_here and allowed(within.removeprefix(self._here), only)) else _NOT_ALLOWED
+        if not only or (is_here and allowed(within.removeprefix(self._here), only)):
+            return ""
+        return _NOT_ALLOWED
 
     def _protected_now(self) -> list[object]:
         """When each protected file was changed."""

@@ -21,6 +21,7 @@ from ralph.process import Finished, call
 
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
+"""It may wait for a passphrase, and nobody is there."""
 _BEGUN = (
     *("MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD"),
     *("REVERT_HEAD", "sequencer", "BISECT_LOG"),
@@ -167,7 +168,7 @@ class Repository(Git):
         if run:
             failed = run(["git", "-C", str(self.root), *pinned, *argv], stdin)
         else:
-            failed = complaint(self._call(*argv, stdin=stdin))
+            failed = complaint(self._call(*argv, stdin=stdin, timeout_s=_SIGNING_S))
         if (now := self.head()[1]) != before:
             return now, ""
         changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
@@ -189,7 +190,7 @@ class Repository(Git):
         done = self._call("write-tree")
         if not done.code:
             argv = ("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", os.fsdecode(done.stdout).strip())
-            done = self._call(*argv, timeout_s=_SIGNING_S)  # it may wait for a passphrase
+            done = self._call(*argv, timeout_s=_SIGNING_S)
         if done.code or done.timed_out:
             raise RalphError(f"git cannot commit in {self.root}: {complaint(done)}")
 
