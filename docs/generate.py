@@ -39,7 +39,8 @@ def _options(one: Setting) -> str:
     if not one.metavar:
         return f"`--{one.name}`, `--no-{one.name}`"
     names = [one.name, *([one.alias] if one.alias else [])]
-    return ", ".join(f"`--{name} {one.metavar}`" for name in names)
+    metavar = one.metavar.replace("|", r"\|")
+    return ", ".join(f"`--{name} {metavar}`" for name in names)
 
 
 def _default(one: Setting) -> str:
@@ -47,8 +48,7 @@ def _default(one: Setting) -> str:
 
 
 def _meaning(one: Setting) -> str:
-    words = f" ({', '.join(f'`{word}`' for word in one.words)})" if one.words else ""
-    return re.sub("<plan>_PROGRESS.md|'tests/[*][*]'|PROMPT_<mode>.md", r"`\g<0>`", one.meaning) + words
+    return re.sub("<plan>_PROGRESS.md|'tests/[*][*]'|PROMPT_<mode>.md", r"`\g<0>`", one.meaning)
 
 
 def _example() -> Iterator[str]:
@@ -61,11 +61,11 @@ def _example() -> Iterator[str]:
         yield from _entry(one.meaning, [(one.variable, one.default)])
     for file in sorted((TOP / "notify").glob("*.toml")):
         channel = tomllib.loads(file.read_text(encoding="utf-8"))
-        names = [*channel["needs"], *channel.get("optional", [])]
+        names, defaults = [*channel["needs"], *channel.get("optional", [])], channel.get("defaults", {})
         if names[0] in BY_VARIABLE:  # a setting, too
             continue
         title = file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        yield from _entry(title, [(name, "") for name in names])
+        yield from _entry(title, [(name, str(defaults.get(name, ""))) for name in names])
 
 
 def _entry(meaning: str, lines: list[tuple[str, str]]) -> Iterator[str]:

@@ -18,11 +18,12 @@ class RalphError(Exception):
         """Each thing that is wrong, where several were found at once; else this one."""
 
     @classmethod
-    def of(cls, problems: Iterable["RalphError"], exit_code: int = 2, *, for_people: bool = False) -> "RalphError":
-        """All of these in one, each once."""
+    def of(cls, problems: Iterable["RalphError"]) -> "RalphError":
+        """All of these in one, each once; the first says how it ends."""
         each = {one.message: one for problem in problems for one in problem.problems}
-        whole = cls("\n".join(each), exit_code, for_people=for_people)
+        whole = cls("\n".join(each))
         whole.problems = tuple(each.values())
+        whole.exit_code, whole.for_people = whole.problems[0].exit_code, whole.problems[0].for_people
         return whole
 
 

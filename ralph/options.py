@@ -1,7 +1,7 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +56,8 @@ def _modes() -> list[str]:
     return [*prompt.modes(prompt.folders(None)), "all"]
 
 
-def _offered(words: Callable[[], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """What the shell offers of these words."""
-    return lambda _context, _parameter, incomplete: [one for one in words() if one.startswith(incomplete)]
+def _offered(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [mode for mode in _modes() if mode.startswith(incomplete)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -73,13 +72,12 @@ def _option(setting: Setting) -> click.Option:
         multiple=setting.many,
         help=shown,
         type=FILE,
-        shell_complete=_offered(lambda: setting.words) if setting.words else None,
     )
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
     click.Argument(["plan"], required=False, shell_complete=plans),
-    click.Argument(["mode"], required=False, shell_complete=_offered(_modes)),
+    click.Argument(["mode"], required=False, shell_complete=_offered),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),

@@ -67,8 +67,6 @@ class Setting(NamedTuple):
     """As people write it; empty where nothing is the default."""
     alias: str = ""
     """A second name."""
-    words: tuple[str, ...] = ()
-    """All that it can be, where that is one of a few words."""
     many: bool = False
     """It is a list: what a place says of it several times adds up, and the template's is added to the strongest
     place's."""
@@ -93,12 +91,11 @@ def _row(
     return Setting(metavar, parse, meaning, default, **more)
 
 
-def _word(meaning: str, *words: str) -> Any:
-    """One of these words; the first is the default."""
-    return _row("WORD", meaning, words[0], values.one_of(*words), words=words)
+def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
+    """One of these words, which are parted by bars."""
+    return _row(words, meaning, default, values.one_of(words), **more)
 
 
-_EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
 _flag = partial(_row, "", parse=values.truth)
 _command = partial(_row, "COMMAND", parse=values.words, sources=PRIVATE)
 _count = partial(_row, "N", parse=limit(values.count))
@@ -155,18 +152,16 @@ class Settings:
     )
     keep_clones: bool = _flag("leave the clones there, for looking (with --jobs)", "false")
     runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1' (with --jobs)")
-    executor: str | None = _row(
-        "URL", "a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", parse=values.address, sources=PRIVATE
-    )
+    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", sources=PRIVATE)
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
     on_failure: Literal["keep", "restore"] = _word(
-        "a failed try's changes: kept for the next one, or undone (with --strict)", "keep", "restore"
+        "keep|restore", "a failed try's changes: kept for the next one, or undone (with --strict)", "keep"
     )
     on_tamper: Literal["undo", "abort"] = _word(
-        "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo", "abort"
+        "undo|abort", "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo"
     )
     criteria: Literal["lenient", "strict"] = _word(
-        "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient", "strict"
+        "lenient|strict", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient"
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
     only: tuple[tuple[str, ...], ...] = _row(
@@ -197,12 +192,10 @@ class Settings:
     wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
     model: str | None = _row("NAME", "the model that the agent uses", sources=_MODES_OWN)
-    effort: str | None = _row(
-        "LEVEL",
+    effort: str | None = _word(
+        "none|low|medium|high|xhigh|max",
         "how hard the agent thinks; none = not at all",
-        parse=values.one_of(*_EFFORTS),
         alias="reasoning",
-        words=_EFFORTS,
         sources=_MODES_OWN,
     )
     max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)

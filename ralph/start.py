@@ -133,7 +133,7 @@ def run(asked: Asked) -> int:
             from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
 
             told += map(RalphError, taskjson.left_out(start.imported, file.text))
-        raise RalphError.of(told, early.exit_code, for_people=True)
+        raise RalphError.of(told)
     from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
     code = session(start, file, state, held)
@@ -262,7 +262,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
         what += f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if now.open else ""
         fix = f"take RALPH_DONE out of {path} to go on"
     why = f": {stop.why}" if stop.why and stop.reason is not Reason.STOPPED else ""
-    return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix)
+    return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix, for_people=True)
 
 
 def check_place(start: Start, now: Progress | None) -> None:

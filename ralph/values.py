@@ -34,10 +34,9 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
     return parse
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
-    """Reads one of these words."""
-    allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}"
-    return matching("|".join(choices), lambda found: found[0].lower(), allowed)
+def one_of(words: str) -> Callable[[str], str]:
+    """Reads one of these words, which are parted by bars."""
+    return matching(words, lambda found: found[0].lower(), words.replace("|", " or "))
 
 
 def _seconds(found: re.Match[str]) -> float:

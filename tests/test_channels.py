@@ -94,7 +94,7 @@ def test_a_malformed_file_is_named_with_what_is_wrong(home: Path, text: str, com
 
 PLATFORMS = r"""
 slack RALPH_SLACK_WEBHOOK_URL=URL/hook RALPH_SLACK_CHANNEL=#b RALPH_SLACK_USERNAME=R
-/hook {"text": "🚀 *Ralph Started*\n```BODY```", "username": "R", "icon_emoji": ":robot_face:",
+/hook {"text": ":rocket: *Ralph Started*\n```BODY```", "username": "R", "icon_emoji": ":robot_face:",
 "channel": "#b"}
 
 discord RALPH_DISCORD_WEBHOOK_URL=URL/hook
@@ -128,7 +128,7 @@ def test_ntfy_gets_its_title_and_emoji_in_the_address_and_its_token_in_a_header(
     assert deliver(BUILT_IN["ntfy"], STARTED, values) == ""
     assert deliver(BUILT_IN["ntfy"], STARTED, {"RALPH_NTFY_URL": server.url("/topic?priority=4")}) == ""
     with_token, without = server.received
-    assert (with_token.path, with_token.body.decode()) == ("/topic?title=%F0%9F%9A%80%20Ralph%20Started", BODY)
+    assert (with_token.path, with_token.body.decode()) == ("/topic?title=Ralph%20Started&tags=rocket", BODY)
     assert with_token.headers["Authorization"] == "Bearer tk_1"
     assert without.path.startswith("/topic?priority=4&title=")
     assert "Authorization" not in without.headers
@@ -310,7 +310,8 @@ VALUES = {
 
 
 def request_for(channel: str, notice: Notice) -> dict[str, Any]:
-    variables = {name: VALUES.get(name, "") for name in BUILT_IN[channel].names} | notice.variables
+    one = BUILT_IN[channel]
+    variables = {**dict.fromkeys(one.names, ""), **one.defaults, **VALUES, **notice.variables}
     request: dict[str, Any] = filled(BUILT_IN[channel].request, variables)
     return request
 
@@ -321,7 +322,7 @@ def test_markup_is_shown_and_not_obeyed() -> None:
     harmless = "\N{MODIFIER LETTER GRAVE ACCENT}"
     said = "🚀 **a\\*b\\_c & \\<d\\>**\n```\n'''\n@everyone <b>&amp;'```"
     assert discord["content"].replace(harmless, "'") == said
-    said = "🚀 *a*b_c &amp; &lt;d&gt;*\n```'''\n@everyone &lt;b&gt;&amp;amp;'```"
+    said = ":rocket: *a*b_c &amp; &lt;d&gt;*\n```'''\n@everyone &lt;b&gt;&amp;amp;'```"
     assert slack["text"].replace(harmless, "'") == said
     said = "🚀 <b>a*b_c &amp; &lt;d&gt;</b>\n<pre>```\n@everyone &lt;b&gt;&amp;amp;`</pre>"
     assert request_for("telegram", notice)["json"]["text"] == said

@@ -52,7 +52,6 @@ OFFERED = {
     "ralph feature.md rev": "review",
     "ralph feature.md al": "all",
     "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
-    "ralph feature.md --reasoning m": "max medium",
     "ralph feature.md --strict bu": "build",
     "ralph log feature.md --ra": "--raw",
     "ralph export feature.md --format p": "plan prd",
@@ -62,7 +61,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-def test_tab_offers_verbs_plans_modes_options_and_values(there: Project, shell: str) -> None:
+def test_tab_offers_verbs_plans_modes_and_options(there: Project, shell: str) -> None:
     lines = [*OFFERED][:: 1 if shell == "bash" else 3]  # the other shell asks ralph for the same
     assert {line: offered(there, shell, line) for line in lines} == {line: OFFERED[line].split() for line in lines}
 

@@ -187,7 +187,7 @@ def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -
     new = converse("slak", "Slack", HOOK, "#b", "", "", "n")
     assert "'slak' is not one of" in new.output
     assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in new.output
-    assert "RALPH_SLACK_USERNAME: optional; the sender's name (Ralph)" in new.output
+    assert "RALPH_SLACK_USERNAME: optional; the sender's name" in new.output
     assert "DISCORD" not in new.output
     hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"
     assert path.read_text() == f"# mine\nRALPH_MODEL=opus\n{hook}{channel}"

@@ -199,7 +199,7 @@ NO_SENSE = [
     ("max-cost", "lots", "such as 5 or 2.50, off or unlimited"),
     ("max-total-cost", "-1", "such as 5 or 2.50"),
     ("max-context", "200%", "60%"),
-    ("effort", "ultra", "write none, low, medium, high, xhigh or max"),
+    ("effort", "ultra", "write none or low or medium or high or xhigh or max"),
     ("on-failure", "drop", "keep or restore"),
     ("base-url", "localhost:8000", "https://"),
     ("only", "../x", "a pattern of files"),
@@ -226,7 +226,7 @@ class TestWhatIsRefused:
         assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
         for told in (
             '--notify-frequency: "often": write a whole number from 1, off or unlimited',
-            'environment: RALPH_REASONING: "deep": write none, low',
+            'environment: RALPH_REASONING: "deep": write none or low',
             'feature.md:3: RALPH_MAX_ITERATIONS: "lots"',
             "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
             'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',

@@ -24,27 +24,29 @@ _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*"
 _NONE: Mapping[str, Any] = {}
 _FILTERS: Mapping[str, Callable[..., str]] = {
     "cut": shortened,
+    "cut_bytes": lambda text, most: shortened(text, most // 3),
     # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
     # Slack and Telegram both want &, < and > written as entities, and no others:
     # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
     "html": partial(escape, quote=False),
+    "slack": partial(escape, quote=False),
     # For Discord, outside of a code block: everything is escaped that would be markup.
     "markdown": partial(re.compile(r"([\\`*_~|<>#\[\]()-])").sub, r"\\\1"),
 }
 """What the templates of channels may do with a text."""
 
 EVENTS = {
-    "started": "🚀",
-    "planned": "📋",
-    "progress": "⚙️",
-    "done": "✅",
-    "stopped": "⚠️",
-    "blocked": "✋",
-    "waiting": "⌛",
-    "test": "🤖",
+    "started": "rocket 🚀",
+    "planned": "clipboard 📋",
+    "progress": "gear ⚙️",
+    "done": "white_check_mark ✅",
+    "stopped": "warning ⚠️",
+    "blocked": "raised_hand ✋",
+    "waiting": "hourglass ⌛",
+    "test": "robot_face 🤖",
 }
-"""What a channel is told of, unless it says of what."""
+"""What a channel is told of, unless it says of what, with an emoji: its name and itself."""
 
 
 class Notice(NamedTuple):
@@ -60,8 +62,9 @@ class Notice(NamedTuple):
         """What the templates of channels may say of it."""
         title, body = " ".join(plain(self.title).split()), plain(self.body)
         message = f"{title}\n{body}" if body else title
-        emoji = EVENTS.get(self.event, "")
-        return {"event": self.event, "title": title, "body": body, "message": message, "emoji": emoji}
+        name, _, emoji = EVENTS.get(self.event, "").partition(" ")
+        said = {"event": self.event, "title": title, "body": body, "message": message}
+        return said | {"emoji": emoji, "emoji_code": f":{name}:"}
 
 
 class Channel(NamedTuple):
@@ -74,6 +77,7 @@ class Channel(NamedTuple):
     optional: Sequence[str] = ()
     secret: Sequence[str] = ()
     help: Mapping[str, str] = _NONE
+    defaults: Mapping[str, str] = _NONE
     request: Mapping[str, Any] = _NONE
     """What `ralph.channels.http.ask` takes, its strings being templates."""
     command: Sequence[str] = ()
@@ -118,7 +122,7 @@ def configured(values: Mapping[str, str]) -> Sequence[Channel]:
 
 def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
     """Sends the notice now; "" or the failure in words, which hold no secret. Raises nothing."""
-    settings = {name: values.get(name, "") for name in channel.names}
+    settings = {name: values.get(name) or channel.defaults.get(name, "") for name in channel.names}
     variables = settings | notice.variables
     try:
         if channel.command:
