@@ -78,15 +78,3 @@ def test_zsh_completes_at_the_keyboard(there: Project) -> None:
     eventually(lambda: "--raw" in zsh.screen)
     zsh.type("\x15exit\n")
     assert zsh.wait().code == 0
-
-
-def test_plans_in_other_folders_are_found_by_the_shell_itself_or_where_c_leads(there: Project) -> None:
-    sub = there.root / "sub"
-    sub.mkdir()
-    (sub / "deep.md").write_text("# Deep\n")
-    before = sorted(there.root.rglob("*"))
-    assert offered(there, "fish", "ralph su") == ["sub/"]
-    assert offered(there, "fish", "ralph sub/") == ["sub/deep.md"]
-    for line in ("ralph -C sub de", "ralph log -C sub d"):
-        assert offered(there, "bash", line) == ["deep.md"], line
-    assert (sorted(there.root.rglob("*")), there.state_folders) == (before, []), "Tab changes nothing"

@@ -92,15 +92,6 @@ class TestByHooks:
         assert subjects(project) == ["hooks", "plan"]
         assert "mine.txt" in next(line for line in listed(project) if "failed:" in line)
 
-    def test_what_one_changes_outside_of_only_is_put_back(self, project: Project, agent: Agent) -> None:
-        has_hook(project, "exit 0", folder="hooks")
-        wants(project, ONE)
-        cheat = "#!/bin/sh\necho cheat > feature.md; echo evil > evil.py\n"
-        agent.story(tries(writes("one.txt", "1"), writes("hooks/pre-commit", cheat)))
-        built(project, "--only", "one.txt", "--only", "hooks")
-        assert "Make it so" in (project.root / "feature.md").read_text()
-        assert not (project.root / "evil.py").exists()
-
     def test_a_new_one_in_gits_folder_is_said_and_a_changed_one_is_a_matter_for_a_person(
         self, project: Project, agent: Agent
     ) -> None:

@@ -82,15 +82,3 @@ def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(pro
     assert "RALPH_BLOCKED: ralph: 1001 new files, such as many/1, " in project.progress_text
     assert len([*(project.root / "many").iterdir()]) == 1001
     built(project, code=4)
-
-
-def test_a_settings_file_that_nobody_else_may_read_comes_back_so(project: Project, agent: Agent) -> None:
-    settings = project.root / ".ralph.env"
-    settings.write_text("# secret\n")
-    settings.chmod(0o600)
-    (project.root / ".git" / "info").mkdir(exist_ok=True)
-    (project.root / ".git" / "info" / "exclude").write_text(".ralph.env\n")
-    wants(project, ONE)
-    agent.story(tries(runs("rm .ralph.env; umask 0; echo > .ralph.env"), writes("one.txt", "1")))
-    built(project)
-    assert (settings.read_text(), settings.stat().st_mode & 0o777) == ("# secret\n", 0o600)

@@ -64,12 +64,3 @@ def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_
     built(project, "--on-failure", "restore", code=-signal.SIGKILL)
     built(project, "--on-failure", "restore")
     assert sorted(files_of(project)) == ["one.txt", "two.txt"]
-
-
-def test_a_file_that_leads_to_another_repository_is_a_matter_for_a_person(project: Project, agent: Agent) -> None:
-    (project.root / ".git").rename(project.outputs / "real.git")
-    (project.root / ".git").write_text(f"gitdir: {project.outputs / 'real.git'}\n")
-    wants(project, ONE)
-    agent.story(tries(writes("one.txt", "1\n"), writes(".git", "gitdir: /nowhere\n")))
-    built(project, code=4)
-    assert "RALPH_BLOCKED: ralph: .git was changed" in project.progress_text
