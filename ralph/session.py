@@ -35,8 +35,6 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     try:
         _prepare(run, held)
         stop = loop(run)
-        if stop.reason is Reason.HOPELESS:
-            file.uncreate()
     except RalphError as error:
         stop, failure = Stop(Reason.HOPELESS, error.message), error
     finally:

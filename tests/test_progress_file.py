@@ -198,14 +198,6 @@ def test_a_file_that_is_gone_for_a_moment_is_waited_for(watched: Watched, lose: 
     assert watched.said == []
 
 
-def test_a_first_version_that_somebody_wrote_to_stays(watched: Watched) -> None:
-    watched.path.unlink()
-    watched.file.create(TEXT)
-    watched.path.write_bytes(TEXT + b"mine\n")
-    watched.file.uncreate()
-    assert watched.path.exists()
-
-
 @contextlib.contextmanager
 def largest_file(size: int) -> Iterator[None]:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)

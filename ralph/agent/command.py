@@ -192,11 +192,11 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
     A background `git gc` would outlive the iteration, so git does that in the foreground.
     """
     env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
-    env |= {name: value for name, value in base.items() if name == "RALPH_PORT"}  # of this clone: see --jobs
+    if port := base.get("RALPH_PORT"):  # of this clone: see --jobs
+        env["RALPH_PORT"] = port
     outer = base.get(MARK)
     env |= {MARK: f"{outer}:{run}" if outer else run, "TMUX_TMPDIR": str(tmux), "PWD": str(Path.cwd())}
-    said = env.get("GIT_CONFIG_COUNT", "")
-    count = int(said) if re.fullmatch("[0-9]{1,3}", said) else 0
+    count = int(env.get("GIT_CONFIG_COUNT") or 0)
     for number, key in enumerate(("gc.autoDetach", "maintenance.autoDetach"), count):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": "false"}
     return env | {"GIT_CONFIG_COUNT": str(count + 2)}

@@ -12,18 +12,15 @@ from typing import Any
 Event = dict[str, Any]
 Dialect = Callable[[Event, Event], Iterable[Event]]
 
-_BASH, _EDIT, _WRITE, _READ = "Bash", "Edit", "Write", "Read"
 _NAMES = {
-    "command_execution": _BASH,
-    "run_shell_command": _BASH,
-    "bash": _BASH,
-    "file_change": _EDIT,
-    "replace": _EDIT,
-    "edit": _EDIT,
-    "write_file": _WRITE,
-    "write": _WRITE,
-    "read_file": _READ,
-    "read": _READ,
+    "command_execution": "Bash",
+    "run_shell_command": "Bash",
+    "bash": "Bash",
+    "file_change": "Edit",
+    "replace": "Edit",
+    "edit": "Edit",
+    "read_file": "Read",
+    "read": "Read",
 }
 """What claude calls the same tool; so all are shown alike."""
 

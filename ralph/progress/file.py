@@ -31,7 +31,6 @@ class ProgressFile:
         """The bytes that `read` saw last."""
         self.last = parse(self.text)
         """What they say."""
-        self._created = b""
         self._home = death.home if death else ""
         """Where it really is, once that is known."""
 
@@ -93,12 +92,6 @@ class ProgressFile:
         """Writes the first version."""
         with self._told("written"):
             files.replace(self.path, text)
-        self._created = text
-
-    def uncreate(self) -> None:
-        """Takes the first version away again if nobody has written to it."""
-        if self._created and self._peek() == self._created:
-            self.path.unlink()
 
     def edit(self, change: Callable[[bytes], bytes]) -> Progress:
         """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""

@@ -45,8 +45,8 @@ class Blocks(NamedTuple):
     """What stands outside of code fences."""
     fences: list[tuple[Line, Line]]
     """The first and the last line of each."""
-    unclosed: Line | None
-    """The first line of a fence that finds no end."""
+    unclosed: bool
+    """One finds no end."""
 
 
 def blocks(text: bytes) -> Blocks:
@@ -71,7 +71,7 @@ def blocks(text: bytes) -> Blocks:
             fence, marks = [line], opening[1]
         else:
             lines.append(line)
-    return Blocks(lines + fence, fences, fence[0] if fence else None)
+    return Blocks(lines + fence, fences, bool(fence))
 
 
 class Task(NamedTuple):
@@ -108,8 +108,8 @@ class Progress(NamedTuple):
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
     open: tuple[Task, ...]
     """The tasks that are not ticked."""
-    unclosed_fence: int | None
-    """The line number of a code fence that is never closed and therefore counts as text."""
+    unclosed: bool
+    """A code fence is never closed, and therefore counts as text."""
 
     @property
     def blocked(self) -> str | None:
@@ -204,7 +204,7 @@ def parse(text: bytes) -> Progress:
         tasks=tasks,
         elsewhere=tuple(task for kind, task in items if kind != listed),
         open=tuple(task for task in tasks if not task.done),
-        unclosed_fence=text.count(b"\n", 0, unclosed.start) + 1 if unclosed else None,
+        unclosed=unclosed,
     )
 
 
