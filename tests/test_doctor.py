@@ -153,7 +153,7 @@ def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: P
     shutil.rmtree(patient.root / ".git")
     report = doctor("--agent", "/bin/cat")
     assert report.says("warning", "repository", "is no repository", "git init")
-    assert report.says("ok", "agent", "not wrapped")
+    assert report.says("ok", "rights", "not wrapped")
 
 
 def has_a_broken_channel(project: Project) -> None:
@@ -206,7 +206,7 @@ def test_what_needs_mending_is_said_with_the_remedy(
 @pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
 def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> None:
     report = doctor("feature.md")
-    assert report.says("ok", "rights", "told by IS_SANDBOX")
+    assert report.says("ok", "rights", "not wrapped")
     assert report.says("ok", "cron", "&& IS_SANDBOX=1 PATH=")
     report = doctor(env={"IS_SANDBOX": "true"})
     assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True)

@@ -210,7 +210,7 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agen
         pytest.param(["status"], "no progress file in", id="an empty folder"),
         pytest.param(["status", "nothing.md"], "nothing.md: there is no such plan here", id="no such plan"),
         pytest.param(["status", "."], ".: there is no such plan here", id="a folder"),
-        pytest.param(["status", "-C", "/nowhere"], "-C /nowhere: No such file or directory", id="no such folder"),
+        pytest.param(["status", "-C", "/nowhere"], "Directory '/nowhere' does not exist", id="no such folder"),
     ],
 )
 def test_what_is_not_there_is_said_with_the_next_move(project: Project, words: list[str], said: str) -> None:

@@ -39,7 +39,7 @@ def test_no_file_of_the_project_chooses_it_and_a_missing_one_is_said(project: Pr
     (project.root / ".ralph.env").unlink()
     run = project.build("--wrap", "nowhere -x")
     assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
-    assert "within env" in project.ralph("doctor", "--wrap", "env").stdout
+    assert "wrapped in env" in project.ralph("doctor", "--wrap", "env").stdout
     assert "not wrapped" in project.ralph("doctor", "--verbose").stdout
 
 

@@ -9,10 +9,12 @@ import os
 import platform
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import NamedTuple
 
 from ralph import __version__, changes, channels, files, lock, progress, sources, start
@@ -23,7 +25,7 @@ from ralph.look import plans
 from ralph.options import Asked
 from ralph.process import call
 from ralph.progress.file import ProgressFile
-from ralph.screen.text import draws, hung
+from ralph.screen.text import draws, width
 from ralph.settings import ON_COMMAND_LINE, Settings
 from ralph.state import State
 from ralph.words import counted, named, plain
@@ -93,12 +95,10 @@ class _Doctor:
             yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:
-        """Whether each is found, and whether what it starts is wrapped."""
-        wrap = self.settings.wrap
+        """Whether each is found. Raises RalphError where one is not."""
         agent.check_there(self.agents, self.settings)
         for one in self.agents:
-            where = f"at {shutil.which(one.command[0])}, not wrapped: it can do all that you can"
-            yield ok(f"{one.name} {f'within {wrap[0]}, where nobody can look for it' if wrap else where}")
+            yield ok(f"{one.name} at {shutil.which(one.command[0]) or 'a place that only its sandbox knows'}")
 
     def check_login(self) -> Iterator[_Check]:
         """Whether somebody is logged in, by each agent's own word; and who pays."""
@@ -115,12 +115,12 @@ class _Doctor:
                 yield ok(f"no key in the environment, so that {one.name}'s own login pays")
 
     def check_rights(self) -> Iterator[_Check]:
-        """Whether it runs for root."""
+        """Whether it runs for root, and what keeps it."""
+        wrap = self.settings.wrap
+        yield ok(f"wrapped in {wrap[0]}" if wrap else "not wrapped: the agent can do all that you can")
         for one in self.agents:
             sandbox = one.doctor.get("sandbox")
-            if sandbox and os.environ.get(sandbox) == "1":
-                yield ok(f"{one.name} is told by {sandbox} that this is a sandbox")
-            elif sandbox and not os.geteuid():
+            if sandbox and not os.geteuid() and os.environ.get(sandbox) != "1":
                 fix = f"use an account of its own, or in a container (in the crontab too):\nexport {sandbox}=1"
                 yield bad(f"you are root, and {one.name} refuses to run without asking for root", fix)
 
@@ -183,15 +183,16 @@ class _Doctor:
 
 
 _SUBJECTS = ("settings", "plan", "agent", "login", "rights", "repository", "machine", "notices", "cron")
+_SHORT = 4
+"""What is so short is no secret, and would be found everywhere."""
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL")
-"""How names end whose values are not to be seen, but for what is short, or a path."""
+"""How names end whose values are not to be seen."""
 
 
 def _checks(asked: Asked) -> Iterator[_Check]:
     """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
     known = {**sources.channel_values(), **os.environ}
-    values = [value.strip() for name, value in known.items() if name.upper().endswith(_SECRET)]
-    secrets = [one for one in values if len(one) > 4 and not one.startswith(("/", "~", "."))]
+    secrets = [value.strip() for name, value in known.items() if name.endswith(_SECRET) and len(value) > _SHORT]
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
         found: list[_Check] = []
@@ -234,10 +235,11 @@ def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
     word, sign, colour = _MARKS[check.level]
     lead, (remedy, _, command) = f"{sign if draws() else word} {check.subject:12}", check.fix.partition("\n")
-    first, *rows = hung(lead, " ".join(check.said.split()))
+    wrapped = TextWrapper(width() or sys.maxsize, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    rows = wrapped.wrap(lead + plain(check.said))
     if draws() and not os.environ.get("NO_COLOR"):
-        first = f"\x1b[{colour}m{sign}\x1b[0m{first.removeprefix(sign)}"
+        rows[0] = f"\x1b[{colour}m{sign}\x1b[0m{rows[0].removeprefix(sign)}"
     if remedy:
-        rows += hung(" " * len(lead), f"→ {remedy}")
+        rows += wrapped.wrap(" " * len(lead) + f"→ {remedy}")
     rows += [f"    {plain(line)}" for line in command.splitlines()]
-    print("\n".join([first, *rows]))
+    print("\n".join(rows))

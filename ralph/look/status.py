@@ -82,7 +82,7 @@ def _whole(seen: Seen) -> list[str]:
 
 
 def facts(seen: Seen) -> dict[str, Any]:
-    """The same for a program. Times in seconds since 1970, but `since` as people here write it; costs in US dollars."""
+    """The same for a program; costs in US dollars."""
     now, sums = seen.progress, seen.sums
     listed = now.tasks if now else ()
     return {
@@ -96,8 +96,6 @@ def facts(seen: Seen) -> dict[str, Any]:
         "iterations": sums.iterations,
         "cost_usd": sums.cost_usd,
         "cost_at_least": sums.cost_at_least,
-        "moved": seen.records[-1].at if seen.records else None,
         "holder": seen.holder and seen.holder._asdict(),
         "task_list": [{"text": task.text, "mark": task.mark, "done": task.done} for task in listed],
-        "last": [{"at": row.at, "summary": row.summary, "success": row.success} for row in seen.rows[-_LAST:]],
     }

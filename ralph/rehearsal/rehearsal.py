@@ -52,7 +52,7 @@ def rehearse(asked: Asked) -> int:
     is_sample = not asked.plan
     with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(os.path.realpath(name))
-        for inner in ("home", "state", "tmp", "bin"):
+        for inner in ("home", "tmp", "bin"):
             (folder / inner).mkdir()
         if is_sample:
             asked = replace(asked, plan="sample.md", verbose=True)
@@ -177,8 +177,7 @@ class Rehearsal:
 
     def _counterpart(self, path: Path) -> Path:
         """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
-        real = Path(os.path.realpath(path))
-        return self.top / real.relative_to(self.original) if real.is_relative_to(self.original) else real
+        return Path(self._moved(os.path.realpath(path)))
 
     def _moved(self, text: str) -> str:
         """The text with the copy's path wherever it names the original, or something in it, by its full path."""
@@ -200,8 +199,6 @@ class Rehearsal:
             env[f"GIT_CONFIG_VALUE_{number}"] = value
         return env | {
             "GIT_CONFIG_COUNT": str(len(own)),
-            "GIT_CEILING_DIRECTORIES": str(self.top.parent),
-            "PWD": str(self._counterpart(Path.cwd())),
             "TMPDIR": str(self.folder / "tmp"),
             "XDG_STATE_HOME": str(self.folder / "state"),
             "RALPH_REHEARSAL": "1",

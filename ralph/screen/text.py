@@ -10,8 +10,6 @@ from ralph.words import plain
 
 LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
-_NARROWEST = 20
-"""Columns for a text, however narrow the terminal is."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
 
 
@@ -54,14 +52,6 @@ def wrapped(text: str, width: int | None) -> Iterator[str]:
             yield piece[:cut]
             at += cut + (cut == blank)
         yield line[at:]
-
-
-def hung(lead: str, text: str) -> Iterator[str]:
-    """The text as rows that fit the terminal: `lead` before the first, as many blanks before the others."""
-    edge = width()
-    for row in wrapped(text, edge and max(_NARROWEST, edge - columns(lead))):
-        yield lead + row
-        lead = " " * columns(lead)
 
 
 def draws() -> bool:
