@@ -166,9 +166,9 @@ class Changes:
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
 
-    def begin(self, *, iteration: bool = False) -> None:
-        """Something begins that may leave git's locks behind, or an iteration, of which the changes shall be known."""
-        if iteration and self.disturbed:
+    def begin(self) -> None:
+        """An iteration begins, of which the changes shall be known; it may leave git's locks behind."""
+        if self.disturbed:
             self.look()
         self._began = time.time()
 

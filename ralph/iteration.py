@@ -78,7 +78,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     before, run.text_before = run.file.last, run.file.text
     run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
-    run.changes.begin(iteration=True)
+    run.changes.begin()
     if run.history and run.history.is_file():
         run.history_before = files.held(run.history)
     if run.transcript:

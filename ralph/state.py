@@ -13,6 +13,8 @@ from ralph.errors import RalphError
 
 TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
+_LOOKED_AT = 20
+"""After so many of them they are looked through again."""
 
 
 class Death(NamedTuple):
@@ -41,10 +43,8 @@ class State:
         """The record of what happened."""
         self._begun = ""
         """How the note of the iteration that runs begins; empty without one."""
-        self._spare_bytes = 0
-        """So much can be added to the transcripts before they are looked through again: that takes long for many."""
-        self._added = list[Path]()
-        """Those that were begun since then."""
+        self._records = 0
+        """How many were begun here."""
 
     def _sub(self, name: str) -> str:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
@@ -75,9 +75,8 @@ class State:
 
     def record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
         """Where the output of a command shall go: another file for an iteration that is repeated, or verified twice."""
-        path = self._free("transcripts", f"{run}.{iteration:04d}", suffix)
-        self._added.append(path)
-        return path
+        self._records += 1
+        return self._free("transcripts", f"{run}.{iteration:04d}", suffix)
 
     def _free(self, folder: str, begins: str, ends: str) -> Path:
         """A name in that folder that nothing has yet."""
@@ -89,28 +88,20 @@ class State:
         return Path(path)
 
     def make_room(self) -> None:
-        """Removes the oldest transcripts beyond the bound; none of them is being written now.
+        """Now and then removes the oldest transcripts beyond the bound; none of them is being written now.
 
         Raises RalphError before money is spent when the disk is too full to record what the agent says.
         """
         folder = Path(self._sub("transcripts"))
-        for path in self._added:
-            with contextlib.suppress(OSError):  # an agent may have removed it
-                self._spare_bytes -= path.stat().st_size
-        self._added.clear()
-        if self._spare_bytes <= 0:
-            self._rotate(folder)
+        if self._records % _LOOKED_AT == 0:
+            with contextlib.suppress(OSError):  # an agent may have removed one
+                found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
+                spare_bytes = TRANSCRIPTS_BYTES - sum(size for _, size, _ in found)
+                while spare_bytes < 0:
+                    _, size, path = found.pop(0)
+                    path.unlink()
+                    spare_bytes += size
         files.check_room(folder)
-
-    def _rotate(self, folder: Path) -> None:
-        with contextlib.suppress(OSError):
-            found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
-            self._spare_bytes = TRANSCRIPTS_BYTES - sum(size for _, size, _ in found)
-            for _, size, path in sorted(found):
-                if self._spare_bytes >= 0:
-                    break
-                Path(path).unlink()
-                self._spare_bytes += size
 
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""

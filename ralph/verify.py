@@ -35,7 +35,6 @@ class CommandRun(NamedTuple):
 
 def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:
     """What came of a shell command that says whether something is done, as `run_program` does."""
-    run.changes.begin()
     run.screen.remark(f"ralph: {doing}: {command}")
     run.does(f"{doing}: {command}")
     argv = ["sh", "-c", f"exec 2>&1\n{command}"]

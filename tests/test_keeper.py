@@ -245,6 +245,6 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert ended.stderr.endswith("RuntimeError: a bug\n")
-    _, stopped, after = (tmp_path / "notices").read_text().partition("Ralph Stopped")
+    _, stopped, after = (tmp_path / "notices").read_text().partition("Ralph Blocked")
     assert (bool(stopped), "still alive" in after) == (True, False)
     goes_on(project)

@@ -113,15 +113,13 @@ class Keeper:
                 how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
                 what = f"the keeper {how}: the process of ralph's below which all runs"
                 raise RalphError(what, 1, fix="start ralph again") from None
-            while not signals.impatient() and any(news := (output.read(_CHUNK), errors.read(_CHUNK))):
-                hear(*news)
             return ended
 
     def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
-        """Returns when all has ended. Whether it is over is asked a last time when the job has left by itself."""
+        """Returns when all has ended and was heard. Whether it is over is asked a last time when it has ended."""
         began = heard_at = now = clock()
         is_over = has_ended = False
-        while not has_ended:
+        while not has_ended or (heard_at == now and not signals.impatient()):
             has_ended = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
             now = clock()  # before it looks: what is late by then would have been heard
             news = output.read(_CHUNK), errors.read(_CHUNK)
