@@ -98,32 +98,6 @@ def test_nonsense_in_a_line_is_left_out_or_costs_the_line(name: str, odd: object
         assert abs(record.cost_usd or 0.0) + record.input + record.duration_s < 1e17
 
 
-def test_each_verification_belongs_to_the_iteration_that_it_was_made_for() -> None:
-    lines = [
-        line(iteration=1, summary="#1", success=True),
-        line("verify", iteration=1, duration_s=1, success=True),
-        line("verify", iteration=1, duration_s=2, message="exited with 1"),
-        line(iteration=2, success=True),
-        line("verify", "b", iteration=0, duration_s=4),
-    ]
-    first, second = journal.rows(journal.records(lines))
-    assert (first.verified_s, first.success, first.refused) == (3, False, True)
-    assert (first.summary, first.message) == ("#1 · done refused", "exited with 1")
-    assert (second.verified_s, second.success) == (0, True)
-
-
-def test_who_reads_on_gets_whole_lines_only(begun: Path) -> None:
-    with begun.open("ab") as file:
-        file.write(json.dumps(line(iteration=2)).encode() + b'\n{"torn')
-    found, end = journal.since(begun, 0)
-    assert [record.iteration for record in found] == [1, 2]
-    with begun.open("ab") as file:
-        file.write(b'"}\n' + json.dumps(NEW).encode() + b"\n")
-    found, end = journal.since(begun, end)
-    assert [record.iteration for record in found] == [3]
-    assert journal.since(begun, end) == ([], begun.stat().st_size)
-
-
 def test_a_large_journal_keeps_its_newer_half_and_the_sums_of_all(path: Path) -> None:
     journal.rotate(path)
     append(path, line(iteration=1, message="small"))

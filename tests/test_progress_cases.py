@@ -2,12 +2,11 @@
 
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ralph_driver import COMMAND, Project, eventually, paced, progress_text
+from ralph_driver import Project, eventually, paced, progress_text
 from stories import Agent, edits, marks, runs, step, waits_for
 
 
@@ -96,23 +95,6 @@ def test_a_file_that_cannot_be_is_said_before_money_is_spent(
     assert "Traceback" not in run.text
 
 
-def test_no_half_file_is_left_on_a_full_disk(project: Project, agent: Agent) -> None:
-    limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *COMMAND]
-    run = subprocess.run(
-        [*limited, "feature.md", "build", "1"],
-        cwd=project.root,
-        env=project.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,  # pipes: files of the driver's would be on the full disk too
-        check=False,
-        timeout=60,
-    )
-    message = run.stderr.decode()
-    assert (run.returncode, message.startswith("ralph: "), agent.calls) == (1, True, []), message
-    assert "Traceback" not in message
-    assert not list(project.root.glob("*PROGRESS*")), "half a file is worse than none"
-
-
 def test_two_plans_of_the_same_name_need_a_file_each(project: Project, agent: Agent) -> None:
     for folder in ("a", "b"):
         (project.root / folder).mkdir()
@@ -139,11 +121,3 @@ def test_cron_in_the_wrong_folder_is_told_so(project: Project, agent: Agent) -> 
     assert "-C" in run.stderr
     assert not agent.calls
     assert not list(project.home.glob("*_PROGRESS.md"))
-
-
-def test_a_file_of_two_megabytes_is_only_slow_and_that_is_said_once(project: Project, agent: Agent) -> None:
-    line = b"- [x] a task of long ago, with quite a lot of words that nobody reads any more\n"
-    project.progress.write_bytes(progress_text("one").encode() + line * (2_000_000 // len(line)))
-    agent.story(step(), repeat=True)
-    run = project.build("2", timeout_s=120)
-    assert (run.code, run.stderr.lower().count("kb")) == (3, 1), run.text[:2000]

@@ -41,8 +41,9 @@ def test_an_unclosed_fence_is_no_fence_and_is_said(project: Project, agent: Agen
     run = project.ralph_tty("feature.md")
     assert (run.code, agent.calls) == (4, [])
     agent.story(step(), step())
-    project.progress.write_text(f"{HEAD}IN_PROGRESS\n\n```{TAIL}")
-    assert "fence" in project.build("2").stderr
+    project.progress.write_text(f"{HEAD}IN_PROGRESS\n\n```{TAIL}{'words ' * 10_000}\n")
+    said = project.build("2").stderr
+    assert ("fence" in said, said.count("60 kB")) == (True, 1), "nor is a file that is too long to be read each time"
 
 
 @pytest.mark.parametrize(

@@ -273,25 +273,6 @@ class TestACommit:
         assert tree.does("git status --porcelain") == ""
         assert tree.commits([*names, "no.such"]) == set(), "nothing is to be committed"
 
-    def test_that_a_hook_refuses_says_why_and_leaves_all_as_it_was(self, tree: Tree) -> None:
-        script = "#!/bin/sh\ngit diff --cached --name-only\nread answer || echo '\033[31mno good'\nexit 3\n"
-        tree.write(".git/hooks/pre-commit", script, 0o755)
-        tree.does("echo s > run.sh; git add run.sh; echo 2 > a.py; echo > new.py")
-        before, project = tree.state(), tree.project()
-        tree.does("git config status.showUntrackedFiles no")
-        assert project is not None
-        place = project.place()
-
-        def run(argv: Sequence[str], stdin: bytes) -> str:
-            done = subprocess.run([*argv], input=stdin, capture_output=True, check=False)
-            return (done.stdout + done.stderr).decode()
-
-        why = "a.py\nnew.py\n\033[31mno good\n"
-        assert project.commit(["a.py", "new.py"], "x", run) == ("", why)
-        assert project.put_back(place, "try", tree.aside) is None
-        tree.does("git config --unset status.showUntrackedFiles")
-        assert tree.state() == before
-
     @pytest.mark.parametrize(
         ("does", "why"),
         [
