@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.process.tree import LINUX, Patience, Tree, end_strays, start
+from ralph.process.programs import LINUX, Patience, Tree, end_strays, start
 
 _LOOK_S = 3600.0 if LINUX else 2.0
 """Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""

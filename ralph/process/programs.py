@@ -1,4 +1,8 @@
-"""Ralph's own small programs: git, a notify script, what a terminal shows. They are no part of what the keeper ends."""
+"""Programs: started, run to their end, found by descent or by a mark, and ended with all that is below them.
+
+What `call` and `foreground` run is ralph's own (git, a notify script, what a terminal shows), and no part of what the
+keeper ends.
+"""
 
 import contextlib
 import os
@@ -7,17 +11,52 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from ralph.process import signals
-from ralph.process.tree import start
 
+MARK = "RALPH_RUN_ID"
+"""In the environment of all that runs below a keeper; an inner run's mark follows its outer one's, after a colon."""
+LINUX = sys.platform == "linux"
+_ASK_AGAIN_S = 1.0
+"""A shell that has just forked can lose a signal that it traps."""
 _DYING_S = 5.0
 """Seconds to wait for what was killed: a dead network disk can hold it."""
 _running: set[int] = set()
 _starting = threading.RLock()
+
+
+class Patience(NamedTuple):
+    """Seconds to wait at each step of ending something."""
+
+    interrupt_s: float = 5.0
+    terminate_s: float = 5.0
+    kill_s: float = 10.0
+    after_result_s: float = 30.0
+    """Seconds the agent has to leave by itself after its `result` event."""
+    send_s: float = 10.0
+    """Seconds that the end of a run waits for notices still on their way."""
+
+
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    files: Sequence[int],
+    *,
+    cwd: str | Path | None = None,
+    apart: bool = True,
+) -> int:
+    """The pid of this program, which has these files for its first ones, and perhaps a session `apart` from ours.
+
+    Raises OSError when it cannot be started.
+    """
+    if cwd is not None:
+        argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
+    moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
+    ignored_by_python = (signal.SIGPIPE, signal.SIGXFSZ)
+    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=apart, setsigdef=ignored_by_python)
 
 
 class Finished(NamedTuple):
@@ -113,3 +152,110 @@ def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None =
     if signals.interrupted() is not None:
         raise KeyboardInterrupt
     return code
+
+
+class Tree:
+    """The processes that are roots, all below them, and those seen there before whose parents are gone.
+
+    `is_over` is for who knows better than two looks can tell: what is born in one shows in the next.
+    """
+
+    def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
+        self._is_root = is_root
+        """Whether one is, by its pid and its parent's."""
+        self._is_over = is_over or (lambda: not (self.look() or self.look()))
+        self._seen = dict[int, str]()
+
+    def look(self) -> list[int]:
+        """All that run now, but this process, parents first; who is asked before its children has no time to mourn."""
+        alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
+        found = dict[int, str]()
+        for pid, parent, started in alive:
+            if self._seen.get(pid) == started or self._is_root(pid, parent):
+                found[pid] = started
+        grown = -1
+        while grown != len(found):
+            grown = len(found)
+            for pid, parent, started in alive:
+                if parent in found:
+                    found.setdefault(pid, started)
+        self._seen = found
+        return list(found)
+
+    def end(self, patience: Patience, *, but: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """TERM, a while, KILL; the command lines of what had to be ended, without `but`, and of what could not be."""
+        if self._is_over():
+            return (), ()
+        names = {pid: _command(pid) for pid in self.look() if pid != but}
+        for number, within_s in ((signal.SIGTERM, patience.terminate_s), (signal.SIGKILL, patience.kill_s)):
+            deadline, due = time.monotonic() + within_s, dict[int, float]()
+            while not self._is_over() and time.monotonic() < deadline:
+                if number == signal.SIGTERM and signals.impatient():
+                    break
+                for pid in self.look():
+                    if time.monotonic() >= due.get(pid, 0.0):
+                        due[pid] = time.monotonic() + _ASK_AGAIN_S
+                        signals.send(os.kill, pid, number)
+                signals.wait(0.02)
+        left = self.look()
+        return tuple(name for pid, name in names.items() if pid not in left), tuple(map(_command, left))
+
+
+def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
+    """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines.
+
+    Nothing where environments are hidden.
+    """
+
+    def carries(pid: int, _parent: int) -> bool:
+        with contextlib.suppress(OSError):
+            for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                name, _, marks = pair.partition(b"=")
+                if name == MARK.encode() and mark.encode() in marks.split(b":"):
+                    return True
+        return False
+
+    return Tree(carries).end(patience)[0]
+
+
+def somebody_runs(program: str, inside: Path) -> bool:
+    """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
+    for pid, *_ in _proc() if LINUX else ():
+        with contextlib.suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text()
+            if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
+                return True
+    return not LINUX
+
+
+def _proc() -> Iterator[tuple[int, int, str]]:
+    """All that is alive and may be seen: its pid, its parent, and when it began, which a later one of its pid did not.
+
+    No zombies.
+    """
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
+            row = file.read()
+            state, parent, *rest = row[row.rindex(b")") + 2 :].split()  # proc(5): a name may hold any byte
+            if state not in b"ZX":
+                yield int(pid), int(parent), rest[17].decode()
+
+
+def _ps() -> Iterator[tuple[int, int, str]]:
+    """The same where there is no /proc."""
+    import subprocess  # noqa: PLC0415 - nothing else needs it
+
+    argv = ["ps", "-A", "-o", "pid=,ppid=,stat=,lstart="]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as ps:
+        for line in ps.communicate()[0].splitlines():
+            pid, parent, state, started = line.split(maxsplit=3)
+            if int(pid) != ps.pid and not state.startswith("Z"):
+                yield int(pid), int(parent), started
+
+
+def _command(pid: int) -> str:
+    """Its command line as a person would recognise it, in one line."""
+    line = b""
+    with contextlib.suppress(OSError):
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"
