@@ -75,7 +75,9 @@ def check_strict(run: Run) -> None:
     file, name = run.file, run.file.path.name
     death, left = run.state.died(), file.text
     if death and (before := death.before):
-        planned = _is_once(run, death.mode)
+        planned = False
+        with contextlib.suppress(RalphError):  # its template is gone
+            planned = run.start.entered(death.mode).settings.once  # it works on no task
         file.edit(lambda text: edits.planned(before, text) if planned else mend(before, text).text)
         if file.text != left:
             run.complain(
@@ -83,13 +85,6 @@ def check_strict(run: Run) -> None:
                 f"since the agent may have done it; as it was left it is {run.state.keep(name, left)}"
             )
     tasklist.check(file.text, name, run.settings)
-
-
-def _is_once(run: Run, mode: str) -> bool:
-    """Whether that mode works on no task."""
-    with contextlib.suppress(RalphError):  # its template is gone
-        return run.start.entered(mode).settings.once
-    return False
 
 
 def judge_claim(run: Run) -> None:
