@@ -63,9 +63,9 @@ class Guard:
         top = Path.cwd()
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._repository = Repository.around(top)
-        self._root = root = self._repository.root if self._repository else top
+        self._root = root = self._repository.root.resolve() if self._repository else top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj") is not None
-        self._here = f"{top.relative_to(root)}/".removeprefix("./")
+        self._here = f"{os.path.relpath(top, root)}/".removeprefix("./")
         own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
         never = [*own, os.path.relpath(files.state_home().resolve(), root)]
         paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]

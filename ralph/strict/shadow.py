@@ -88,6 +88,7 @@ class Shadow(Git):
         """
         self.prepare()
         shutil.rmtree(self.folder)
+        self.folder.mkdir(mode=0o700)  # in it is what was private
         if self._repository is None:
             return []
         self._rules += self._repository.rules()
