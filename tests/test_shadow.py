@@ -117,8 +117,8 @@ def tree(tmp_path: Path, alone: None) -> Tree:
 
 MISCHIEF = {
     "edited, gone, no program any more, renamed": (
-        "touch -r a.py t; echo a = 2 > a.py; touch -r t a.py; rm t secret.txt; chmod -x run.sh; mkdir n; mv src/b.py n/c.py",
-        {"a.py", "secret.txt", "run.sh", "src/b.py", "n/c.py"},
+        "touch -r a.py t; echo a = 2 > a.py; touch -r t a.py; rm t secret.txt; chmod -x run.sh; mkdir n; mv src/b.py n",
+        {"a.py", "secret.txt", "run.sh", "src/b.py", "n/b.py"},
     ),
     "links out of the tree": (
         "rm -r src a.py; ln -s $ELSEWHERE src; ln -s src/b.py a.py; ln -sfn run.sh link",
