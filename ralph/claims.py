@@ -18,12 +18,12 @@ def check_claim(run: Run) -> None:
     if run.strict and now.open:
         _reject(run, open_tasks(now))
     elif not run.settings.verify:
-        accept(run, checked=False)
+        accept(run)
     elif verified := verify(run):
         if verified.failed:
             _reject(run, [verified.failed], verified.output)
         else:
-            accept(run, checked=True)
+            accept(run)
     run.state.end()
 
 
@@ -35,12 +35,12 @@ def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
         run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
 
 
-def accept(run: Run, *, checked: bool) -> None:
+def accept(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.strict:
         run.strict.declare_done()
     run.file.edit(progress.without_refusal)
-    if checked:
+    if run.settings.verify:
         note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}"
         run.file.edit(lambda text: progress.with_verified(text, note))
 

@@ -116,8 +116,7 @@ def check(
     what = f"Run `{_shown(said['command'])}` {ended.what}"
     if ended.code == int(said["wanted"]):
         return Met(True, what)
-    known = ended.code is not None and ended.code >= 0
-    return Met(False, f"{what}, {'not' if known else 'and should have exited with'} {said['wanted']}", ended.output)
+    return Met(False, f"{what}, and should have exited with {said['wanted']}", ended.output)
 
 
 def _looked_at(path: str, holds: str, project: Path) -> Met:

@@ -21,7 +21,7 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.
     """
     plan = plans.find(word, progress_file)
-    data = _bytes(plan.path)
+    data = files.held(plan.path)
     imported = taskjson.of_plan(plan.path, data)
     today = _today(plan, imported)
     whole = b""
@@ -29,7 +29,7 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
         made = updated(imported, today).encode(errors="surrogateescape")
         whole = data[: imported.start] + made + data[imported.end :]
     else:
-        made = json.dumps(converted(today, form or "plan", plan.name), indent=2).encode() + b"\n"
+        made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
     if output in (None, "-"):
         sys.stdout.buffer.write(made)
         return 0
@@ -47,23 +47,17 @@ def export(word: str, *, form: str | None, output: str | None, progress_file: st
     return 0
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RalphError(f"{path}: cannot be read: {error.strerror}") from error
-
-
 def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     """The tasks of the Task List; before the first run, those of the plan."""
-    path = plan.progress_path
-    if imported and not path.exists():
+    path, listed = plan.progress_path, files.held(plan.progress_path)
+    if imported and not listed:
         return imported.tasks
-    listed = _bytes(path)
     other = Path(progress.parse(listed).plan or plan.path)
     if other.exists() and not other.samefile(plan.path):
         raise RalphError(f"{path} belongs to another plan, {other}", fix="name the right one: --progress-file")
-    return tasks.read(edits.with_ids(listed))
+    if found := tasks.read(edits.with_ids(listed)):
+        return found
+    raise RalphError(f"{path}: has no task")
 
 
 def updated(imported: Imported, today: Sequence[Task]) -> str:
@@ -95,12 +89,9 @@ def _word(task: Task, form: str) -> str:
     return "done" if task.done and form != "plan" else task.status
 
 
-def converted(today: Sequence[Task], form: str, name: str) -> dict[str, Any]:
-    """The Task List in one of the forms; `name` is the plan's."""
-    listed = [_object(task, form) for task in today]
-    if form == "prd":
-        return {"project": name, "tasks": listed}
-    return {"requirements" if form == "requirements" else "tasks": listed}
+def converted(today: Sequence[Task], form: str) -> dict[str, Any]:
+    """The Task List in one of the forms."""
+    return {"requirements" if form == "requirements" else "tasks": [_object(task, form) for task in today]}
 
 
 def _object(task: Task, form: str) -> dict[str, Any]:

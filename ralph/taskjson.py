@@ -136,8 +136,8 @@ class Imported:
         wrong = self._wrong or [f"{name}: {what}" for what in tasks.problems(self.tasks)]
         if wrong:
             raise RalphError.of(map(RalphError, wrong))
-        is_plan = lists == ["tasks"] and not any("passes" in node.said for node in self.nodes.values())
-        self.form = "plan" if is_plan else "requirements" if lists == ["requirements"] else "prd"
+        is_prd = lists[0] not in ("requirements", "tasks") or '"passes"' in self.text
+        self.form = "prd" if is_prd else "plan" if lists == ["tasks"] else "requirements"
         """As `ralph export --format` calls it."""
 
     def _read(self, at: int, path: str, above: tuple[Task, ...]) -> None:
@@ -173,8 +173,7 @@ class Imported:
             name = next((name for name in names if node.get(name) not in (None, "")), "")
             said[key] = read(node[name]) if name else None
             if name and said[key] is None:
-                shown = shortened(json.dumps(node[name], ensure_ascii=False), 80)
-                self._wrong.append(f"{where}.{name}: must be {wanted}, not {shown}")
+                self._wrong.append(f"{where}.{name}: must be {wanted}")
             if key == "after":
                 self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(said[key] or ())]
         if not said["title"] and not said["text"]:

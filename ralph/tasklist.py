@@ -47,12 +47,6 @@ def wanted(listed: Sequence[Task]) -> list[Criterion]:
     return [criteria.parse(line) for task in listed for line in task.said("verify")]
 
 
-def is_checked(text: bytes, settings: Settings) -> bool:
-    """Whether a machine has checked anything of what these tasks claim."""
-    kinds = {one.kind for one in wanted(tasks.read(text))} - {Kind.UNCHECKED}
-    return bool(settings.verify or kinds)
-
-
 def values(task: Task, session: str) -> dict[str, Value]:
     """What a prompt may say of this task."""
     asked = wanted(task.chain)

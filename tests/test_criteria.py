@@ -95,7 +95,12 @@ def test_any_text_is_some_criterion(text: str) -> None:
     ("text", "met", "why"),
     [
         pytest.param("Run `exit 3` - exits with code 3", True, "Run `exit 3` exited with 3", id="a failure as wanted"),
-        pytest.param("Run `exit 1` - exits with code 0", False, "Run `exit 1` exited with 1, not 0", id="a failure"),
+        pytest.param(
+            "Run `exit 1` - exits with code 0",
+            False,
+            "Run `exit 1` exited with 1, and should have exited with 0",
+            id="a failure",
+        ),
         pytest.param(
             "Run `kill -9 $$` - exits with code 0",
             False,
@@ -112,7 +117,7 @@ def test_what_it_printed_and_what_was_found_is_seen_when_it_is_not_met(folder: P
     (folder / "here").touch()
     assert checked("Run `ls; exit 1` - exits with code 0", folder).output == "here\n"
     met = checked(f"Run `: {'x' * 5000}; exit 1` - exits with code 0", folder)
-    assert met.why.endswith("…` exited with 1, not 0")
+    assert met.why.endswith("…` exited with 1, and should have exited with 0")
     assert len(met.why) < 300
 
 
@@ -202,7 +207,10 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     assert [one.kind for one in together] == [BROWSER, FILE, BROWSER]
     met = checked(together[0], folder)
     assert (met.met, met.output.splitlines()[-1]) == (False, "did click Broken")
-    assert "agent-browser click Broken && agent-browser click Next` exited with 1, not 0" in met.why
+    assert (
+        "agent-browser click Broken && agent-browser click Next` exited with 1, and should have exited with 0"
+        in met.why
+    )
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"
     assert not list(folder.iterdir()), "the shell sees no more than words"
     assert checked(together[2], folder).met

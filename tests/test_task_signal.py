@@ -21,7 +21,7 @@ BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>"
 
 
 def claim(said: str) -> Finding:
-    return heard(said, token=TOKEN, task_id="auth-02")
+    return heard(said, {}, token=TOKEN, task_id="auth-02")
 
 
 @pytest.mark.parametrize(

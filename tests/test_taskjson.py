@@ -263,12 +263,12 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
         ("r.json", "hello world", "r.json:1:1: is no JSON: "),
         ("r.json", '["x"]', "r.json: holds no task list, or several; one is a list of objects, alone or called "),
         ("r.json", '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
-        ("r.json", of(completed="yes"), f'r.json:1: tasks[0].completed: {A_MARK}, not "yes"'),
+        ("r.json", of(completed="yes"), f"r.json:1: tasks[0].completed: {A_MARK}"),
         ("r.json", of(id="a b"), "r.json:1: tasks[0].id: must be one word of at most 64 letters, digits, _ . and -"),
         ("r.json", of(priority="soon"), "r.json:1: tasks[0].priority: must be a whole number, "),
         ("r.json", of(dependencies=["x"]), 'r.json:1: tasks[0].dependencies[0]: unknown id "x"'),
-        ("r.json", of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks, not [7]"),
-        ("p.md", f"# P\n\n{STORY_BLOCK}".replace("false", '"no"'), f'p.md:4: [0].passes: {A_MARK}, not "no"'),
+        ("r.json", of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks"),
+        ("p.md", f"# P\n\n{STORY_BLOCK}".replace("false", '"no"'), f"p.md:4: [0].passes: {A_MARK}"),
         ("p.md", STORY_BLOCK * 2, "p.md:1, p.md:4: are several task lists in JSON; leave one; "),
         ("p.md", '```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list, or several; "),
     ],
@@ -290,7 +290,7 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project
     assert run.code == 2
     assert run.stderr.splitlines() == [
         "ralph: r.json:3: requirements[1]: has no description; say what shall be built",
-        f"ralph: r.json:4: requirements[2].status: {A_MARK}, not 7",
+        f"ralph: r.json:4: requirements[2].status: {A_MARK}",
         'ralph: r.json:2: requirements[0].dependencies[1]: unknown id "zz"',
     ]
     assert not (project.root / "r_PROGRESS.md").exists()

@@ -293,7 +293,7 @@ class Crew:
         self._file.edit(lambda text: edits.marked(text, "x", *[one.id for one in trial.chain]))
         run.state.note("landing", "")
         if not run.read().open:
-            accept(run, checked=tasklist.is_checked(self._file.text, self._settings))
+            accept(run)
         commits = self._repository.describe(result.commit)[0] if result.commit else Commits()
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 

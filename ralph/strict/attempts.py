@@ -15,7 +15,7 @@ from ralph.process import Job
 from ralph.run import Run
 from ralph.strict.guard import Guard
 from ralph.strict.roles import roles_of
-from ralph.strict.signal import Finding, heard, message, proposed, wished
+from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
@@ -88,7 +88,7 @@ class Strict:
             return ()
         kept = run.state.keep(name, left)
         if not mended.what:
-            run.complain("new tasks are moved under ## Proposed")
+            run.complain("the task list is as it was, in its order; new tasks are under ## Proposed")
         else:
             undone = "; ".join(mended.what)
             run.complain(f"undone, since the tasks are ralph's {when}: {undone}")
@@ -110,7 +110,7 @@ class Strict:
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
         if iteration.passed and not run.read().open:
-            accept(run, checked=tasklist.is_checked(self._file.text, run.settings))
+            accept(run)
         return replace(iteration, after=run.read(), commits=self._guard.committed)
 
     def declare_done(self) -> None:
@@ -156,8 +156,7 @@ class Strict:
             return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
-        said = proposed(turn.proposal or {}, self._token) + turn.said
-        claim = heard(said, token=self._token, task_id=self._task.id)
+        claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=self._task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
         wanted, verifies = tasklist.wanted(self._task.chain), bool(self._run.settings.verify)

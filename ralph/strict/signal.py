@@ -45,8 +45,8 @@ class Finding:
     """It failed since a reviewer says so."""
 
 
-def heard(said: str, *, token: str, task_id: str) -> Finding:
-    """What the final words of an agent claim of this task.
+def heard(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Finding:
+    """What the final words of an agent claim of this task, and its last call of a tool of ralph's that says so.
 
     A signal counts alone on its line, or at the very end of the last line; never in code, in a quotation or within a
     sentence. All that count have to say the same.
@@ -54,7 +54,13 @@ def heard(said: str, *, token: str, task_id: str) -> Finding:
     lines = _lines(said)
     signals = [_SIGNAL.fullmatch(line) for line in lines]
     signals += [_AT_THE_END.fullmatch(line) for line in lines[-1:]]
-    claims = {_claim(signal, token, task_id) for signal in signals if signal}
+    claimed = [(one[1], dict(_ATTRIBUTE.findall(one[2])), one[3]) for one in signals if one]
+    kind = {"complete": "done", "blocked": "blocked"}.get(str(call.get("name")).rpartition("_")[2], "")
+    if kind:
+        given = call["input"]
+        named = str(given["task_id"])
+        claimed.append((kind, {"session": token, "id": named}, named if kind == "done" else str(given.get("reason"))))
+    claims = {_claim(*one, token, task_id) for one in claimed}
     if not claims:
         return Finding(failed=_SILENT)
     return claims.pop() if len(claims) == 1 else Finding(failed=_DIFFER)
@@ -72,24 +78,11 @@ def _lines(said: str) -> list[str]:
     return [line.body.decode().strip() for line in blocks(text).lines]
 
 
-def proposed(call: Mapping[str, Any], token: str) -> str:
-    """What this call of a tool of ralph's says of the task, as the signal that says it; empty for any other."""
-    said = {name: " ".join(re.sub('[<>"]', " ", str(value)).split()) for name, value in call.get("input", {}).items()}
-    task_id = said.get("task_id", "")
-    if str(call.get("name")).endswith("_complete"):
-        return f'<task-done session="{token}">{task_id}</task-done>\n'
-    if str(call.get("name")).endswith("_blocked"):
-        return f'<task-blocked session="{token}" id="{task_id}">{said.get("reason", "")}</task-blocked>\n'
-    return ""
-
-
-def _claim(signal: re.Match[str], token: str, task_id: str) -> Finding:
-    """What this one signal claims."""
-    kind, held = signal[1], " ".join(signal[3].split())
-    about = dict(_ATTRIBUTE.findall(signal[2]))
+def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: str) -> Finding:
+    """What one signal claims, or one call of a tool."""
     if about.get("session") != token:
         return Finding(failed=_FOREIGN)
-    held = held.replace(token, "SESSION")  # on its way into files that later runs and other agents can read
+    held = " ".join(held.replace(token, "SESSION").split())  # on its way into files that other agents can read
     for named in (about.get("id", task_id), held if kind == "done" else task_id):
         if named != task_id:
             what = shortened(named.replace(token, "SESSION"), _LONGEST_ID)

@@ -101,10 +101,14 @@ class Task:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def read(text: bytes) -> tuple[Task, ...]:
     """The tasks of the task list, subtasks behind their task; the very checkboxes `progress.parse` counts."""
-    listed = {task.line.start: task for task in parse(text).tasks}
+    now = parse(text)
+    listed = {task.line.start: task for task in now.tasks}
+    headings = {line for line, _, _ in now.headings}
     found: list[Task] = []
     around: list[tuple[int, Task | None]] = []  # the open list items: column, and the innermost task they belong to
     for line in blocks(text).lines:
+        if line in headings:
+            around = []
         if not _ITEM.match(line.body):
             continue
         indent = line.body[: -len(line.body.lstrip())]
@@ -135,9 +139,9 @@ def read(text: bytes) -> tuple[Task, ...]:
 
 def lines(tasks: Sequence[Task]) -> list[bytes]:
     """The lines of these tasks in a list, with what belongs to each nested below."""
-    there, said = set(map(id, tasks)), []
+    said = []
     for task in tasks:
-        indent = "  " * sum(id(one) in there for one in task.above)
+        indent = "  " * len(task.above)
         name = f"{task.id}: " if task.id else ""
         said.append(f"{indent}- [{task.mark}] {name}{task.text}")
         said += [f"{indent}  - {note.name}: {note.value}" for note in task.notes]

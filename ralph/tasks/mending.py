@@ -22,7 +22,7 @@ class Mended(NamedTuple):
 
     text: bytes
     what: tuple[str, ...] = ()
-    """What was undone, a line each for people; that new tasks of the list are moved to Proposed is none of it."""
+    """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
 
 
 def mend(before: bytes, after: bytes) -> Mended:
@@ -42,8 +42,6 @@ def mend(before: bytes, after: bytes) -> Mended:
     undone = [(line, "added") for line in left if line not in wanted and line.strip() not in free]
     undone += [(line, "removed") for line in wanted if line not in left]
     what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone]
-    if not what and not proposed:
-        what = ["what stands elsewhere or in another order means something else there"]
     return Mended(text, tuple(what[:_MOST_SAID]))
 
 
