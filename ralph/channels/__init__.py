@@ -126,7 +126,7 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
     variables = settings | notice.variables
     try:
         if channel.command:
-            failure = _run(filled(channel.command, variables), timeout_s, checked=channel.checked)
+            failure = _run(channel, filled(channel.command, variables), timeout_s)
         else:
             failure = _send(filled(channel.request, variables), timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
@@ -135,12 +135,12 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
     return shortened(without_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
 
 
-def _run(argv: Sequence[str], timeout_s: float, *, checked: bool) -> str:
+def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
     program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
     done = process.call([program, *argv[1:]], timeout_s=timeout_s)
     if done.timed_out:
         return f"{program}: still running after {timeout_s:g} s"
-    return f"{program}: exit code {done.code}" if checked and done.code else ""
+    return f"{program}: exit code {done.code}" if channel.checked and done.code else ""
 
 
 def _send(request: Mapping[str, Any], timeout_s: float) -> str:
