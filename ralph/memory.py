@@ -52,8 +52,7 @@ def keep_left(state: State, before: str, now: str, text: bytes) -> None:
     """Notes what the mode `before` left: the files of its last iterations, and what the Notes say was decided."""
     rows = [row for row in journal.read(state.journal) if row.event == "iteration" and row.mode == before]
     changed = dict.fromkeys(row.files for row in rows[-_ITERATIONS:] if row.files)
-    lines = [f"The last change of mode: {before} -> {now}"]
-    lines += [f"  changed by then: {'; '.join(changed)}"] if changed else []
+    lines = [f"The last change of mode: {before} -> {now}", f"  changed by then: {'; '.join(changed) or 'nothing'}"]
     start, end = progress.section(text, "Notes")
     said = text[start:end].decode(errors="replace").splitlines()
     decided = [line.strip(" -*") for line in said if _DECIDED.search(line)]

@@ -130,8 +130,8 @@ def test_its_last_words_are_its_result_or_its_last_lines(printed: list[Act | byt
 
 def test_a_line_that_was_cut_does_not_begin_anew() -> None:
     """Else a quotation could lose its mark and become a word of the agent's own."""
-    assert last_words(b"> " + b"x" * 5000 + b"\n") == "…" + "x" * 1999
-    assert last_words(b"> quoted " + b"x" * 1990 + b"\nend") == "…oted " + "x" * 1990 + "\nend"
+    assert last_words(b"> " + b"x" * 5000 + b"\n") == "…" + "x" * 1998
+    assert last_words(b"> quoted " + b"x" * 1990 + b"\nend") == "…ted " + "x" * 1990 + "\nend"
     assert last_words(init(), result("> " + "y" * 30_000)) == "…" + "y" * 19_999
 
 

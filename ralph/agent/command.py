@@ -138,20 +138,14 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     for other in others:
         flags = {name: words for name, words in other.flags.items() if name not in _OF_FIRST}
         agents.append(other._replace(flags=flags, no_effort={}))
-    for number, agent in enumerate(agents):
-        what, places = f": the agent {agent.command[0]} cannot do this", []
-        for name in _NEED_A_FLAG:
-            said = settings.said.get(name)
-            flag = "max_cost" if name in _COSTS else name
-            is_asked = getattr(settings, name) not in (None, False) and not (number and name in _OF_FIRST)
-            if not said or not is_asked or flag in agent.flags:
-                continue
-            if said.source in _TEMPLATES:
-                settings.remarks.append(RalphError(said.where + what))
-            else:
-                places.append(said.where)
-        if places:
+    asked = [name for name in _NEED_A_FLAG if name in settings.said and getattr(settings, name) not in (None, False)]
+    for agent in agents:
+        lacking = [settings.said[name] for name in asked if ("max_cost" if name in _COSTS else name) not in agent.flags]
+        what = f": the agent {agent.command[0]} cannot do this"
+        if places := [one.where for one in lacking if one.source not in _TEMPLATES]:
             raise RalphError(", ".join(places) + what, fix="leave it out")
+        settings.remarks += [RalphError(one.where + what) for one in lacking]
+        asked = [name for name in asked if name not in _OF_FIRST]
     return agents
 
 
@@ -173,7 +167,7 @@ def _load(path: Path) -> Agent:
     import tomllib  # noqa: PLC0415 - 7 ms that a start on a finished plan need not pay
 
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8").replace("\r\n", "\n"))
+        table = tomllib.loads(path.read_text("utf-8"))
         rules = [Rule(_MEANS[one.pop("means")], **one) for one in table.pop("errors", ())]
         agent = Agent(path.stem, errors=rules, **table)
         if path.parent != _OURS:

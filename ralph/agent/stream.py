@@ -6,7 +6,7 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import contextlib
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ _LINE_LIMIT = 64 << 20
 """Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
 _RESULT_LENGTH = 20_000
 """Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
-_LINES, _TEXT_LENGTH = 100, 2000
+_TEXT_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints is text."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
@@ -78,8 +78,8 @@ class Stream:
         self._error = ""
         self._is_stream = self._is_over = self._is_in_parts = self._is_good_moment = False
         self._output, self._complaints = bytearray(), bytearray()
-        self._printed: deque[str] = deque(maxlen=_LINES)
-        self._complained: deque[str] = deque(maxlen=_LINES)
+        self._printed = self._complained = ""
+        """How the text ends that it prints, and that it complains."""
 
     def sees(self, data: bytes) -> None:
         """The next bytes of the output."""
@@ -91,17 +91,17 @@ class Stream:
                     self._note(one)
                     self._show(one)
                 continue
-            self._text(line, self._printed)
+            self._printed = self._text(line, self._printed)
 
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
         for line in _whole_lines(self._complaints, data):
-            self._text(line, self._complained)
+            self._complained = self._text(line, self._complained)
 
-    def _text(self, line: bytes, kept: deque[str]) -> None:
+    def _text(self, line: bytes, before: str) -> str:
         text = line.decode(errors="replace").rstrip("\r")
-        kept.append(shortened(text, _TEXT_LENGTH, end=True))
         self._tell(text)
+        return shortened(f"{before}{text}\n", _TEXT_LENGTH, end=True)
 
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
@@ -130,12 +130,10 @@ class Stream:
         turn = self.so_far
         turn.outcome, why = self._meant(agent, ended, cut)
         turn.why = _encodable(why)
-        said, most = "\n".join(self._printed), _TEXT_LENGTH
-        if self._is_stream:
-            said, most = str(self._result.get("result") or ""), _RESULT_LENGTH
-        turn.said = _encodable(shortened(said.strip(), most, end=True))
+        said = str(self._result.get("result") or "") if self._is_stream else self._printed
+        turn.said = _encodable(shortened(said.strip(), _RESULT_LENGTH, end=True))
         turn.at_least = self._is_stream and not self.has_result
-        if turn.resets_at and (turn.outcome is not Outcome.LIMIT or not now < turn.resets_at < now + _RESET_AT_MOST_S):
+        if turn.resets_at and not now < turn.resets_at < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.left_over, turn.took_s = ended.left_over, took_s
         return turn
@@ -220,7 +218,7 @@ class Stream:
         elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._is_stream):
             return Outcome.OK, ""
         else:
-            lines = [line.strip() for line in (*self._printed, *self._complained) if line.strip()]
+            lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
             last = f": {lines[-1][:300]}" if lines else " without a result" * self._is_stream
             why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._is_stream

@@ -41,8 +41,8 @@ def with_status(text: bytes, word: str) -> bytes:
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
     if word not in words and other not in words:
         return _under(text, "Status", [word.encode()])
-    places = [text.index(other.encode(), line.start) for line in words.get(other, ())]
-    return spliced(text, [(at, at + len(other), word.encode()) for at in places])
+    places = [(line.start, line.start + len(line.body)) for line in words.get(other, ())]
+    return spliced(text, [(start, end, word.encode()) for start, end in places])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
@@ -98,8 +98,9 @@ def without_stop(text: bytes) -> bytes:
 
 
 def _in_status(text: bytes, line: str) -> bytes:
-    above = parse(text).words.get("IN_PROGRESS") or _headings(text, "Status")
-    return insert(text, above[0].end if above else len(text), [encoded(line)])
+    under_way = parse(text).words.get("IN_PROGRESS")
+    at = under_way[0].end if under_way else section(text, "Status")[0]
+    return insert(text, at, [encoded(line)])
 
 
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:

@@ -95,12 +95,18 @@ class Progress(NamedTuple):
     words: dict[str, list[Line]]
     """The lines that count, by the word that they begin with: the control words; below RALPH_DONE Verified, the note
     of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
+    said: dict[str, str]
+    """What stands behind the colon of the first of each."""
     done: bool
     """Whether RALPH_DONE stands there."""
     verified: bool
     """Whether ralph's note that the check passed stands below it."""
     stop: bool
     """Whether RALPH_STOP stands there."""
+    blocked: str | None
+    """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+    plan: str
+    """The plan it was made for, if it says so."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
     tasks: tuple[Task, ...]
@@ -112,46 +118,32 @@ class Progress(NamedTuple):
     """A code fence is never closed, and therefore counts as text."""
 
     @property
-    def blocked(self) -> str | None:
-        """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
-        return self._said("RALPH_BLOCKED") if "RALPH_BLOCKED" in self.words else None
-
-    @property
     def blocked_by_ralph(self) -> bool:
         """Whether it was ralph that gave up, not the agent or a person."""
-        return self._said("RALPH_BLOCKED").startswith(BY_RALPH)
-
-    @property
-    def plan(self) -> str:
-        """The plan it was made for, if it says so."""
-        return self._said("Plan")
+        return (self.blocked or "").startswith(BY_RALPH)
 
     @property
     def spent_usd(self) -> float | None:
         """What the plan cost so far, if it says so."""
-        dollars = _DOLLARS.match(self._said("Spent"))
+        dollars = _DOLLARS.match(self.said.get("Spent", ""))
         return float(dollars[1].replace(",", "")) if dollars else None
 
     @property
     def mode(self) -> str:
         """The mode that it is in; empty where none is said, which means build."""
-        mode = _ROUND.sub("", self._said("Mode"))
+        mode = _ROUND.sub("", self.said.get("Mode", ""))
         return "" if mode == "build" else mode
 
     @property
     def rounds(self) -> str:
         """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
-        found = _ROUND.search(self._said("Mode"))
+        found = _ROUND.search(self.said.get("Mode", ""))
         return found[0].strip() if found else ""
 
     @property
     def round(self) -> int:
         """The first of these numbers, or 0."""
         return int(self.rounds.partition("/")[0] or 0)
-
-    def _said(self, word: str) -> str:
-        """What stands behind the first of them."""
-        return said_on(self.words[word][0]) if word in self.words else ""
 
     @property
     def ticked(self) -> int:
@@ -193,13 +185,17 @@ def parse(text: bytes) -> Progress:
                 words.setdefault(name, []).append(line)
         goes_on = is_below_done and (name == "Verified" or not line.body.strip())
         is_below_done = goes_on or name == "RALPH_DONE"
+    first = {name: said_on(each[0]) for name, each in words.items()}
     tasks = tuple(task for kind, task in items if kind == listed)
     return Progress(
         size=len(text),
         words=words,
+        said=first,
         done="RALPH_DONE" in words,
         verified="Verified" in words,
         stop="RALPH_STOP" in words,
+        blocked=first.get("RALPH_BLOCKED"),
+        plan=first.get("Plan", ""),
         headings=headings,
         tasks=tasks,
         elsewhere=tuple(task for kind, task in items if kind != listed),
