@@ -28,7 +28,7 @@ SEEN = ("RALPH_", "TMUX", "GIT_CONFIG_", "CLAUDE", "ANTHROPIC_")
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 OPEN_TASK = re.compile(rb"^([ \t]*[-*+] )\[ \]", re.MULTILINE)
 
-SIGNAL = re.compile('<task-done session="([^"]+)">([^<]+)</task-done>')
+SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
 """What the prompt of a strict iteration asks for; @SESSION@ and @TASK@ of a story are taken from it."""
 asked: list[tuple[str, str]] = []
 tools: list[int] = []

@@ -76,7 +76,7 @@ def edit(path: object, old: str, new: str) -> Tool:
     return Tool(name="Edit", input={"file_path": str(path), "old_string": old, "new_string": new})
 
 
-SIGNAL = re.compile('<task-done session="([^"]+)">([^<]+)</task-done>')
+SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
 
 LAST = Reply(text="Nothing more is written.")
 ASIDE = Reply(text="aside")

@@ -18,7 +18,7 @@ from stories import marks as reaches
 
 AGENT = """#!/bin/sh
 prompt=$(cat)
-signal=$(printf '%s' "$prompt" | grep -o '<task-done [^<>]*>[^<>]*</task-done>' | tail -1)
+signal=$(printf '%s' "$prompt" | grep -o '<task-done session="ralph-[^<>]*>[^<>]*</task-done>' | tail -1)
 progress=$(printf '%s' "$prompt" | sed -n 's/^Progress file: //p')
 task=${{signal%<*}}; task=${{task##*>}}
 meets() {{ touch {marks}/$task; until [ -e {marks}/$1 ]; do sleep 0.02; done; }}

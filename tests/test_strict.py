@@ -206,6 +206,11 @@ class TestTheSignal:
         built(project, "--max-tries", "off", "--max-iterations", "3", code=3)
         assert tried(project) == [("one", False)] * 3
         assert listed(project)[0] == "- [ ] one: The first"
+        why = [re.sub(".* try [0-9]: ", "", line) for line in listed(project) if "failed:" in line]
+        for reason, words in zip(
+            why, ("it ended without", "bears the session of another", "the signal is for two"), strict=True
+        ):
+            assert words in reason
         assert not TOKEN.search(project.progress_text)
 
     def test_of_a_plain_program_counts_too(self, project: Project, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def resets(): git("reset", "-q", "--hard")
 def outside(): work(); put("mine.txt", "spoilt\n"); put("edited.txt", "spoilt\n"); put("new.txt", "new\n")
 def crashes(): work(); sys.exit(3)
 
-session, task = re.search('<task-done session="([^"]+)">([^<]+)</task-done>', sys.stdin.read()).groups()
+session, task = re.search('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>', sys.stdin.read()).groups()
 number = os.stat(os.environ["RECORD"]).st_size
 deeds = [honest] * 6 + [ticks_all, says_done, drops_criteria, commits, rewrites, moves_head, crashes, BEYOND]
 deed = deeds[zlib.crc32(b"%d" % number) % len(deeds)]
