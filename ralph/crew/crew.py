@@ -8,13 +8,12 @@ import contextlib
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import NamedTuple
 
-from ralph import progress, tasklist, tasks
+from ralph import journal, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
 from ralph.claims import accept
@@ -22,7 +21,6 @@ from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
 from ralph.errors import RalphError
-from ralph.journal import TOKENS
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.settings import Source
@@ -51,8 +49,8 @@ class Trial(NamedTuple):
     """A task that is being tried."""
 
     job: Job
-    chain: Sequence[Task]
-    """The task, and those above it that are done once it is."""
+    task: Task
+    """As it was when that began."""
     began: float
     """By the run's clock."""
     share_usd: float | None
@@ -110,13 +108,13 @@ class Crew:
         """A line for each agent at work."""
         now = self._run.pace.running()
         trials, doing = list(self.running.values()), self._executor.doing  # another thread asks
-        return [f"{one.job.task} · {duration(now - one.began)} · {doing[one.job.task]}" for one in trials]
+        return [f"{one.task.id} · {duration(now - one.began)} · {doing[one.task.id]}" for one in trials]
 
     def tidy(self) -> None:
         """Gives each task an id, and marks as in progress those that are being tried, and no others."""
 
         def tidied(text: bytes) -> bytes:
-            tried = [trial.job.task for trial in self.running.values()]
+            tried = [trial.task.id for trial in self.running.values()]
             kept = [one.id for one in tasks.read(text) if one.mark == "~" and one.id in tried]
             return edits.marked(edits.tidied(text), "~", *kept)
 
@@ -153,9 +151,9 @@ class Crew:
         job = self._job(task, share_usd)
         if not (run.transcript or self.running):
             run.outbox.send(notices.started(run))
-        self._file.edit(lambda text: edits.marked(text, "~", task.id))
+        self._mark("~", task)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self.running[self._executor.submit(job)] = Trial(job, task.chain, run.pace.running(), share_usd)
+        self.running[self._executor.submit(job)] = Trial(job, task, run.pace.running(), share_usd)
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
@@ -209,10 +207,11 @@ class Crew:
         looked = run.pace.running()
         while not (done := wait(self.running, _GLANCE_S, FIRST_COMPLETED).done):
             if run.interrupted():
-                self._cancel_all()
+                self._cancel(self.running.values())
             elif run.pace.running() - looked >= _LOOK_S:
                 looked = run.pace.running()
-                self._cancel_what_was_taken_back()
+                run.read()
+                self._cancel(filter(self._is_taken_back, self.running.values()))
         future = done.pop()
         trial = self.running.pop(future)
         self.began = trial.began
@@ -226,7 +225,7 @@ class Crew:
             turn.outcome = Outcome.INTERRUPTED
         elif self._is_taken_back(trial):
             turn.outcome = Outcome.OK
-        run.number, run.task = run.earlier + run.tally.iterations + 1, trial.job.task
+        run.number, run.task = run.earlier + run.tally.iterations + 1, trial.task.id
         run.transcript = run.state.transcript(run.id, run.number, result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
             run.transcript.write_bytes(as_bytes(result.transcript))
@@ -234,67 +233,55 @@ class Crew:
             number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
         )
 
-    def _cancel_what_was_taken_back(self) -> None:
-        self._run.read()
-        for trial in self.running.values():
-            if self._is_taken_back(trial):
-                self._executor.cancel(trial.job.task)
-
     def _is_taken_back(self, trial: Trial) -> bool:
         """Whether a person marked the task otherwise, or took it out, while it was tried."""
-        task = tasks.find(tasks.read(self._file.text), trial.job.task)
+        task = tasks.find(tasks.read(self._file.text), trial.task.id)
         return task is None or task.mark != "~"
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
         assert self._finished
         trial, result = self._finished
-        task, left = trial.chain[0], as_bytes(result.progress)
-        self._take_over_notes(trial.job, result)
+        task, job = trial.task, trial.job
+        self._take_over_notes(job, result)
         if self._is_taken_back(trial):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self._file.edit(lambda text: edits.marked(text, " ", task.id))
+            self._mark(" ", task)
             return iteration
-        there, said = tasks.find(tasks.read(left), task.id), progress.parse(left)
-        blocked = None if said.blocked_by_ralph else said.blocked
-        if there and there.mark == "!" and there.tries == task.tries:
-            blocked = "".join(there.said("blocked"))
+        tip, meanwhile = self._branch.tip(), ""
+        if _is_done(result, task) and result.commit and tip != job.commit:
+            result, meanwhile = self._on_top(tip, job, result), "on top of what landed meanwhile: "
+            if stop := self._run.interrupted():
+                self._mark(" ", task)
+                return replace(iteration, ended=stop)
+        if _is_done(result, task):
+            return self._land(iteration, task, result)
+        blocked = _blocked(result, task)
         if blocked is not None:
             self._file.edit(lambda text: edits.marked(text, "!", task.id, note="blocked", why=blocked))
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
-        if not (there and there.done):
-            return self._fail(iteration, task, _why(result, task))
-        return self._land(iteration, trial, result)
-
-    def _fail(self, iteration: Iteration, task: Task, why: str) -> Iteration:
-        most, tries = self._settings.max_tries, task.tries + 1
-        given_up = most is not None and tries >= most
+        most, tries, why = self._settings.max_tries, task.tries + 1, meanwhile + _why(result, task)
         self._file.edit(lambda text: edits.with_failure(text, task.id, why, most))
-        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=not given_up)
+        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=most is None or tries < most)
 
-    def _land(self, iteration: Iteration, trial: Trial, result: Attempt) -> Iteration:
-        """The branch gets the commit, checked on what it has by now, and the task its tick."""
-        run, job, task, tip = self._run, trial.job, trial.chain[0], self._branch.tip()
-        if result.commit and tip != job.commit:
-            result = self._on_top(tip, job, result)
-            if run.interrupted():
-                self._file.edit(lambda text: edits.marked(text, " ", job.task))
-                return replace(iteration, ended=run.interrupted())
-            there = tasks.find(tasks.read(as_bytes(result.progress)), job.task)
-            if not (there and there.done):
-                return self._fail(iteration, task, f"on top of what landed meanwhile: {_why(result, task)}")
+    def _mark(self, mark: str, *listed: Task) -> None:
+        self._file.edit(lambda text: edits.marked(text, mark, *[task.id for task in listed]))
+
+    def _land(self, iteration: Iteration, task: Task, result: Attempt) -> Iteration:
+        """The branch gets the commit, if there is one, and the task its tick."""
+        run, commits = self._run, Commits()
         if result.commit:
-            run.state.note("landing", json.dumps([job.task, result.commit]))
+            run.state.note("landing", json.dumps([task.id, result.commit]))
             run.todo = ""
             if not self._branch.moves(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
-        self._file.edit(lambda text: edits.marked(text, "x", *[one.id for one in trial.chain]))
+            commits = self._repository.describe(result.commit)[0]
+        self._mark("x", *task.chain)
         run.state.note("landing", "")
         if not run.read().open:
             accept(run)
-        commits = self._repository.describe(result.commit)[0] if result.commit else Commits()
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 
     def _on_top(self, tip: str, job: Job, result: Attempt) -> Attempt:
@@ -342,41 +329,56 @@ class Crew:
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""
-        self._cancel_all()
+        self._cancel(self.running.values())
         self._executor.close()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 
-    def _cancel_all(self) -> None:
-        for trial in self.running.values():
-            self._executor.cancel(trial.job.task)
+    def _cancel(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            self._executor.cancel(trial.task.id)
 
 
 def _turn(result: Attempt) -> Turn:
     """What the iterations of an attempt came to, as one turn."""
-    records = result.records
-    if not records:
+    found = journal.records(result.records)
+    if not found:
         return Turn(outcome=Outcome.FAILED, why=result.why)
-    last, tokens = records[-1], Counter[str]()
-    for one in records:
-        tokens.update({kind: one[kind] for kind in TOKENS})
-    outcome, said = Outcome[str(last["ended"]).upper()], str(last["message"])
-    costs = [one["cost_usd"] for one in records if one["cost_usd"] is not None]
+    last, total = found[-1], journal.sums(found)
+    outcome = Outcome[last.ended.upper()]
     return Turn(
         outcome=outcome,
-        why="" if outcome is Outcome.OK else said,
-        said=said if last["success"] else "",
-        cost_usd=sum(costs) if costs else None,
-        at_least=any(one["cost_at_least"] for one in records),
-        tokens=dict(tokens) or None,
-        resets_at=int(last["until"]) or None,
-        took_s=sum(one["duration_s"] for one in records),
+        why="" if outcome is Outcome.OK else last.message,
+        said=last.message if last.success else "",
+        cost_usd=total.cost_usd,
+        at_least=total.cost_at_least,
+        tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
+        resets_at=int(last.until) or None,
+        took_s=total.duration_s,
     )
+
+
+def _left(result: Attempt, task: Task) -> Task | None:
+    """The task as the attempt left it."""
+    return tasks.find(tasks.read(as_bytes(result.progress)), task.id)
+
+
+def _is_done(result: Attempt, task: Task) -> bool:
+    left = _left(result, task)
+    return left is not None and left.done
+
+
+def _blocked(result: Attempt, task: Task) -> str | None:
+    """Why the agent says that a person is needed; None where it does not."""
+    left, said = _left(result, task), progress.parse(as_bytes(result.progress))
+    if left and left.mark == "!" and left.tries == task.tries:
+        return "".join(left.said("blocked"))
+    return None if said.blocked_by_ralph else said.blocked
 
 
 def _why(result: Attempt, task: Task) -> str:
     """Why a try failed, by what its progress file says of the task."""
-    left = tasks.find(tasks.read(as_bytes(result.progress)), task.id)
+    left = _left(result, task)
     said = left.said("failed")[-1] if left and left.tries > task.tries else ""
     return re.sub(r"^.*?\btry \d+: ", "", said) or result.why or _turn(result).why or "it came to nothing"
 
