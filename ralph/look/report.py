@@ -59,9 +59,9 @@ def _compact(number: float) -> str:
 _CHARTS = {
     "Tasks": (_compact, ("left", "done")),
     "Cost": (usd, ("cost",)),
-    "Time": (duration, ("agent", "verifying", "waiting")),
-    "Tokens read": (_compact, ("cache_read", "cache_write", "input")),
     "Tokens written": (_compact, ("output",)),
+    "Tokens read": (_compact, ("cache_read", "cache_write", "input")),
+    "Time": (duration, ("agent", "verifying", "waiting")),
 }
 """What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
 
