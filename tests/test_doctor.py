@@ -114,7 +114,6 @@ def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
         ("settings", "delay 9s (--delay)"),
         ("plan", "the first start makes it"),
         ("repository", "A Tester <tester@example.invalid> ->"),
-        ("repository", "everything is committed"),
         ("cron", ":/bin", " ralph feature.md"),
     ):
         assert report.says("ok", subject, *words), report.of(subject)

@@ -136,7 +136,7 @@ def test_what_is_gone_is_missed_by_name(night: Project) -> None:
     for file in (folder / "transcripts").glob("*.jsonl"):
         file.unlink()
     run = night.ralph("log", "feature", "2")
-    said = "no transcript of iteration 2: the newest 200 MB are kept"
+    said = "no transcript of iteration 2; the newest 200 MB are kept"
     assert (run.code, said in run.stderr) == (1, True), run.text
 
 

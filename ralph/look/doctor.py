@@ -145,8 +145,6 @@ class _Doctor:
         if names := sorted(name for name in (now.files if now else ()) if not name.endswith("_PROGRESS.md")):
             said = f"{counted(len(names), 'uncommitted file')}: {named(names, 3)}"
             yield warning(said, "commit or stash first; the agent may change them, and commit them with its own")
-        else:
-            yield ok("everything is committed")
 
     def check_machine(self) -> Iterator[_Check]:
         """Whether there is room to write. Raises RalphError where there is none."""

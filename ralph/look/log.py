@@ -68,8 +68,8 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
     path = plan.state.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
     if not path.is_file():
-        why = "the newest 200 MB are kept" if row.transcript else "none was written"
-        raise RalphError(f"{plan.name}: there is no transcript of iteration {row.iteration}: {why}", 1)
+        what = f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept"
+        raise RalphError(what, 1)
     if what:
         sys.stdout.flush()
         with path.open("rb") as file:

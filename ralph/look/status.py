@@ -9,7 +9,7 @@ from ralph.errors import RalphError
 from ralph.judge import tasks
 from ralph.look import plans
 from ralph.look.plans import Plan, Seen, Standing
-from ralph.screen.text import clipped, columns, width
+from ralph.screen.text import clipped, width
 from ralph.words import counted, moment, plain, since, usd
 
 _LAST = 5
@@ -44,13 +44,13 @@ def _look_or_say(plan: Plan) -> Seen:
 def _print_table(found: Sequence[Seen]) -> None:
     """A line each, the states under each other; a terminal cuts it at its edge."""
     edge, names = width(), [plain(plans.label(seen.plan)) for seen in found]
-    longest, longest_state = max(map(columns, names)), max(len(seen.standing.state) for seen in found)
+    longest, longest_state = max(map(len, names)), max(len(seen.standing.state) for seen in found)
     for name, seen in zip(names, found, strict=True):
-        line = name + " " * (longest - columns(name)) + f"  {seen.standing.state:{longest_state}}  "
+        line = f"{name:{longest}}  {seen.standing.state:{longest_state}}  "
         if seen.standing.why:
             line += f"{clipped(seen.standing.why, _WHY_COLUMNS)} · "
         line += _figures(seen)
-        print(clipped(line, edge or columns(line)))
+        print(clipped(line, edge) if edge else line)
 
 
 def _figures(seen: Seen) -> str:

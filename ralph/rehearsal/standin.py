@@ -60,7 +60,8 @@ def _works(file: Path) -> str:
         task = now.open[0]
         work = _does(task.text, f"{now.tasks.index(task) + 1}")
         if sys.argv[4]:  # a hook that mends what it finds fails only the first time
-            _runs(f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}", tries=2)
+            commit = f"git add {shlex.join(work.files)} && git commit -qm {shlex.quote(work.message)}"
+            _runs(f"{commit} || {{ {commit}; }}")
         text = text.replace(task.line.body, re.sub(rb"\[[ ~!]\]", b"[x]", task.line.body, count=1), 1)
         now = progress.parse(text)
     _writes(file, text if now.open else progress.with_status(text, "RALPH_DONE"))
@@ -70,11 +71,10 @@ def _works(file: Path) -> str:
 def _does(text: str, number: str) -> Work:
     """What a task needs, tried; without better knowledge a note that its turn came. Raises RalphError."""
     _says(f"Task {number}: {text}")
-    name, title = f"standin-{number}.md", text.encode(errors="replace").decode()
-    note = f"# {title}\n\nThe stand-in agent was here. A real one would have built it.\n"
-    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: stand in for {title[:60]}")
+    name, note = f"standin-{number}.md", f"# {text}\n\nThe stand-in agent was here. A real one would have built it.\n"
+    work = WORK.get(text) or Work({name: note}, f"test -s {name}", f"chore: stand in for {text[:60]}")
     for path, content in work.files.items():
-        _writes(Path(path), content.encode())
+        _writes(Path(path), content.encode(errors="replace"))
     _runs(work.check)
     return work
 
@@ -84,15 +84,13 @@ def _writes(path: Path, text: bytes) -> None:
     files.replace(path, text)
 
 
-def _runs(command: str, tries: int = 1) -> None:
-    """Runs a shell command until it succeeds. Raises RalphError."""
-    for _ in range(tries):
-        _uses("Bash", command=command)
-        done = call(["sh", "-c", command], timeout_s=_SHELL_S)
-        if done.code == 0:
-            return
-    said = (done.stdout + done.stderr).decode(errors="replace").strip()
-    raise RalphError(f"{command}: {' · '.join(filter(None, said.splitlines()[-3:])) or f'exit code {done.code}'}")
+def _runs(command: str) -> None:
+    """Runs a shell command. Raises RalphError where it fails."""
+    _uses("Bash", command=command)
+    done = call(["sh", "-c", command], timeout_s=_SHELL_S)
+    if done.code:
+        said = (done.stdout + done.stderr).decode(errors="replace").split("\n")[-4:-1]
+        raise RalphError(f"{command}: exit code {done.code}: {' · '.join(said)}")
 
 
 def _says(text: str) -> None:
