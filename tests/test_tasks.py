@@ -137,7 +137,7 @@ def test_thousands_of_tasks_in_a_chain_take_no_time_and_a_thousand_levels_are_re
     read = tasks.read(text)
     assert tasks.problems(read) == []
     assert [task.id for task in filter(None, [tasks.select(read)])] == ["t4000"]
-    assert tasks.stuck(tasks.read(text.replace(b"[ ] t4000", b"[!] t4000"))).endswith("; and 3995 more")
+    assert tasks.stuck(tasks.read(text.replace(b"[ ] t4000", b"[!] t4000"))).endswith("…")
     deep = tasks.read(b"# Tasks\n" + b"".join(b" " * n + b"- [ ] t%d: x\n" % n for n in range(1000)))
     assert len(deep) == 1000
     assert tasks.select(deep)
@@ -174,11 +174,6 @@ def test_a_block_replaces_the_older_one() -> None:
     now = edits.marked(edits.marked(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two")
     assert (the(now, "b").mark, the(now, "b").said("blocked"), now.count(b"- blocked:")) == ("!", ["two"], 1)
     assert edits.marked(now, "~", "b") == EDITED
-
-
-def test_a_long_reason_keeps_its_beginning_and_its_end() -> None:
-    said = the(failed(EDITED, "a", "begin " + "some noise of it\n" * 50 + "the last line"), "a").said("failed")[0]
-    assert (len(said) < 650, said.endswith("the last line"), "try 1: begin some noise" in said) == (True, True, True)
 
 
 def test_an_id_is_made_of_the_tasks_words() -> None:
@@ -242,7 +237,7 @@ def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up
         else:
             text = edits.marked(text, "x", *[one.id for one in task.chain])
     assert all(task.done for task in tasks.read(text)) == (blocked == 0)
-    assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == min(blocked, 6)
+    assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == blocked
 
 
 @given(lists | st.binary())

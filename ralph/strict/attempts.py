@@ -24,10 +24,8 @@ from ralph.words import named
 
 _HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
-_TAIL = 200
-"""Characters of an output in the journal."""
-_LAST_LINES = 20
-"""Of an output, for the next try; what is too long for a line of the progress file loses its middle."""
+_TAIL = 400
+"""Characters of an output that the next try is told."""
 
 
 class Strict:
@@ -216,10 +214,7 @@ class Strict:
             return edits.with_failure(text, task.id, found.failed, most)
 
         self._write(written)
-        reason, *output = found.failed.split("\n")
-        said = f"{task.id}, try {task.tries + 1}: {reason}"
-        if output:
-            said += f": {' / '.join(output)[-_TAIL:]}"
+        said = f"{task.id}, try {task.tries + 1}: {': '.join(found.failed.splitlines())}"
         return replace(iteration, failed=said, tried=most is None or task.tries + 1 < most)
 
     def _put_down(self, iteration: Iteration) -> Iteration:
@@ -254,10 +249,10 @@ class Strict:
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         if ended is None:
             return "git was interrupted"
-        return f"git {ended.failed}\n{progress.harmless_output(ended.output)}".rstrip() if ended.failed else ""
+        return _red(f"git {ended.failed}", ended.output).failed if ended.failed else ""
 
 
 def _red(why: str, output: str) -> Finding:
     """A check that did not pass."""
     lines = [line.strip() for line in progress.harmless_output(output).splitlines() if line.strip()]
-    return Finding(failed="\n".join([why, *lines[-_LAST_LINES:]]), red=True)
+    return Finding(failed=f"{why}\n{' / '.join(lines)[-_TAIL:]}".strip(), red=True)

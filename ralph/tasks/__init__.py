@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from ralph.progress import Line, blocks, encoded, parse
-from ralph.words import named
+from ralph.words import named, shortened
 
 _BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
@@ -24,6 +24,8 @@ STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """By mark."""
 _NOWHERE = Line(0, 0, b"")
 _MOST_NAMED = 6
+_LONGEST = 500
+"""Characters of what is said of tasks that are stuck."""
 _ARTICLES = {"a", "an", "the"}
 _MOST_WORDS = 5
 _LONGEST_ID = 56
@@ -202,8 +204,7 @@ def stuck(tasks: Sequence[Task]) -> str:
     said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in left if task.mark == "!"]
     said += [f"{task.id} is in progress" for task in left if task.mark == "~"]
     said += [f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}" for task, waits_for in _to_do(tasks)]
-    more = len(said) - _MOST_NAMED
-    return "; ".join(said[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else []))
+    return shortened("; ".join(said), _LONGEST)
 
 
 def problems(tasks: Sequence[Task]) -> list[str]:

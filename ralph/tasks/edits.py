@@ -5,9 +5,10 @@ import time
 
 from ralph.progress import encoded, harmless_output, insert, spliced
 from ralph.tasks import find, new_ids, read
+from ralph.words import shortened
 
 _LONGEST = 600
-"""Characters of a note; of a longer one the middle is left out."""
+"""Characters of a note."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
@@ -33,9 +34,7 @@ def _noted(text: bytes, task_id: str, note: str, why: str) -> bytes:
     """The same with one more note below those the task has, on one line in which nothing means anything."""
     if (task := find(read(text), task_id)) is None:
         return text
-    plain = " ".join(harmless_output(why).split()) or "no reason was given"
-    if len(plain) > _LONGEST:
-        plain = f"{plain[: _LONGEST // 2]} … {plain[-_LONGEST // 2 :]}"
+    plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
     last = task.notes[-1].line if task.notes else task.line
     indent = last.body[: -len(last.body.lstrip())] + (b"" if task.notes else b"  ")
     more = _GOES_ON.match(text, last.end)
