@@ -65,7 +65,7 @@ def _option(setting: Setting) -> click.Option:
     shown = f"{setting.meaning}  [{setting.variable}{default}]"
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
-    names = [setting.field, f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
+    names = [f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
     return click.Option(
         names,
         metavar=setting.metavar,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests  # noqa: F401 - imported in a thread that a test gives up on, it would meet the next test's filters
 from http_server import Answer, Bad, Server
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ralph_driver import eventually
 
@@ -207,7 +207,7 @@ def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path) -> None:
         "url = \"{{ ''.__class__ }}\"": "SecurityError: ",
         'method = "PUT"': "own.toml: TypeError: ",
     }.items():
-        assert failure in deliver(own(home, f"[request]\n{request}\n"), STARTED, {})
+        assert failure in deliver(own(home, f"[request]\n{request}\n"), STARTED, {}, timeout_s=0.5)
     for text, complaint in {"needs = RALPH_X": "line 1", 'need = ["RALPH_X"]': "keyword argument 'need'"}.items():
         with pytest.raises(RalphError, match=f"^{home}/.ralph/notify/own.toml: is no channel file: .*{complaint}"):
             own(home, text)
@@ -300,6 +300,7 @@ def test_markup_is_shown_and_not_obeyed() -> None:
     assert request_for("telegram", notice)["json"]["text"] == said
 
 
+@settings(max_examples=30)
 @given(
     text=st.text(alphabet=st.characters(codec="utf-8", max_codepoint=0xFFFF), min_size=1),
     times=st.sampled_from([1, 3000]),
