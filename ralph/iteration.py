@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ralph import files, journal, progress
+from ralph import journal, progress
 from ralph.agent.stream import Stream, drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import Notice, notices
@@ -79,8 +79,6 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin()
-    if run.history and run.history.is_file():
-        run.history_before = files.held(run.history)
     if run.transcript:
         run.screen.remark("")
     else:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
-from ralph.files import held as _held
 from ralph.process import Keeper, Patience, signals
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
@@ -74,8 +73,6 @@ class Run:
     """The id of the task that it works on, where ralph chose it."""
     text_before = b""
     """The progress file when it began."""
-    history_before = b""
-    """The person's own history then."""
     transcript: Path | None = None
     """What its agent printed."""
     waited_s = 0.0
@@ -225,13 +222,6 @@ class Run:
         except OSError as error:
             self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
-
-    def history_rewritten(self) -> str:
-        """Why a person has to look: what stood in their history does not any more. What is appended is welcome."""
-        path, before = self.history, self.history_before
-        if path is None or (not path.exists() and not before) or (path.is_file() and _held(path).startswith(before)):
-            return ""
-        return f"{path.name} does not begin with the lines that it had; they are {self.state.keep(path.name, before)}"
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes the locks of git that somebody left behind, and says so."""

@@ -54,9 +54,9 @@ def changed(
     serious, kept, remark = list[str](), list[str](), ""
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name, ""), now.get(name, "")
-        if was == is_now:
-            continue
         path, shown = Path(name), name.removeprefix(f"{root}/")
+        if was == is_now or (path.suffix == ".jsonl" and is_now.startswith(was)):  # to a history one may append
+            continue
         said, matters = f"{shown} was changed" if is_now else f"{shown} is gone", True
         if is_now.startswith(_LEADS):
             said = f"{shown} leads to {is_now.removeprefix(_LEADS)} now"

@@ -70,11 +70,12 @@ class Guard:
         never = [*own, os.path.relpath(files.state_home().resolve(), root)]
         paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
         places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
-        self._outside = [one for one in places if not one.is_relative_to(root)]
-        """What decides how ralph works and lies outside of the tree."""
-        inside = places.difference(self._outside, {root})
+        outside = [one for one in places if not one.is_relative_to(root)]
+        inside = places.difference(outside, {root})
         self._protected = [str(one.relative_to(root)) for one in inside]
-        """The names of what does in the tree: put back under --strict."""
+        """The names of what decides how ralph works: put back under --strict."""
+        self._outside = [*outside, run.history] if run.history else outside
+        """What else does, and is only compared; and a person's own history."""
         folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
         self._shadow = Shadow(root, folder, never, self._protected, self._repository)
         self._own_in_commits = own
@@ -128,8 +129,6 @@ class Guard:
             self._then = then._replace(compared=now)
             if remark:
                 self._run.complain(f"{remark}; it stays")
-        if not self.blocked and then.is_strict:
-            self.blocked = self._run.history_rewritten()
         return self.blocked
 
     @_disk_errors_end_the_run()
