@@ -112,7 +112,7 @@ def load() -> Sequence[Channel]:
 
 def configured(values: Mapping[str, str]) -> Sequence[Channel]:
     """The channels that have all they need; the others are off."""
-    return [channel for channel in load() if not channel.missing(values)] if values else []
+    return [channel for channel in load() if not channel.missing(values)] if any(values.values()) else []
 
 
 def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
