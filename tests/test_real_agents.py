@@ -31,7 +31,7 @@ def test_it_builds_and_is_seen_like_claude(project: Project, other: Other) -> No
     assert project.git("log", "-1", "--format=%s") == "one\n"
     line = project.journal()[0]
     assert (line["agent"], line["ended"], line["message"], line["cost_usd"]) == (other.name, "ok", "All done.", None)
-    assert (line["tokens"]["input"], line["tokens"]["output"]) == (200, 40)
+    assert (line["input"], line["output"]) == (200, 40)
     log = project.ralph("log", "feature.md", "1")
     assert "  ▸ Bash echo 1 > one.txt" in log.stdout, log.text
 
