@@ -83,22 +83,18 @@ class Tools:
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
-        self._ready(task_id)
-        return self._marked(task_id, lambda text: edits.marked(text, "~", task_id))
+        return self._mark(task_id, "~")
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
-        task = self._ready(task_id)
-        if parts := [part.id for part in task.subtasks if not part.done]:
-            raise RalphError(f"{task_id} has parts that are not complete: {named(parts)}")
+        answer = self._mark(task_id, "x")
         if verification_notes:
             self._noted(f"{task_id}: {verification_notes}")
-        return self._marked(task_id, lambda text: edits.marked(text, "x", *[one.id for one in task.chain]))
+        return answer
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot go on without a person, and why."""
-        self._find(task_id)
-        return self._marked(task_id, lambda text: edits.marked(text, "!", task_id, note="blocked", why=reason))
+        return self._mark(task_id, "!", reason)
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -133,21 +129,23 @@ class Tools:
         listed = self._listed()
         (task_id,) = tasks.new_ids([description], (task.id for task in listed))
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
-        notes += [Note("after", ", ".join(map(_one_line, dependencies)))] if dependencies else []
-        notes += [Note("priority", str(priority))] if priority is not None else []
+        if dependencies:
+            notes.append(Note("after", _one_line(", ".join(dependencies))))
+        if priority is not None:
+            notes.append(Note("priority", str(priority)))
         new = Task(id=task_id, text=_one_line(description), mark=" ", notes=notes)
         if wrong := set(tasks.problems([*listed, new])) - set(tasks.problems(listed)):
             raise RalphError("; ".join(one.removeprefix("line 0: ") for one in wrong))
         if self._proposes:
             self._edit(lambda text: progress.with_lines(text, "Proposed", tasks.lines([new])))
             return {"task_id": task_id, "status": "proposed"}
-        return self._marked(task_id, lambda text: progress.with_tasks(text, tasks.lines([new])))
+        return self._edited(task_id, lambda text: progress.with_tasks(text, tasks.lines([new])))
 
     def increment_retry(self, task_id: str, reason: str = "") -> Answer:
         """Says that a try of this task failed, and why; after too many it is blocked."""
         most = sources.everywhere(self._plan.path).max_tries
         self._find(task_id)
-        return self._marked(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
+        return self._edited(task_id, lambda text: edits.with_failure(text, task_id, reason, most))
 
     def update_memory(self, content: str) -> Answer:
         """Adds what the next iterations must know, in one line, to what ralph tells them anyway."""
@@ -167,19 +165,23 @@ class Tools:
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
         return task
 
-    def _ready(self, task_id: str) -> Task:
-        """The task, if all that it comes after is complete."""
-        task, done = self._find(task_id), {one.id for one in self._listed() if one.done}
-        if waits_for := [name for name in task.after if name not in done]:
-            raise RalphError(f"{task_id} waits for {named(waits_for)}")
-        return task
+    def _mark(self, task_id: str, mark: str, why: str = "") -> Answer:
+        task, ids = self._find(task_id), [task_id]
+        if mark == "x":
+            done = {one.id for one in self._listed() if one.done}
+            wanted = (*task.after, *(part.id for part in task.subtasks))
+            if waits_for := [name for name in wanted if name not in done]:
+                raise RalphError(f"{task_id} waits for {named(waits_for)}")
+            ids = [one.id for one in task.chain]
+        note = "blocked" if mark == "!" else ""
+        return self._edited(task_id, lambda text: edits.marked(text, mark, *ids, note=note, why=why))
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():
             self._file.create(progress.fresh(self._plan.name, str(self._plan.path), _now()))
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
-    def _marked(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
+    def _edited(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
         """How this task stands after this edit of the task list, which is not made where it is a proposal."""
         if not self._proposes:
             self._edit(change)

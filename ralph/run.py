@@ -132,17 +132,16 @@ class Run:
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-        patience, errors = self.pace.patience, state.keepers_error
+        patience, folder = self.pace.patience, state.folder
 
         def clear() -> None:
             shutil.rmtree(litter, ignore_errors=True)
 
-        self.keeper = Keeper(self.id, patience, errors(self.id), held.fd, clear)
+        self.keeper = Keeper(self.id, patience, folder, held.fd, clear)
         self.keepers = list[Keeper]()
         """Those of the tries at the same time."""
         for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0):
-            name = f"{self.id}-{number}"
-            self.keepers.append(Keeper(name, patience, errors(name), held.fd))
+            self.keepers.append(Keeper(f"{self.id}-{number}", patience, folder, held.fd))
         self.screen.open()
 
     @property

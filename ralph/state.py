@@ -114,10 +114,6 @@ class State:
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
         return self._free("kept", time.strftime("%Y%m%d-%H%M%S"), f"-{plain}")
 
-    def keepers_error(self, run: str) -> Path:
-        """Where the keeper of that run leaves a traceback."""
-        return self.folder / f"keeper-{run}.txt"
-
     def begin(self, run: str, mode: str, iteration: int, record: Path, before: bytes) -> None:
         """Notes that an iteration runs: a RALPH_DONE it writes is not checked before `end`.
 

@@ -1,5 +1,6 @@
 """A conversation: a person and the agent in this terminal, about a plan. Then the work goes on and asks nothing."""
 
+import contextlib
 import os
 import shlex
 import sys
@@ -76,7 +77,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
-            if not lock.holder(tree):
+            with contextlib.suppress(RalphError):
                 return lock.acquire(tree)
             signals.wait(_LOOK_S)
     finally:

@@ -106,8 +106,8 @@ def test_errors_are_said_in_words_and_change_nothing_and_tries_are_bounded(proje
     async def story(call: Call) -> None:
         for name, arguments, why in (
             ("mark_task_complete", {"task_id": "four"}, "there is no task four; there are: one, two, three, part"),
-            ("mark_task_in_progress", {"task_id": "two"}, "two waits for one"),
-            ("mark_task_complete", {"task_id": "three"}, "three has parts that are not complete: part"),
+            ("mark_task_complete", {"task_id": "two"}, "two waits for one"),
+            ("mark_task_complete", {"task_id": "three"}, "three waits for part"),
             ("add_task", {"description": "five", "dependencies": ["six"]}, "five comes after six, which is no task"),
             ("add_task", {"description": " \n"}, "nothing is said there"),
             ("append_learning", {"learning": "x", "category": "gossip"}, "'pattern', 'antipattern'"),

@@ -65,15 +65,15 @@ class Ended(NamedTuple):
 class Keeper:
     """Ralph's end of the link. The keeper starts when this is made, which has to be before the first thread.
 
-    `mark` is the RALPH_RUN_ID of what it will run, and `errors` the file for a traceback of its own. It shares the
-    descriptor `lock`, and does `at_last` when all is ended and ralph is gone.
+    `mark` is the RALPH_RUN_ID of what it will run, and `folder` takes a traceback of its own. It shares the descriptor
+    `lock`, and does `at_last` when all is ended and ralph is gone.
     """
 
     def __init__(
-        self, mark: str, patience: Patience, errors: Path, lock: int, at_last: Callable[[], None] = lambda: None
+        self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None] = lambda: None
     ) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self._mark, self._patience, self._errors = mark, patience, errors
+        self._mark, self._patience, self._errors = mark, patience, folder / f"keeper-{mark}.txt"
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
@@ -83,7 +83,7 @@ class Keeper:
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError):
-                    errors.write_text(traceback.format_exc())
+                    self._errors.write_text(traceback.format_exc())
             finally:
                 os._exit(0)
         os.close(its_reads)
