@@ -162,6 +162,7 @@ class Guard:
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
         if not self._run.settings.auto_commit:
+            self._note_uncommitted(task, ())
             return ""
         repository, place, failed = self._repository, self._then.place, ""
         # no task is about another plan's progress file
@@ -185,13 +186,11 @@ class Guard:
             self._note_uncommitted(task, ())
         return failed
 
-    @_disk_errors_end_the_run()
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
             self._then = self._then._replace(place=None)  # where HEAD is now is a person's business
-            if self._repository and self._run.settings.auto_commit:
-                # git may have died before its index knew the commit
+            if self._repository:  # git may have died before its index knew the commit
                 self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(self._uncommitted[task]))
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 self._run.complain(f"what {task} changed is not committed: {failed}")

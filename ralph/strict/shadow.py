@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ralph import files
@@ -57,18 +57,24 @@ class Shadow(Git):
         self._began = 0.0
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
-        self.left_alone: Collection[str] = ()
+        self.left_alone: list[str] = []
         """What was there then and is not in the index: repositories, and files that cannot be read."""
-        self.private: Collection[str] = ()
+        self.private: list[str] = []
         """Files that nobody else could read."""
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
         also = [] if self._began else self._open()
-        self._began, self.left_alone = time.time() - _TICK_S, ()
-        found = {*self._look(), *also}
-        there = standing(self.root, found)
-        readable = {name for name, at in there.items() if _can_be_read(self.root / name, at)}
+        self._began, self.left_alone = time.time() - _TICK_S, []
+        found, readable = {*self._look(), *also}, set[str]()
+        self.private = [name for name in self.private if name not in found]
+        for name, at in standing(self.root, found).items():
+            if not stat.S_ISLNK(at.st_mode) and not (stat.S_ISREG(at.st_mode) and os.access(self.root / name, os.R_OK)):
+                self.left_alone.append(name)
+                continue
+            readable.add(name)
+            if not at.st_mode & 0o077:
+                self.private.append(name)
         try:
             for how, names in (("--force-remove", found - readable), ("--add", readable)):
                 if names:
@@ -76,9 +82,6 @@ class Shadow(Git):
         except RalphError:  # the disk may be full of what was looked at
             shutil.rmtree(self.folder)
             raise
-        self.left_alone = [*there.keys() - readable]
-        private = [name for name in readable if stat.S_IMODE(there[name].st_mode) & 0o077 == 0]
-        self.private = [*private, *(set(self.private) - found)]
         self.checksum = self._checksum_now()
 
     def _open(self) -> list[str]:
@@ -96,7 +99,7 @@ class Shadow(Git):
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.names("ls-files", "-z")
 
-    def resume(self, began: float, checksum: str, left_alone: Collection[str], private: Collection[str]) -> bool:
+    def resume(self, began: float, checksum: str, left_alone: list[str], private: list[str]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
         self._rules = files.held(self.folder / "info" / "exclude")
         self._began, self.checksum, self.left_alone, self.private = began, checksum, left_alone, private
@@ -170,10 +173,6 @@ class Shadow(Git):
         asked = ("-t", "-d", "-m", "-o", "-z", "--exclude-standard", *self._also, "--", ".", *without)
         lines = [line.split(" ", 1) for line in self.names("ls-files", *asked)]
         return {name: kind != "?" for kind, name in lines}
-
-
-def _can_be_read(path: Path, at: os.stat_result) -> bool:
-    return stat.S_ISLNK(at.st_mode) or (stat.S_ISREG(at.st_mode) and os.access(path, os.R_OK))
 
 
 def _terminated(names: Iterable[str]) -> bytes:
