@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from http_server import Answer, Server
+from http_server import Server
 from ralph_driver import COMMAND, Project, Run, Running, eventually, progress_text
 from tmux import lines_only
 
@@ -149,10 +149,6 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
         received = server.received
     assert (run.code, run.stderr) == (0, ""), run.text
     assert section(run, WRONG) == NOTHING
-    assert [line[8:] for line in run.stdout.splitlines() if line.startswith("$ ralph")] == [
-        "feature.md plan",
-        "feature.md build",
-    ]
     assert "▸" not in run.stdout, "--verbose shows that"
     plans, builds = section(run, HAPPENED)
     assert plans.startswith("  `ralph feature.md plan`: exit code 0 · finished · 0/2 tasks · ")
@@ -183,31 +179,21 @@ def with_everything(project: Project) -> Path:
 
     git knows the person by the place of the repository, its hook mends, and the plan is called like a verb.
     """
-    for name in ("staged", "unstaged", "stashed", "inside"):
-        (project.root / name).write_text("old")
-    (project.root / ".gitignore").write_text("ignored\nran\nbuild\n")
-    project.git("add", "-f", ".")
-    project.git("commit", "-qm", "more")
-    (project.root / "stashed").write_text("new")
-    project.git("stash")
+    (project.root / ".gitignore").write_text("ignored\nran\n")
     for name in ("staged", "unstaged", "untracked", "ignored"):
         (project.root / name).write_text("new")
-    project.git("add", "staged")
+    project.git("add", ".gitignore", "staged")
     os.mkfifo(project.root / "pipe")
-    (project.root / "back").symlink_to("inside")
+    (project.root / "back").symlink_to("unstaged")
     (project.root / "bin").mkdir()
     (project.root / "bin" / "check").write_text('#!/bin/sh\necho ran > "${0%/*}/ran"\n')
     (project.root / "bin" / "check").chmod(0o755)
-    project.env["PATH"] = f"{project.root}/bin:{project.env['PATH']}"
-    project.env["BUILD"] = str(project.root / "build")
-    verify = f"check && cd '{project.root}' && echo changed > back && mkdir -p build && echo > $BUILD/two"
-    project.env["RALPH_VERIFY"] = verify
+    project.env |= {"PATH": f"{project.root}/bin:{project.env['PATH']}", "BUILD": str(project.root / "build")}
+    project.env["RALPH_VERIFY"] = f"check && cd '{project.root}' && echo changed > back && mkdir $BUILD"
     hook(project, "pre-commit", 'mkdir "$GIT_DIR/mended" || exec git diff-index --check --cached HEAD --; exit 1')
-    work = project.home / "work"
-    (project.home / ".gitconfig").rename(work)
-    (project.home / ".gitconfig").write_text(
-        f'[user]\n\tuseConfigOnly = true\n[includeIf "gitdir:{project.root}/"]\n\tpath = {work}\n'
-    )
+    work = (project.home / ".gitconfig").rename(project.home / "work")
+    where = f'[includeIf "gitdir:{project.root}/"]\n\tpath = {work}\n'
+    (project.home / ".gitconfig").write_text(f"[user]\n\tuseConfigOnly = true\n{where}")
     (project.root / "sub").mkdir()
     return (project.root / "feature.md").rename(project.root / "sub" / "status")
 
@@ -279,50 +265,23 @@ def test_nothing_is_touched_wherever_it_lies(
 # What would go wrong.
 
 
-def fails_in_a_hook(project: Project) -> None:
-    hook(project, "pre-commit", "echo the tests fail >&2; exit 1")
-
-
-def is_nobody(project: Project) -> None:
-    (project.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
-
-
-def reaches_out(project: Project) -> None:
-    hook(project, "post-commit", f"echo new > {shlex.quote(str(project.root / 'feature.md'))}")
-
-
 @pytest.mark.parametrize(
-    ("so_that_it", "verify", "says"),
+    ("name", "script", "verify", "says"),
     [
-        pytest.param(fails_in_a_hook, "", ("exit code 1 · failed", "the tests fail"), id="a hook refuses commits"),
-        pytest.param(None, "echo RED; exit 3", ("exited with 3",), id="verify is red"),
-        pytest.param(None, "! ls standin-*", ("exit code 4 · done refused",), id="verify and the work"),
-        pytest.param(is_nobody, "", ("exit code 1 · failed", "no email was given"), id="nobody commits"),
-        pytest.param(reaches_out, "", ("as it was before the rehearsal: feature.md",), id="a hook reaches out"),
+        ("pre-commit", "echo the tests fail >&2; exit 1", "true", "exit code 1 · failed: .*the tests fail"),
+        ("post-commit", "cd $ORIGINAL && echo new > feature.md", "true", "as it was before .*: feature.md"),
+        ("post-commit", "", "echo RED; exit 3", "done refused: .*exited with 3"),
     ],
+    ids=["a hook refuses commits", "a hook reaches out", "verify is red"],
 )
-def test_what_would_go_wrong_is_said_with_a_remedy(
-    project: Project, so_that_it: Callable[[Project], None] | None, verify: str, says: tuple[str, ...]
-) -> None:
+def test_what_would_go_wrong_is_said(project: Project, name: str, script: str, verify: str, says: str) -> None:
     project.has_tasks("one", "two")
-    if so_that_it:
-        so_that_it(project)
-    run = rehearse(project, "feature.md", "--max-time", "1h", *(["--verify", verify] if verify else []))
+    hook(project, name, f"ORIGINAL='{project.root}'\n{script}")
+    run = rehearse(project, "feature.md", "--max-time", "1h", "--verify", verify)
     assert run.code == 1, run.text
     assert section(run, WRONG) != NOTHING
-    told = "\n".join(section(run, HAPPENED) + section(run, WRONG))
-    assert [words for words in says if words not in told] == [], run.text
-    assert "Traceback" not in run.text
+    assert re.search(says, "\n".join(section(run, HAPPENED) + section(run, WRONG))), run.text
     assert not litter(project)
-
-
-def test_a_plan_that_is_done_is_not_copied(project: Project) -> None:
-    project.has_tasks("x one", status="RALPH_DONE")
-    run = rehearse(project, "feature.md")
-    assert run.code == 0, run.text
-    assert section(run, HAPPENED) == ["  exit code 0 at once: feature is done"]
-    assert "copy" not in run.stdout
-    assert section(run, WRONG) == NOTHING
 
 
 def test_a_limit_and_what_could_not_be_copied_is_nothing_wrong(project: Project, no_override: list[str]) -> None:
@@ -335,15 +294,6 @@ def test_a_limit_and_what_could_not_be_copied_is_nothing_wrong(project: Project,
     assert section(run, WRONG) == NOTHING
     assert "not all could be copied" in run.stderr
     assert "mine' for reading: Permission denied" in run.stderr
-
-
-def test_a_channel_that_nothing_gets_through_to(project: Project) -> None:
-    project.has_tasks("one")
-    with Server(Answer(status=404, body="gone")) as server:
-        run = rehearse(project, env={"RALPH_SLACK_WEBHOOK_URL": server.url("/secret-path")})
-    assert run.code == 0, run.text
-    assert re.search("slack: not sent: Rehearsal: Ralph .*: HTTP 404: gone\n", run.stderr)
-    assert "secret-path" not in run.text
 
 
 def test_a_hook_that_pushes_pushes_nothing(project: Project) -> None:
@@ -393,18 +343,20 @@ def test_without_a_place_for_the_copy_the_remedy_is_named(project: Project) -> N
     assert not names_in(place)
 
 
-def test_what_a_start_would_refuse_is_refused_before_anything_is_copied(project: Project) -> None:
+def test_what_needs_no_copy_gets_none(project: Project) -> None:
+    """What is done, what a start would refuse, and a tree in which another run works."""
+    project.has_tasks("x one", status="RALPH_DONE")
+    run = rehearse(project)
+    assert (run.code, section(run, HAPPENED)) == (0, ["  exit code 0 at once: feature is done"])
+    assert "copy" not in run.stdout
     run = rehearse(project, "feature.md", "--max-time", "soon")
     assert (run.code, run.stdout) == (2, "")
     assert "--max-time" in run.stderr
     fd = os.open(project.root, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
-        run = project.ralph_tty("rehearse", "feature.md")
-    finally:
-        os.close(fd)
-    assert run.code == 75
-    assert "another run works in" in run.stdout
+    run = project.ralph_tty("rehearse", "feature.md")
+    os.close(fd)
+    assert (run.code, "another run works in" in run.stdout) == (75, True)
 
 
 # The stand-in agent.
