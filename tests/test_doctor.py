@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +15,41 @@ from tmux import lines_only
 from ralph import cli
 from ralph.screen.text import columns
 
-Prepare = Callable[[Project], object]
 AS_ROOT = os.getuid() == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the doctor said, and its exit code."""
-
-    code: int
-    ok: bool
-    checks: list[dict[str, Any]]
-
-    def of(self, name: str) -> list[tuple[str, str]]:
-        """Level and words of the checks of that name, remedies included."""
-        return [(one["level"], f"{one['said']} -> {one['fix']}") for one in self.checks if one["subject"] == name]
-
-    def says(self, level: str, name: str, *words: str) -> bool:
-        """Whether a check of that name and level has all these words."""
-        return any(level == one and all(word in text for word in words) for one, text in self.of(name))
-
-
-Doctor = Callable[..., Report]
+Doctor = Callable[..., list[str]]
 
 
 def programs(project: Project) -> Path:
     return Path(project.env["PATH"].split(os.pathsep)[0])
 
 
-def program(name: str, text: str) -> Prepare:
-    """A program on the PATH."""
-
-    def write(project: Project) -> None:
-        (programs(project) / name).unlink(missing_ok=True)
-        (programs(project) / name).write_text(text)
-        (programs(project) / name).chmod(0o755)
-
-    return write
-
-
-def claude_says(*, exit_code: int = 0) -> Prepare:
-    """A claude on the PATH that says whether somebody is logged in."""
-    return program("claude", f"#!/bin/sh\nexit {exit_code}\n")
+def has(project: Project, files: Mapping[str, str]) -> None:
+    """Files of the project, or with ~/ of the home folder, or with $ programs on the PATH."""
+    for name, text in files.items():
+        path = project.root / name
+        if name.startswith("~/"):
+            path = project.home / name[2:]
+        elif name.startswith("$"):
+            path = programs(project) / name[1:]
+            path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755 if name.startswith("$") else 0o644)
 
 
 @pytest.fixture
 def patient(project: Project) -> Project:
     """A project where nothing is wrong but that nobody would hear of it."""
-    claude_says()(project)
+    has(project, {"$claude": "#!/bin/sh\nexit 0\n"})
     project.env["IS_SANDBOX"] = "1"
     return project
 
 
 @pytest.fixture
 def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Doctor:
-    """`ralph doctor --json ARGS` in the project."""
+    """`ralph doctor --json ARGS` in the project: each check as a line."""
 
-    def look(*args: str, env: Mapping[str, str] | None = None) -> Report:
+    def look(*args: str, env: Mapping[str, str] | None = None) -> list[str]:
         for name in [*os.environ]:
             monkeypatch.delenv(name)
         for name, value in {**patient.env, **(env or {})}.items():
@@ -80,169 +57,122 @@ def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         monkeypatch.chdir(patient.root)
         code = cli.ralph.main(["doctor", "--json", *args], standalone_mode=False)
         said = json.loads(capfd.readouterr().out)
-        return Report(code=code, ok=said["ok"], checks=said["checks"])
+        seen = [f"{one['level']} {one['subject']}: {one['said']} -> {one['fix']}" for one in said["checks"]]
+        is_ok = not any(one.startswith("bad") for one in seen)
+        assert (said["ok"], code) == (is_ok, 0 if is_ok else 1)
+        assert all(one.startswith("ok") or not one.endswith("-> ") for one in seen), "each with a remedy"
+        return seen
 
     return look
 
 
-def has(name: str, text: str, mode: int = 0o644) -> Prepare:
-    """A file of the project, or with ~/ of the home folder."""
-
-    def write(project: Project) -> None:
-        path = project.home / name[2:] if name.startswith("~/") else project.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(mode)
-
-    return write
-
-
-def plan_says(*lines: str) -> Prepare:
-    return has("feature.md", "\n".join(("# A feature", *lines)))
-
-
-def progress_says(*tasks: str, **more: str) -> Prepare:
-    return lambda project: project.has_tasks(*tasks, **more)
+def says(seen: list[str], *told: str) -> None:
+    """Each of these, level, subject and words, is in a line; `…` stands for anything between."""
+    for one in told:
+        first, *parts = one.split("…")
+        assert [line for line in seen if line.startswith(first) and all(part in line for part in parts)], (one, seen)
 
 
 def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
-    report = doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
-    for subject, *words in (
-        ("agent", "claude at /"),
-        ("login", "claude's own login pays"),
-        ("settings", "no verify command"),
-        ("settings", "delay 9s (--delay)"),
-        ("plan", "the first start makes it"),
-        ("repository", "A Tester <tester@example.invalid> ->"),
-        ("cron", ":/bin", " ralph feature.md"),
-    ):
-        assert report.says("ok", subject, *words), report.of(subject)
-    for subject, *words in (
-        ("settings", "no limit", "--max-iterations"),
-        ("notices", "no channel is set up", "ralph notify setup"),
-    ):
-        assert report.says("warning", subject, *words), report.of(subject)
-    assert (report.ok, report.code) == (True, 0)
-
-
-HOOKS = {"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "touch hook-ran"}]}]}
-SERVERS = '{"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}'
+    says(
+        doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"}),
+        "ok agent: claude at /",
+        "ok login: …claude's own login pays",
+        "ok settings: no verify command",
+        "ok settings: delay 9s (--delay)",
+        "ok plan: …the first start makes it",
+        "ok rights: not wrapped",
+        "ok repository: …A Tester <tester@example.invalid> ->",
+        "ok cron: …:/bin… ralph feature.md",
+        "warning settings: no limit…--max-iterations",
+        "warning notices: no channel is set up…ralph notify setup",
+    )
 
 
 def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: Project) -> None:
-    plan_says("RALPH_MAX_TIME: 8h", "RALPH_VERIFY: ./check.sh -q")(patient)
+    has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "~/.ralph.env": ""})
+    has(patient, dict.fromkeys("abcd", ""))
     patient.has_tasks("x one")
-    for name, text in (("new.txt", "x"), ("~/.ralph.env", ""), ("a", ""), ("b", ""), ("c", "")):
-        has(name, text)(patient)
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
-    report = doctor("feature.md")
-    for level, subject, *words in (
-        ("ok", "login", "ANTHROPIC_API_KEY is set, and pays"),
-        ("ok", "settings", "max-time 8h (feature.md:2)"),
-        ("ok", "settings", "verify ./check.sh -q (feature.md:3)"),
-        ("ok", "plan", "1/1 tasks"),
-        ("ok", "notices", "slack: set up, `ralph notify test` tries it"),
-        ("warning", "repository", "5 uncommitted files: a, b, c and 2 more", "stash"),
-        ("warning", "cron", "RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment", "/.ralph.env"),
-    ):
-        assert report.says(level, subject, *words), report.of(subject)
-    assert all(one["level"] == "ok" or one["fix"] for one in report.checks)
-    assert not doctor().of("cron"), "where no plan is named there is no line for it"
-    assert (report.ok, report.code) == (True, 0)
+    says(
+        doctor("feature"),
+        "ok login: ANTHROPIC_API_KEY is set, and pays",
+        "ok settings: max-time 8h (feature.md:2)",
+        "ok settings: verify ./check.sh -q (feature.md:3)",
+        "ok plan: …1/1 tasks",
+        "ok notices: slack: set up, `ralph notify test` tries it",
+        "warning repository: 5 uncommitted files: a, b, c and 2 more…stash",
+        "warning cron: RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment…/.ralph.env",
+    )
     shutil.rmtree(patient.root / ".git")
-    report = doctor("--agent", "/bin/cat")
-    assert report.says("warning", "repository", "is no repository", "git init")
-    assert report.says("ok", "rights", "not wrapped")
+    seen = doctor("--agent", "/bin/cat")
+    says(seen, "warning repository: …is no repository…git init")
+    assert not [one for one in seen if " plan: " in one or " cron: " in one], "none is named"
 
 
-def has_a_broken_channel(project: Project) -> None:
-    has("~/.ralph/notify/x.toml", "[")(project)
-    project.env["RALPH_X_URL"] = "https://x.example"  # without any such name no channel's file is read
+FAST = '{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}'
+STRICT = "feature.md build --strict"
+FAULTS: list[tuple[str, dict[str, str], str]] = [
+    ("feature.md", {"$claude": "#!/bin/sh\nexit 1\n"}, "login: …nobody is logged in…claude setup-token"),
+    ("feature.md", {"feature.md": "F\nRALPH_DELAY: soon"}, 'settings: feature.md:2: RALPH_DELAY: "soon": write'),
+    ("feature.md odd", {}, 'settings: "odd" is no mode'),
+    ("feature.md", {".ralph/PROMPT_build.md": "{# RALPH_DELAY: x #}\nDo.\n"}, "settings: …PROMPT_build.md:1"),
+    ("feature.md", {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n"}, "plan: …PROMPT_build.md:1: PLAN_FIEL is no"),
+    ("feature.md", {"feature_PROGRESS.md": "## Status\nRALPH_BLOCKED: no key\n"}, "plan: …no key…RALPH_BLOCKED out"),
+    ("feature.md", {"feature_PROGRESS.md/x": ""}, "plan: …move it away"),
+    (STRICT, {"feature_PROGRESS.md": "## Tasks\n"}, "plan: …there is no task in…plan --strict"),
+    ("r.json", {"r.json": '{"requirements": [{"id": 1}]}'}, "plan: …requirements[0]: has no description…say what"),
+    ("r.json build --strict --criteria strict", {"r.json": FAST}, "plan: …it is fast"),
+    ("feature.md", {".git/HEAD": ""}, "repository: …not a git repository"),
+    ("feature.md", {"~/.gitconfig": "[user]\n\tuseConfigOnly = true\n"}, "repository: …commits fail…git config"),
+    ("feature.md", {".git/index.lock": ""}, "repository: …one that was killed left it…rm /"),
+]
 
 
-BAD: dict[str, list[Any]] = {
-    "agent": [
-        (lambda project: (programs(project) / "claude").unlink(), "", "claude is not on the PATH", "install it"),
-    ],
-    "login": [(claude_says(exit_code=1), "", "nobody is logged in", "claude setup-token")],
-    "settings": [
-        (plan_says("RALPH_DELAY: soon"), "", 'feature.md:2: RALPH_DELAY: "soon": write'),
-        (plan_says(), "odd", '"odd" is no mode'),
-        (has(".ralph/PROMPT_build.md", "{# RALPH_DELAY: x #}\nDo.\n"), "", "PROMPT_build.md:1"),
-    ],
-    "plan": [
-        (has(".ralph/PROMPT_build.md", "{{ PLAN_FIEL }}\n"), "", "PROMPT_build.md:1: PLAN_FIEL is no variable"),
-        (progress_says("a", status="RALPH_BLOCKED: no key"), "", "no key", "RALPH_BLOCKED out"),
-        (lambda project: project.progress.mkdir(), "", "move it away"),
-        (progress_says(), "build --strict", "there is no task in", "plan --strict"),
-        (progress_says("a: A\n  - verify: it is fast"), "build --strict --criteria strict", "it is fast"),
-    ],
-    "repository": [
-        (lambda p: p.env.update(PATH=str(programs(p))), "", "No such file or directory: 'git'"),
-        (lambda project: (project.root / ".git/HEAD").unlink(), "", "not a git repository"),
-        (has("~/.gitconfig", "[user]\n\tuseConfigOnly = true\n"), "", "commits fail", "git config --global user.name"),
-        (has(".git/index.lock", ""), "", "one that was killed left it", "rm /"),
-    ],
-    "notices": [(has_a_broken_channel, "", "x.toml")],
-}
-
-
-@pytest.mark.parametrize(
-    ("subject", "case"),
-    [pytest.param(subject, case, id=f"{subject}: {case[2]}") for subject, cases in BAD.items() for case in cases],
-)
+@pytest.mark.parametrize(("args", "files", "told"), FAULTS, ids=[told for _, _, told in FAULTS])
 def test_what_needs_mending_is_said_with_the_remedy(
-    doctor: Doctor, patient: Project, subject: str, case: tuple[Any, ...]
+    doctor: Doctor, patient: Project, args: str, files: dict[str, str], told: str
 ) -> None:
-    prepare, args, *words = case
-    prepare(patient)
-    report = doctor("feature.md", *args.split())
-    assert report.says("bad", subject, *words), report.checks
-    assert {one["subject"] for one in report.checks if one["level"] == "bad"} == {subject}, report.checks
-    assert (report.ok, report.code) == (False, 1)
+    has(patient, files)
+    seen = doctor(*args.split())
+    says(seen, f"bad {told}")
+    subject = f"bad {told.partition(':')[0]}:"
+    assert [one for one in seen if one.startswith("bad") and not one.startswith(subject)] == []
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
-def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> None:
-    report = doctor("feature.md")
-    assert report.says("ok", "rights", "not wrapped")
-    assert report.says("ok", "cron", "&& IS_SANDBOX=1 PATH=")
-    report = doctor(env={"IS_SANDBOX": "true"})
-    assert (report.code, report.says("bad", "rights", "refuses", "export IS_SANDBOX=1")) == (1, True)
-
-
-def test_what_may_not_be_read_is_no_traceback(patient: Project, no_override: list[str]) -> None:
-    patient.has_tasks("one")
+def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: list[str]) -> None:
+    """Prompts that may not be read; no git, no agent, a channel's file that is none."""
     (patient.root / ".ralph").mkdir(mode=0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
     (patient.root / ".ralph").chmod(0o755)
     assert (run.code, run.stderr) == (1, "")
     assert "\nBAD  settings    .ralph/PROMPT_build.md: Permission denied\n                 → mend that\n" in run.stdout
-    assert "ok   repository  " in run.stdout, "the other subjects are looked at all the same"
     assert run.stdout.splitlines()[-1] == "1 thing to mend: settings."
+    (programs(patient) / "claude").unlink()
+    has(patient, {"~/.ralph/notify/x.toml": "["})
+    env = {"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}  # without any name no file is read
+    run = patient.ralph("doctor", "feature.md", env=env)
+    assert "BAD  agent       the agent claude is not on the PATH" in run.stdout, run.stdout
+    assert "No such file or directory: 'git'\n" in run.stdout
+    assert "x.toml: is no channel file: " in run.stdout
+    assert run.stdout.splitlines()[-1] == "3 things to mend: agent, repository, notices."
 
 
-def test_a_plan_is_known_by_its_name_need_not_be_named_and_may_be_json(doctor: Doctor, patient: Project) -> None:
-    patient.has_tasks("x one", "two")
-    assert doctor("feature").says("ok", "plan", "1/2 tasks")
-    assert not doctor().of("plan")
-    broken = patient.root / "r.json"
-    broken.write_text('{"requirements": [{"id": 1}]}')
-    assert doctor("r.json").says("bad", "plan", "requirements[0]: has no description", "say what shall be built")
-    broken.write_text('{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}')
-    assert doctor("r.json", "build", "--strict", "--criteria", "strict").says("bad", "plan", "it is fast")
+@pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
+def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> None:
+    says(doctor("feature.md"), "ok cron: …&& IS_SANDBOX=1 PATH=")
+    says(doctor(env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
 
 
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
     tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_MAX_TIME" "$RALPH_VERIFY" "$@"'
-    program("ralph", f"#!/bin/sh\n{tell}\n")(patient)
     folder, plan = patient.root / "100% 'mine'", "../feature.md"
-    has(f"{folder.name}/{plan}", "Do.")(patient)
-    options = ["--max-time", "3h", "--verify", "true && git --version"]
+    has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/{plan}": "Do."})
     rest = ["--", "--add-dir", "../x"]
     env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
-    (_, text), (_, lost) = doctor(plan, "7", *options, "-C", str(folder), *rest, env=env).of("cron")
-    assert lost.startswith("RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
+    options = ("7", "--max-time", "3h", "--verify", "true && git --version", "-C", str(folder))
+    *_, text, lost = doctor(plan, *options, *rest, env=env)
+    assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
@@ -281,9 +211,8 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -
     """Where ralph gave up, a start from a terminal tries again, and one from cron does not."""
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
-    assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True), (
-        cron.text
-    )
+    assert cron.code == 1, cron.text
+    assert "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
@@ -297,15 +226,14 @@ SECRET = "s3cr3t-never-to-be-seen"
 
 def test_no_line_shows_a_secret(patient: Project) -> None:
     hook = f"https://x.example/{SECRET}"
-    has("~/.ralph.env", f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n")(patient)
-    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET}
-    patient.env |= {"RALPH_WEBHOOK_URL": f"no-address/{SECRET}", "A_TOKEN": "a/n/o/t/h/e/r"}
-    asked = ["doctor", "feature.md", "--heartbeat-url", hook]
+    has(patient, {"~/.ralph.env": f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n"})
+    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET, "A_TOKEN": "a/n/o/t/h/e/r"}
     command = f"tool {SECRET}; curl https://me:{SECRET}@x.example/{SECRET} ; cat ~/.ssh/id; tool a/n/o/t/h/e/r"
-    said = [patient.ralph(*asked, "--verify", command, *how).text for how in (["--verbose"], ["--json"])]
-    assert all("heartbeat-url x.example (--heartbeat-url)" in one for one in said), said
-    assert all("verify tool ***; curl x.example ; cat ~/.ssh/id; tool *** (" in one for one in said), said
-    assert not [line for one in said for line in one.splitlines() if SECRET in line.lower()]
+    asked = ("doctor", "feature.md", "--verbose", "--heartbeat-url", hook, "--verify", command)
+    said = " ".join(patient.ralph(*asked).text.split())
+    assert "heartbeat-url x.example (--heartbeat-url)" in said
+    assert "verify tool ***; curl x.example ; cat ~/.ssh/id; tool *** (" in said
+    assert SECRET not in said.lower()
 
 
 def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
@@ -314,9 +242,8 @@ def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
     found = os.environ.get("RALPH_TEST_CLAUDE") or shutil.which("claude")
     if not found:
         pytest.skip("no claude: neither on PATH nor named by RALPH_TEST_CLAUDE")
-    path = programs(patient) / "claude"
-    path.unlink()
-    path.symlink_to(Path(found).absolute())
+    (programs(patient) / "claude").unlink()
+    (programs(patient) / "claude").symlink_to(Path(found).absolute())
     patient.env |= {
         "PATH": f"{patient.env['PATH']}{os.pathsep}{os.environ['PATH']}",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
@@ -324,9 +251,11 @@ def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
         "CLAUDE_CODE_TMPDIR": patient.env["TMPDIR"],
         "DISABLE_AUTOUPDATER": "1",
     }
-    has(".claude/settings.json", json.dumps({"hooks": {"SessionStart": HOOKS["Stop"]}}))(patient)
-    has(".mcp.json", SERVERS)(patient)
-    assert doctor().says("bad", "login", "nobody is logged in")
-    assert doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}).says("ok", "login", "ANTHROPIC_API_KEY is set, and pays")
+    hook: Any = {"matcher": "", "hooks": [{"type": "command", "command": "touch hook-ran"}]}
+    servers = {"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}
+    settings = json.dumps({"hooks": {"SessionStart": [hook]}})
+    has(patient, {".claude/settings.json": settings, ".mcp.json": json.dumps(servers)})
+    says(doctor(), "bad login: …nobody is logged in")
+    says(doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}), "ok login: ANTHROPIC_API_KEY is set, and pays")
     assert not [path for path in patient.root.iterdir() if path.name.endswith("-ran")]
     assert not list(patient.home.glob(".claude/projects/*")), "no session is kept"
