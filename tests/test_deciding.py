@@ -142,21 +142,6 @@ def ends_in(seconds: float) -> Turn:
     return replace(AT_LIMIT, resets_at=int(START + seconds))
 
 
-@pytest.mark.parametrize(
-    ("turn", "pauses"),
-    [
-        (AT_LIMIT, [300, 600, 1200, 2400, 3600, 3600]),
-        (ends_in(-1), [300, 600]),
-        (ends_in(18_000), [18_002] * 9),
-        (ends_in(10), [12, 12, 12, 24, 48]),
-        (TROUBLE, [30, 60, 120, 240, 480, 900, 900]),
-    ],
-)
-def test_how_long_to_wait(turn: Turn, pauses: list[float]) -> None:
-    assert [wait_s(turn, repeats=repeats, now=START) for repeats in range(len(pauses))] == pauses
-    assert wait_s(turn, repeats=1_000_000, now=START) <= max(3600.0, pauses[0])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """What one iteration comes to."""

@@ -44,66 +44,44 @@ def iterations(project: Project) -> list[tuple[int, str, bool]]:
     return [(line["iteration"], line["ended"], line["counted"]) for line in lines]
 
 
-def test_it_plans_and_builds_a_small_repository(project: Project, play: Play) -> None:
-    seen, readme = project.outputs / "environment", project.root / "README.md"
-    readme.write_text("# Greetings\n")
-    project.env |= {"RALPH_TELEGRAM_BOT_TOKEN": "secret", "TMUX": "/tmp/tmux-0/default,1,0"}
-    play(
-        uses(read(project.root / "feature.md"), read(project.progress), text="I read the plan."),
-        uses(edit(project.progress, "## Task List\n", "## Task List\n\n- [ ] greet.py: a function\n")),
-        Reply(text="Planned."),
-    )
-    planned = project.plan()
-    assert planned.code == 0, planned.text
-    assert "I read the plan." in planned.text
-    model = play(
-        uses(read(project.progress), read(readme)),
-        uses(
-            write(project.root / "greet.py", "print('hello')\n"),
-            edit(readme, "# Greetings", "# Greetings, by greet.py"),
-        ),
-        uses(bash(f"env > {seen} && git add -A && git commit -q -m greet")),
-        *finishes(project),
-    )
-    run = project.build("--model", "opus", "--effort", "low")
-    assert run.code == 0, run.text
-    assert "1/1 tasks" in run.text
-    assert run.text.count("ANTHROPIC_API_KEY") == 1, "which account pays is said once"
-    committed = project.git("log", "-1", "--format=%s", "--name-only").split()
-    assert committed == ["greet", "README.md", "feature_PROGRESS.md", "greet.py"]
-    asked = model.requests[0]
-    assert asked.says(str(project.root / "feature.md"))
-    assert ("opus" in asked.body["model"], asked.body["output_config"]["effort"]) == (True, "low")
-    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
-    assert ("RALPH_RUN_ID" in names, names & {"RALPH_TELEGRAM_BOT_TOKEN", "TMUX"}) == (True, set())
-
-
-def test_all_goes_from_mode_to_mode_until_nothing_is_missing(project: Project, play: Play) -> None:
+def test_all_plans_builds_and_validates_a_small_repository(project: Project, play: Play) -> None:
     """Who validates has an eye on it, and hands off the code; what it finds is built in a second round."""
-    code, tested = project.root / "greet.py", project.root / "test_greet.py"
-    looks, begins = uses(read(project.progress)), "## Task List\n"
+    seen, code, tested = project.outputs / "environment", project.root / "greet.py", project.root / "test_greet.py"
+    project.env |= {"RALPH_TELEGRAM_BOT_TOKEN": "secret", "TMUX": "/tmp/tmux-0/default,1,0"}
+    begins = "## Task List\n"
     finds = edit(project.progress, begins, f"{begins}\n- [ ] test_greet.py: the test that the plan asks for\n")
     report = edit(project.progress, "## Notes\n", "## Notes\n\n## Validation\n\nThere is no test.\n")
     model = play(
-        looks,
+        uses(read(project.root / "feature.md"), read(project.progress), text="I read the plan."),
         uses(edit(project.progress, begins, f"{begins}\n- [ ] greet.py: a function\n")),
         Reply(text="Planned."),
         uses(write(code, "print('hello')\n")),
+        uses(bash(f"env > {seen} && git add -A && git commit -q -m greet")),
         *finishes(project),
-        looks,
+        uses(read(project.progress)),
         uses(finds, report, write(tested, "mended by who may not")),
         Reply(text="There is no test."),
         uses(write(tested, "def test_it(): assert True\n")),
         *finishes(project),
         Reply(text="All is there."),
     )
-    run = project.ralph("feature.md", "all", "--delay", "0", "--verify", "test -e greet.py")
+    how = ("--delay", "0", "--verify", "test -e greet.py", "--model", "opus", "--effort", "low")
+    run = project.ralph("feature.md", "all", *how)
     assert run.code == 0, run.text
     modes = [line["mode"] for line in project.journal() if line["event"] == "iteration"]
     assert modes == ["plan", "build", "validate", "build", "validate"]
+    assert "I read the plan." in run.text
+    assert run.text.count("ANTHROPIC_API_KEY") == 1, "which account pays is said once"
+    committed = project.git("log", "-1", "--format=%s", "--name-only").split()
+    assert committed == ["greet", "feature_PROGRESS.md", "greet.py"]
     assert [tested.read_text(), "Mode:" in project.progress_text] == ["def test_it(): assert True\n", False]
     assert "## Validation\n\nThere is no test.\n" in project.progress_text
-    assert model.requests[7].says("You validate; you do not build.")
+    asked = model.requests[0]
+    assert asked.says(str(project.root / "feature.md"))
+    assert ("opus" in asked.body["model"], asked.body["output_config"]["effort"]) == (True, "low")
+    assert model.requests[8].says("You validate; you do not build.")
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert ("RALPH_RUN_ID" in names, names & {"RALPH_TELEGRAM_BOT_TOKEN", "TMUX"}) == (True, set())
 
 
 def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Project, play: Play) -> None:
