@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 
 from ralph import progress
-from ralph.errors import RalphError
 from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
@@ -14,25 +13,19 @@ from ralph.words import duration
 
 def check_claim(run: Run) -> None:
     """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass."""
-    now = run.file.last
-    if run.strict and now.open:
-        _reject(run, open_tasks(now))
-    elif not run.settings.verify:
+    reasons = open_tasks(run.file.last) if run.strict else []
+    output, verified = "", verify(run) if run.settings.verify and not reasons else None
+    if verified and verified.failed:
+        reasons, output = [verified.failed], verified.output
+    if reasons:
+        refuse(run, reasons, output=output)
+        run.tally.refusals += 1
+        run.tally.wrong = "; ".join(reasons)
+        if run.summaries:
+            run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
+    elif verified or not run.settings.verify:
         accept(run)
-    elif verified := verify(run):
-        if verified.failed:
-            _reject(run, [verified.failed], verified.output)
-        else:
-            accept(run)
     run.state.end()
-
-
-def _reject(run: Run, reasons: Sequence[str], output: str = "") -> None:
-    refuse(run, reasons, output=output)
-    run.tally.refusals += 1
-    run.tally.wrong = "; ".join(reasons)
-    if run.summaries:
-        run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
 
 
 def accept(run: Run) -> None:
@@ -75,15 +68,3 @@ def verify(run: Run) -> CommandRun | None:
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
     return verified
-
-
-def may_enter(run: Run, mode: str) -> bool:
-    """Whether the agent's wish for another mode is granted: its template names it, and it is there; if not, says so."""
-    why = "" if mode in run.settings.then else f"{run.start.template} names it not in RALPH_THEN"
-    try:
-        run.start.entered(mode)
-    except RalphError as error:
-        why = error.message
-    if why:
-        run.complain(f"the wish for the mode {mode} is ignored: {why}")
-    return not why

@@ -126,10 +126,9 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
             stream.over()
         return cut is not None
 
-    server = run.start.tools_server if settings.mcp else ""
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")
-    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=server)
+    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     env, began = {**run.env, **agent.variables(settings)}, time.monotonic()
     job = Job(argv, env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
@@ -275,7 +274,6 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     waited_s = run.elapsed_s() - began
     run.waited_s += waited_s
     run.waited_to = run.pace.running()
-    run.tally.waits += 1
     run.tally.waited_s += waited_s
     return None
 

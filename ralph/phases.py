@@ -1,7 +1,6 @@
 """Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ralph import memory, progress
 from ralph.agent.turn import Outcome
@@ -11,18 +10,6 @@ from ralph.judge import Iteration, open_tasks
 from ralph.run import Run
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
-
-if TYPE_CHECKING:
-    from ralph.start import Start
-
-
-def check_following(start: "Start") -> None:
-    """Raises RalphError where something is wrong with a mode to which `all` comes."""
-    modes = [start.mode]
-    while (mode := start.settings.following) and mode not in modes:
-        start = start.entered(mode)
-        start.prompt()
-        modes.append(mode)
 
 
 def begin(run: Run) -> None:
@@ -75,7 +62,7 @@ def handed_on(run: Run, stop: Stop) -> bool:
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
-    run.start.entered(mode)  # or it ends here, where its template is gone
+    run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
     if run.todo:
         run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
         raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")

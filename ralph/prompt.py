@@ -1,7 +1,6 @@
 """Prompt templates: found by mode, and rendered to what the agent is told."""
 
 import re
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,26 +33,19 @@ def modes(places: Sequence[Path]) -> list[str]:
     return sorted({path.stem.removeprefix("PROMPT_") for place in places for path in place.glob("PROMPT_*.md")})
 
 
-def find(mode: str, places: Sequence[Path]) -> Path:
-    """The template of a mode. Raises RalphError that names the modes there are."""
-    if re.fullmatch(r"[\w-]+", mode):
-        for place in places:
-            path = place / f"PROMPT_{mode}.md"
-            try:
-                if path.is_file():
-                    return path
-            except OSError as error:
-                raise RalphError(f"{path}: {error.strerror}") from error
+def find(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
+    """The template of a mode, and its text. Raises RalphError that names the modes there are, or why it is no text."""
+    for place in places if re.fullmatch(r"[\w-]+", mode) else ():
+        path = place / f"PROMPT_{mode}.md"
+        try:
+            if path.is_file():
+                return path, path.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise RalphError(f"{path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is no mode', fix=there)
-
-
-def load(path: Path) -> str:
-    """The template's text. Raises RalphError when it is not text."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
 
 
 class Prompt:
@@ -64,7 +56,6 @@ class Prompt:
 
     def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value]) -> None:
         import jinja2.meta  # noqa: PLC0415 - 33 ms
-        import jinja2.nodes  # noqa: PLC0415
         import jinja2.sandbox  # noqa: PLC0415
 
         self.path, self._values = path, values
@@ -81,11 +72,9 @@ class Prompt:
         )
         try:
             tree = environment.parse(source, filename=str(path))
-            unknown = jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)
-            for name in tree.find_all(jinja2.nodes.Name):
-                if name.name in unknown:
-                    there = f"{name.name} is no variable; there are {', '.join(VARIABLES)}"
-                    raise RalphError(f"{path}:{name.lineno}: {there}", fix=fix)
+            for name in sorted(jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)):
+                there = f"{name} is no variable; there are {', '.join(VARIABLES)}"
+                raise RalphError(f"{path}: {there}", fix=fix)
             code = environment.compile(tree, filename=str(path))
         except jinja2.TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
@@ -98,9 +87,7 @@ class Prompt:
         try:
             text = self._template.render({**self._values, **values}).lstrip("\n")
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            frames = traceback.walk_tb(error.__traceback__)  # jinja2 puts the template's lines into it
-            lines = [line for frame, line in frames if frame.f_code.co_filename == str(self.path)]
-            raise RalphError(f"{self.path}:{lines[-1] if lines else '?'}: {error}") from error
+            raise RalphError(f"{self.path}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")
         # The real agent takes a first `/` for one of its own commands and does nothing.

@@ -11,7 +11,7 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
-from ralph.phases import begin, check_following
+from ralph.phases import begin
 from ralph.process import end_own, signals
 from ralph.progress.file import ProgressFile
 from ralph.run import Run
@@ -42,10 +42,10 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     for keeper in (run.keeper, *run.keepers):
         keeper.dismiss()
     held.forget()
-    if failure and not run.transcript:
-        raise failure
-    if failure:
+    if failure and run.transcript:
         return failure.exit_code
+    if failure:
+        raise failure
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
@@ -56,8 +56,6 @@ def _prepare(run: Run, held: Lock) -> None:
     held.begin(run.id, start.plan.name, start.progress_path)
     check_there(run.agents, settings)
     run.prompt = start.prompt()
-    if start.asked.mode == "all":
-        check_following(start)
     run.remark()
     state.make_room()
     recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
@@ -74,8 +72,13 @@ def _prepare(run: Run, held: Lock) -> None:
         opened = ""
     file.read()
     file.check_writable()
-    if start.imported:
-        _take_tasks_of_plan(run)
+    if start.imported and not file.last.tasks and not file.last.done:
+        run.complain(
+            f"{counted(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
+        )
+        file.edit(start.begun)
+    for told in start.lacks(file.text):
+        run.complain(told.message)
     if start.strict:
         recovery.check_strict(run)
     now = file.read()
@@ -89,19 +92,6 @@ def _prepare(run: Run, held: Lock) -> None:
     state.note("breaker", "")
     run.changes = Changes(run.top, start.own)
     begin(run)
-
-
-def _take_tasks_of_plan(run: Run) -> None:
-    """The tasks that the plan holds as JSON become the list on first use; later the ones that it lacks are told."""
-    from ralph import taskjson  # noqa: PLC0415 - few plans are JSON
-
-    imported, now = run.start.imported, run.file.last
-    assert imported
-    if not now.tasks and not now.done:
-        run.complain(f"{counted(len(imported.tasks), 'task')} taken from {imported.place} into the Task List")
-        run.file.edit(run.start.begun)
-    for told in taskjson.left_out(imported, run.file.text):
-        run.complain(told)
 
 
 def _close(run: Run, stop: Stop) -> None:
@@ -121,10 +111,7 @@ def _close(run: Run, stop: Stop) -> None:
         so_far=notices.came_to(run, now),
         iterations=tally.iterations,
         duration_s=round(run.elapsed_s(), 3),
-        waits=tally.waits,
         waited_s=round(tally.waited_s, 3),
-        cost_usd=tally.cost_usd,
-        cost_at_least=tally.at_least,
         done=now.ticked,
         total=len(now.tasks),
         commits=tally.commits,

@@ -81,10 +81,10 @@ def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     template, text, names = Path(), "", list[str]()
     try:
         known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
-        template = prompt.find("task" if known.strict and mode == "build" else mode, prompt.folders(known.prompts))
-        text = prompt.load(template)
+        name = "task" if known.strict and mode == "build" else mode
+        template, text = prompt.find(name, prompt.folders(known.prompts))
     except RalphError as error:
-        said = [*said, Given("", error.message, Source.TEMPLATE, str(template))]
+        said = [*said, Given("", error.message, Source.TEMPLATE, "")]
     said = [*said, *of_template(text, template)]
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay

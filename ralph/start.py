@@ -91,7 +91,9 @@ class Start:
 
     @property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it. Under strict they only propose."""
+        """The server of the task tools where they are wanted, as claude takes it. Under strict they only propose."""
+        if not self.settings.mcp:
+            return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
@@ -103,6 +105,14 @@ class Start:
         from ralph import tasks  # noqa: PLC0415 - few plans hold JSON
 
         return progress.with_tasks(text, tasks.lines(self.imported.tasks))
+
+    def lacks(self, text: bytes) -> list[RalphError]:
+        """What a plan in JSON has that the progress file with this text lacks."""
+        if not self.imported:
+            return []
+        from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
+
+        return [RalphError(told) for told in taskjson.left_out(self.imported, text)]
 
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
@@ -126,14 +136,8 @@ def run(asked: Asked) -> int:
     file = ProgressFile(start.progress_path, state)
     now = file.read() if file.exists() else None
     check_place(start, now)
-    early = ends_at_once(start, now, state, file.text) if now and not held.dead_run() else None
-    if early:
-        told = [early]
-        if start.imported:
-            from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
-
-            told += map(RalphError, taskjson.left_out(start.imported, file.text))
-        raise RalphError.of(told)
+    if now and not held.dead_run() and (early := ends_at_once(start, now, state, file.text)):
+        raise RalphError.of([early, *start.lacks(file.text)])
     from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
     code = session(start, file, state, held)
@@ -146,13 +150,19 @@ def find(asked: Asked) -> Start:
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
-    text = _text(plan)
+    text = files.held(plan) if plan.is_file() else b""
+    if not text:
+        what = "has nothing in it that can be read" if plan.is_file() else "No such file"
+        raise RalphError(f"{plan}: {what}", fix=options.meant(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
     said = sources.collected(plan, asked.given)
     progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
-    imported = _tasks_in_json(plan, text)
+    imported = None
+    if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
+        from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
+
+        imported = taskjson.of_plan(plan, text)
     now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
-    mode = _mode(asked.mode, now, has_tasks=bool(now.tasks or imported))
     start = Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),
@@ -163,6 +173,11 @@ def find(asked: Asked) -> Start:
         progress_path=progress_path,
         rehearsal="RALPH_REHEARSAL" in os.environ,
     )
+    mode = asked.mode
+    if mode == "all" and not (now.mode or now.done or now.tasks or imported):
+        mode = "plan"
+    elif mode in ("", "all"):
+        mode = "build" if now.done else now.mode or "build"
     try:
         return start.entered(mode)
     except RalphError as error:
@@ -173,67 +188,29 @@ def find(asked: Asked) -> Start:
         return entered
 
 
-def _mode(asked: str, now: Progress, *, has_tasks: bool) -> str:
-    """The mode of a start for which this one is asked; `all` begins with planning where nothing is there yet."""
-    if asked not in ("", "all"):
-        return asked
-    if now.mode and not now.done:
-        return now.mode
-    return "build" if asked != "all" or now.done or has_tasks else "plan"
-
-
-def _text(plan: Path) -> bytes:
-    what = "a plan is a text that says what to build"
-    try:
-        if plan.exists() and not plan.is_file():
-            raise RalphError(f"{plan}: is no file", fix=what)
-        text = plan.read_bytes()
-    except OSError as error:
-        raise RalphError(f"{plan}: {error.strerror}", fix=options.meant(str(plan)) or "name the plan first") from error
-    if not text:
-        raise RalphError(f"{plan}: is empty", fix=what)
-    return text
-
-
-def _tasks_in_json(plan: Path, text: bytes) -> "Imported | None":
-    """What a plan that may hold tasks in JSON says of them."""
-    if not plan.name.endswith(".json") and not re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
-        return None
-    from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON, and it needs what else only strict does
-
-    return taskjson.of_plan(plan, text)
-
-
 def _show(start: Start, state: State) -> int:
+    """Prints what the agent would be started with, and told."""
     from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
     from ralph.memory import memory  # noqa: PLC0415 - same
 
-    told = memory(state)
-    start, of_task = _on_task(start)
-    text = start.prompt().render({**of_task, "ITERATION": state.iterations + 1, "MEMORY": told})
-    first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
-    env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(start.settings).items())
-    server = start.tools_server if start.settings.mcp else ""
-    print(env + shlex.join(first.argv(start.settings, "…", file="…", mcp=server)))
-    print()
+    values: dict[str, Value] = {"ITERATION": state.iterations + 1, "MEMORY": memory(state)}
+    if start.strict:
+        from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
+        from ralph.strict.roles import roles_of  # noqa: PLC0415 - same
+
+        path = start.progress_path
+        listed = tasklist.check(start.begun(files.held(path)), path.name, start.settings)
+        if (task := tasks.select(listed)) is None:
+            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
+        if roles := roles_of(start):
+            start = start.entered(roles.of(task))
+        values |= tasklist.values(task, tasklist.token())
+    text, settings = start.prompt().render(values), start.settings
+    first, *_ = agent.chosen(settings, start.asked.agent_arguments)
+    env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(settings).items())
+    print(env + shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
-
-
-def _on_task(start: Start) -> tuple[Start, dict[str, Value]]:
-    """What a start does first under --strict, in which mode; and what the prompt would say of that task."""
-    if not start.strict:
-        return start, {}
-    from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
-    from ralph.strict.roles import roles_of  # noqa: PLC0415 - same
-
-    text = start.begun(start.progress_path.read_bytes() if start.progress_path.is_file() else b"")
-    listed = tasklist.check(text, start.progress_path.name, start.settings)
-    if (task := tasks.select(listed)) is None:
-        raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
-    if roles := roles_of(start):
-        start = start.entered(roles.of(task))
-    return start, tasklist.values(task, tasklist.token())
 
 
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:
@@ -243,26 +220,24 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
     """
     if state.died():
         return None  # what the run wrote that died was never checked
-    path = start.progress_path
+    path, settings = start.progress_path, start.settings
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
-    stop = verdict(now, Tally(), start.settings)
-    ready = bool(now.tasks and not now.open) or bool(start.imported and not now.tasks)
+    stop = verdict(now, Tally(), settings)
+    ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
         from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
 
-        if why := tasks.stuck(tasklist.check(text, path.name, start.settings)):
-            stop = Stop(Reason.STUCK, why)
+        why = tasks.stuck(tasklist.check(text, path.name, settings))
+        stop = Stop(Reason.STUCK, why) if why else None
     if not stop:
         return None
     what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"
     if stop.reason is Reason.LIMIT:
         what, fix = "goes no further", "allow it more to go on"
     elif stop.reason is Reason.DONE:
-        what += f" ({len(now.open)} of {len(now.tasks)} tasks unticked)" if now.open else ""
         fix = f"take RALPH_DONE out of {path} to go on"
-    why = f": {stop.why}" if stop.why and stop.reason is not Reason.STOPPED else ""
-    return RalphError(f"{start.name} {what}{why}", stop.reason.code, fix=fix, for_people=True)
+    return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
 
 
 def check_place(start: Start, now: Progress | None) -> None:
@@ -271,10 +246,10 @@ def check_place(start: Start, now: Progress | None) -> None:
     Two plans of one name would share their progress, and cron in the wrong folder would start all over.
     """
     path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
-    if now and now.plan and (other := Path(now.plan)).exists() and not other.samefile(start.plan):
+    other = Path(now.plan or start.plan) if now else start.plan
+    if other.exists() and not other.samefile(start.plan):
         fix = "rename one of them, or give this one its own with --progress-file"
         raise RalphError(f"{path} belongs to another plan, {other}", fix=fix)
-    if now or start.settings.progress_file or not beside.exists() or beside.parent == Path.cwd().resolve():
-        return
-    what = f"{path} is not in {Path.cwd()}, but there is one beside the plan"
-    raise RalphError(what, fix=f"start ralph with -C {shlex.quote(str(beside.parent))}")
+    if not now and not start.settings.progress_file and beside.exists():
+        fix = f"start ralph with -C {shlex.quote(str(beside.parent))}"
+        raise RalphError(f"{path} is not in {Path.cwd()}, but there is one beside the plan", fix=fix)

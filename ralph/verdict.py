@@ -77,7 +77,6 @@ class Tally:
     """The cost is a lower bound."""
     pays: str = ""
     """Where the API key that paid comes from; empty for a login."""
-    waits: int = 0
     waited_s: float = 0.0
     failures: int = 0
     """In a row."""

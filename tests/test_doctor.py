@@ -117,7 +117,7 @@ FAULTS: list[tuple[str, dict[str, str], str]] = [
     ("feature.md", {"feature.md": "F\nRALPH_DELAY: soon"}, 'settings: feature.md:2: RALPH_DELAY: "soon": write'),
     ("feature.md odd", {}, 'settings: "odd" is no mode'),
     ("feature.md", {".ralph/PROMPT_build.md": "{# RALPH_DELAY: x #}\nDo.\n"}, "settings: …PROMPT_build.md:1"),
-    ("feature.md", {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n"}, "plan: …PROMPT_build.md:1: PLAN_FIEL is no"),
+    ("feature.md", {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n"}, "plan: …PROMPT_build.md: PLAN_FIEL is no"),
     ("feature.md", {"feature_PROGRESS.md": "## Status\nRALPH_BLOCKED: no key\n"}, "plan: …no key…RALPH_BLOCKED out"),
     ("feature.md", {"feature_PROGRESS.md/x": ""}, "plan: …move it away"),
     (STRICT, {"feature_PROGRESS.md": "## Tasks\n"}, "plan: …there is no task in…plan --strict"),

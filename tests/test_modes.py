@@ -140,16 +140,13 @@ def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent, lin
     assert ("is ignored" in run.stderr) == (line in ("Mode: nothing", "Mode: broken"))
 
 
-def test_all_looks_at_each_mode_before_money_is_spent(project: Project, agent: Agent) -> None:
-    has_mode(project, "validate", "RALPH_ONCE: yes", asks="{{ NOTHING }}")
-    code, text = everything(project)
-    assert (code, agent.calls, "NOTHING is no variable" in text) == (2, [], True), text
-    has_mode(project, "validate", "RALPH_ONCE: yes")
-    goes = runs("echo RALPH_ONCE: perhaps > .ralph/PROMPT_validate.md; sed -i '1i {#' .ralph/PROMPT_validate.md")
+@pytest.mark.parametrize(("head", "asks"), [("RALPH_ONCE: yes", "{{ NOTHING }}"), ("RALPH_ONCE: NOTHING", "Hi.")])
+def test_all_ends_where_the_next_mode_cannot_be(project: Project, agent: Agent, head: str, asks: str) -> None:
+    has_mode(project, "validate", head, asks=asks)
     project.has_tasks("one")
-    agent.story(step(goes, runs("echo '#}' >> .ralph/PROMPT_validate.md"), ticks="all", writes_done=True))
+    agent.story(step(ticks="all", writes_done=True))
     code, text = everything(project)
-    assert (code, len(agent.calls), "RALPH_ONCE" in text) == (2, 1, True), text
+    assert (code, len(agent.calls), "NOTHING" in text) == (2, 1, True), text
 
 
 def test_who_validates_only_unticks_and_adds(project: Project, agent: Agent) -> None:

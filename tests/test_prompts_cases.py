@@ -7,7 +7,7 @@ import pytest
 from ralph_driver import CHECKOUT, Project
 from stories import Agent, step
 
-from ralph.prompt import Prompt, Value, load
+from ralph.prompt import Prompt, Value, find
 
 HOSTILE = ["{{ 7 * 7 }}", "{% raw %}", "${PROGRESS_FILE}", 'it\'s "quoted"', " a\\b\nü", "<b> & </b>"]
 
@@ -78,9 +78,13 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
     ("text", "line", "telling"),
     [
         pytest.param("{# nothing #}\n  \n", None, "renders to nothing", id="nothing"),
-        pytest.param("Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n", 3, "PLAN_FIEL", id="one for later"),
+        pytest.param(
+            "Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n", None, "PLAN_FIEL", id="one for later"
+        ),
         pytest.param("Hello.\n\n{% if %}\n", 3, "", id="a mistyped tag"),
-        pytest.param("\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", 2, "", id="a way out of the sandbox"),
+        pytest.param(
+            "\n{{ PLAN_NAME.__class__.__mro__[1].__subclasses__() }}\n", None, "", id="a way out of the sandbox"
+        ),
         pytest.param("{# RALPH_MODLE: opus #}\nHello.\n", 1, "RALPH_MODLE", id="a mistyped setting"),
         pytest.param("Hello.\n{{ PLAN_NAME | uper }}\n", 2, "uper", id="a mistyped filter"),
         pytest.param("${PLAN_FILE}\nps '{{.Names}}'\n", 2, "{% raw %}", id="braces of another kind"),
@@ -151,7 +155,7 @@ def test_where_there_is_no_task_its_variables_are_there_and_empty(project: Proje
 
 
 class TestThePromptOfATask:
-    TEMPLATE = load(CHECKOUT / "prompts" / "PROMPT_task.md")
+    TEMPLATE = find("task", [CHECKOUT / "prompts"])[1]
 
     def test_says_everything_once_and_in_order(self) -> None:
         """First what never changes, since that is cached; then what ralph looks at, in its order; the task at last."""

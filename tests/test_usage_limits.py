@@ -181,11 +181,12 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
 def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, tmp_path: Path) -> None:
     other = Agent(tmp_path / "other")
     other.install(tmp_path / "bin" / "codex")
-    agent.story(at_limit(resets_in_s=1), FINISHES)
-    other.story(step(sleeps(4), ticks="first"))
+    agent.story()
+    other.story(step(sleeps(5), ticks="first"))
     project.has_tasks("one")
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
+    agent.story(at_limit(resets_in_s=2), FINISHES)
     run = project.build("--agent", "claude,codex", "--no-wait")
     assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text
 

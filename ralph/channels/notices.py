@@ -84,7 +84,7 @@ def came_to(run: "Run", now: Progress) -> str:
     if tally.iterations > 1 or not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
     parts.append(duration(run.elapsed_s()))
-    if tally.waits:
+    if tally.waited_s:
         parts.append(f"{duration(tally.waited_s)} of it waiting")
     if tally.cost_usd is not None:
         parts.append(usd(tally.cost_usd, at_least=tally.at_least))

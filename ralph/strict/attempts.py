@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
-from ralph.claims import accept, may_enter, verify
+from ralph.claims import accept, verify
 from ralph.criteria import Criterion, Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
@@ -102,8 +102,10 @@ class Strict:
             iteration = self._put_down(iteration)
         else:
             iteration = self._judged(iteration)
-        if (mode := wished(iteration.turn.said, self._token)) and may_enter(run, mode):
+        if (mode := wished(iteration.turn.said, self._token)) in run.settings.then:
             self._write(lambda text: progress.with_mode(text, mode))
+        elif mode:
+            run.complain(f"the wish for the mode {mode} is ignored: {run.start.template} names it not in RALPH_THEN")
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
