@@ -92,10 +92,12 @@ def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Itera
         new.unlink(missing_ok=True)
 
 
-def held(path: Path) -> bytes:
-    """What a file holds; nothing where it is missing or cannot be read."""
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
+def held(path: Path, last_bytes: int = 0) -> bytes:
+    """What a file holds, or its end alone; nothing where it is missing or cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if last_bytes:
+            file.seek(max(0, path.stat().st_size - last_bytes))
+        return file.read()
     return b""
 
 

@@ -1,11 +1,10 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
-import contextlib
 import functools
 import re
 from collections.abc import Iterator
 
-from ralph import journal, progress
+from ralph import files, journal, progress
 from ralph.journal import Record
 from ralph.state import State
 from ralph.words import plain, shortened
@@ -22,10 +21,7 @@ _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 def memory(state: State) -> str:
     """The last iterations, the last change of mode with what it left, and the sums; empty before the first one."""
-    written = b""
-    with contextlib.suppress(OSError), state.journal.open("rb") as file:
-        file.seek(max(0, state.journal.stat().st_size - _TAIL_BYTES))
-        written = file.read()
+    written = files.held(state.journal, _TAIL_BYTES)
     iterations = [line for line in written.split(b"\n") if b'"event": "iteration"' in line]
     rows = [row for line in iterations[-_ITERATIONS:] for row in _rows(line)]
     if not rows:

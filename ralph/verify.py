@@ -1,11 +1,10 @@
 """A command of the project: run to its end with all that it starts, and what came of it."""
 
-import contextlib
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from ralph.errors import RalphError
+from ralph.files import held
 from ralph.process import Job, signals
 from ralph.run import Run
 from ralph.words import duration
@@ -78,14 +77,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     return CommandRun(
         code=None if cut else ended.code,
         what=cut or how,
-        output=_tail(job.output),
+        output=held(job.output, _TAIL_BYTES).decode(errors="replace"),
         took_s=time.monotonic() - began,
         record=job.output.name,
     )
-
-
-def _tail(path: Path) -> str:
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
-    return ""

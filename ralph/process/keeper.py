@@ -129,7 +129,7 @@ class Keeper:
                 is_over = True
                 self._link.send(_END)
             if signals.impatient():
-                os.kill(self._pid, signal.SIGQUIT)  # which loses patience, too
+                os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
 
     def dismiss(self) -> None:
         """Lets it go, and waits until it has."""
@@ -228,7 +228,7 @@ class _Keeping:
         return self._pid != 0
 
     def _is_childless(self) -> bool:
-        """Whether no child is left, of whoever inherits every orphan no descendant. Buries all who are dead."""
+        """Whether no child is left; who inherits every orphan then has no descendant left. Reaps all that have ended."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
                 if dead[0] == self._pid:

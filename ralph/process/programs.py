@@ -80,7 +80,7 @@ def call(  # noqa: PLR0913 - each can be said of any program
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
 
     Safe from any thread. What it leaves in the background is not waited for: its output goes to files, as the agent's
-    does. Nothing is started any more for somebody who lost patience. Raises OSError when it cannot be started.
+    does. Nothing is started any more for somebody who asked twice to end. Raises OSError when it cannot be started.
     """
     if signals.impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"", timed_out=True)
@@ -167,7 +167,7 @@ class Tree:
         self._seen = dict[int, str]()
 
     def look(self) -> list[int]:
-        """All that run now, but this process, parents first; who is asked before its children has no time to mourn."""
+        """All that run now, but this process, parents first; who is asked before its children cannot react to their end."""
         alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
         found = dict[int, str]()
         for pid, parent, started in alive:
