@@ -228,7 +228,7 @@ class _Keeping:
         return self._pid != 0
 
     def _is_childless(self) -> bool:
-        """Whether no child is left; who inherits every orphan then has no descendant left. Reaps all that have ended."""
+        """Whether no child is left: who inherits every orphan has no descendant then. Reaps all that have ended."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
                 if dead[0] == self._pid:

@@ -167,7 +167,7 @@ class Tree:
         self._seen = dict[int, str]()
 
     def look(self) -> list[int]:
-        """All that run now, but this process, parents first; who is asked before its children cannot react to their end."""
+        """All that run now, but this process; parents first, so that they are asked before they see a child end."""
         alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
         found = dict[int, str]()
         for pid, parent, started in alive:
