@@ -4,17 +4,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ralph_driver import Project, eventually, paced, progress_text
-from stories import Act, Agent, at_limit, fails, marks, step, waits_for
+from stories import Agent, at_limit, fails, marks, step, waits_for
 
 from ralph.screen.text import columns
-
-Happens = Callable[[Project, Agent], object]
 
 
 def told(project: Project, *words: str) -> dict[str, Any]:
@@ -25,69 +21,44 @@ def told(project: Project, *words: str) -> dict[str, Any]:
     return said
 
 
-def built(*options: str, story: Act) -> Happens:
-    def run(project: Project, agent: Agent) -> None:
-        project.has_tasks("one", "two")
-        agent.story(story)
-        project.build(*options)
-
-    return run
-
-
-def killed(task: str, story: Act) -> Happens:
-    """ralph is killed once the agent is at work, and its keeper has ended."""
-
-    def run(project: Project, agent: Agent) -> None:
-        project.has_tasks(task)
-        agent.story(story)
-        running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
-        eventually(lambda: agent.reached("on"))
-        running.process.kill()
-        running.process.wait()
-        eventually(lambda: told(project)["holder"] is None)
-
-    return run
-
-
-def words(*tasks: str, status: str, plan: str = "# A feature\n") -> Happens:
-    def say(project: Project, _agent: Agent) -> None:
-        (project.root / "feature.md").write_text(plan)
-        project.has_tasks(*tasks, status=status)
-
-    return say
-
-
-HANGS = step(marks("on"), waits_for("never"))
-CLAIMS = step(writes_done=True, after=[marks("on"), waits_for("never")])
-STATES: dict[str, tuple[Happens, str, str, int]] = {
-    "nothing has begun": (lambda *_: None, "new", "no progress file yet", 3),
-    "a file, and no run": (words("one", status="IN_PROGRESS"), "new", "", 3),
-    "a limit": (built("--max-iterations", "1", story=step()), "stopped", "limit reached: max-iterations is 1", 3),
-    "done": (built(story=step(ticks="all", writes_done=True)), "done", "", 0),
-    "a person is asked": (built(story=step(blocks="which database?")), "blocked", "which database?", 4),
-    "ralph gave up": (built("--max-failures", "1", story=fails()), "blocked", "iteration failed: It went", 4),
-    "verified by its plan": (
-        words(status="RALPH_DONE", plan="RALPH_VERIFY: true\n"),
-        "unchecked",
-        "the next start checks RALPH_DONE",
-        3,
-    ),
-    "a person said stop": (words("one", status="RALPH_STOP"), "stopped", "RALPH_STOP stands in", 3),
-    "a person said done": (words("x one", status="RALPH_DONE"), "done", "", 0),
-    "killed": (killed("one", HANGS), "stopped", "killed in iteration 1 of build", 3),
-    "killed after a claim": (killed("x one", CLAIMS), "unchecked", "next start checks", 3),
-}
-
-
-@pytest.mark.parametrize(("happens", "word", "why", "code"), STATES.values(), ids=STATES)
-def test_each_state_has_its_word_its_reason_and_its_exit_code(  # noqa: PLR0917 - a row
-    project: Project, agent: Agent, happens: Happens, word: str, why: str, code: int
-) -> None:
-    happens(project, agent)
+def stands(project: Project) -> tuple[str, str]:
     said = told(project)
-    assert (said["state"], said["exit_code"]) == (word, code), said
-    assert why in said["why"]
-    assert bool(said["why"]) == bool(why)
+    return said["state"], said["why"]
+
+
+def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, agent: Agent) -> None:
+    assert stands(project) == ("new", "there is no progress file yet")
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert (stands(project), told(project)["exit_code"]) == (("done", ""), 0)
+    (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")
+    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE")
+    (project.root / "feature.md").write_text("# A feature\n")
+    project.has_tasks("one", "two", status="RALPH_STOP")
+    assert stands(project) == ("stopped", "RALPH_STOP stands in the progress file")
+    project.has_tasks("one", "two")
+    assert (stands(project), told(project)["exit_code"]) == (("new", ""), 3)
+    agent.story(step(), fails(), step(blocks="which database?"))
+    project.build("--max-iterations", "1")
+    assert stands(project) == ("stopped", "limit reached: max-iterations is 1")
+    project.build("--max-failures", "1")
+    state, why = stands(project)
+    assert (state, "iteration failed: It went" in why) == ("blocked", True)
+    project.has_tasks("one", "two")
+    project.build()
+    assert (stands(project), told(project)["exit_code"]) == (("blocked", "which database?"), 4)
+
+
+def test_a_death_is_seen_and_a_claim_before_it_is_not_believed(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one")
+    agent.story(step(marks("on"), waits_for("never")))
+    running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
+    eventually(lambda: agent.reached("on"))
+    running.process.kill()
+    running.process.wait()
+    eventually(lambda: told(project)["holder"] is None)
+    assert stands(project) == ("stopped", "ralph was killed in iteration 1 of build")
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE")
 
 
 def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp_path: Path) -> None:
@@ -191,7 +162,7 @@ def test_the_mode_in_which_a_plan_stands_is_shown_with_its_round(project: Projec
 def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(step())
-    project.build("--max-iterations", "1")
+    project.build("1")
     (project.root / "other_PROGRESS.md").write_text(progress_text("x one", status="RALPH_DONE", plan="other"))
     (folder,) = project.state_folders
     (folder / "journal.jsonl").unlink()
@@ -204,18 +175,15 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(project: Project, agen
         assert "journal.jsonl: cannot be read: Is a directory" in run.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        pytest.param(["status"], "no progress file in", id="an empty folder"),
-        pytest.param(["status", "nothing.md"], "nothing.md: there is no such plan here", id="no such plan"),
-        pytest.param(["status", "."], ".: there is no such plan here", id="a folder"),
-        pytest.param(["status", "-C", "/nowhere"], "Directory '/nowhere' does not exist", id="no such folder"),
-    ],
-)
-def test_what_is_not_there_is_said_with_the_next_move(project: Project, words: list[str], said: str) -> None:
-    run = project.ralph(*words)
-    assert (run.code, run.stdout, said in run.stderr) == (2, "", True), run.text
+def test_what_is_not_there_is_said_with_the_next_move(project: Project) -> None:
+    for words, said in (
+        ("status", "no progress file in"),
+        ("status nothing.md", "nothing.md: there is no such plan here"),
+        ("status .", ".: there is no such plan here"),
+        ("status -C /nowhere", "Directory '/nowhere' does not exist"),
+    ):
+        run = project.ralph(*words.split())
+        assert (run.code, run.stdout, said in run.stderr) == (2, "", True), run.text
 
 
 JOURNALS = (
@@ -248,11 +216,10 @@ def test_it_changes_nothing_and_shows_the_progress_file_whatever_the_journal_say
     (folder,) = project.state_folders
     for journal in JOURNALS:
         (folder / "journal.jsonl").write_bytes(journal)
-        for words in (["status"], ["status", "feature"]):
-            run = project.ralph(*words)
-            assert (run.code, run.stderr) == (3, ""), journal
-            assert "1/2 tasks" in run.stdout
-            assert "\x1b" not in run.stdout
+        run = project.ralph("status", "feature")
+        assert (run.code, run.stderr) == (3, ""), journal
+        assert "1/2 tasks" in run.stdout
+        assert "\x1b" not in run.stdout
 
 
 def test_on_a_terminal_each_line_stays_one_and_cannot_drive_it(project: Project) -> None:
