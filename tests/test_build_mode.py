@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from leaps import leaping
 from ralph_driver import Project, eventually
 from stories import (
@@ -54,17 +53,13 @@ def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project:
     assert re.fullmatch(r"#2 · 3/3 tasks \(\+2\) · \d+s · \$0\.01", two)
 
 
-@pytest.mark.parametrize("commit", [None, "first"], ids=["without git", "in a repository without commits"])
-def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent: Agent, commit: str | None) -> None:
-    if commit:
-        plain_project.git("init", "-q")
+def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent: Agent) -> None:
+    plain_project.git("init", "-q")
     plain_project.has_tasks("one")
-    agent.story(step(ticks="one", file="a.txt", commits=commit, writes_done=True))
+    agent.story(step(ticks="one", file="a.txt", commits="first", writes_done=True))
     run = plain_project.build()
-    assert run.code == 0, run.text
-    assert "fatal" not in run.text
-    commits = r" · 1 commit \+\d+ .0" if commit else ""
-    assert re.fullmatch(rf"#1 · 1/1 tasks \(\+1\){commits} · \d+s · \$0\.01", summaries(run.text)[0])
+    assert (run.code, "fatal" in run.text) == (0, False), run.text
+    assert re.fullmatch(r"#1 · 1/1 tasks \(\+1\) · 1 commit \+\d+ .0 · \d+s · \$0\.01", summaries(run.text)[0])
 
 
 def test_a_limit_is_named_and_there_is_a_pause_between_iterations_and_none_at_the_end(
@@ -116,18 +111,6 @@ def test_three_failures_in_a_row_stop_the_run_and_block_it(project: Project, age
     assert run.stderr.rstrip().splitlines()[-1].startswith("ralph: ")
     assert re.search(r"^RALPH_BLOCKED: ralph: 3 iterations failed in a row", project.progress_text, re.MULTILINE)
     assert "- [ ] one" in project.progress_text
-
-
-def test_running_out_of_turns_with_progress_made_is_no_failure(project: Project, agent: Agent) -> None:
-    project.has_tasks("1", "2", "3", "4")
-    out_of_turns = raw(
-        init(), {"act": "ticks", "which": "first"}, error_result("error_max_turns", "Reached 2"), exit_code=1
-    )
-    agent.story(out_of_turns, out_of_turns, out_of_turns, step(ticks="4", writes_done=True))
-    run = project.build("--max-turns", "2")
-    assert (run.code, len(agent.calls)) == (0, 4), run.text
-    argv = agent.calls[0].argv
-    assert argv[argv.index("--max-turns") + 1] == "2"
 
 
 def test_an_agent_that_needs_a_person_stops_the_run_with_its_why(project: Project, agent: Agent) -> None:

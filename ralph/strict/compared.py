@@ -53,19 +53,11 @@ def changed(
     """Of what changed that which matters, as it was before kept; else what is only to be said, such as a new hook."""
     serious, kept, remark = list[str](), list[str](), ""
     for name in sorted(before.keys() | now.keys()):
-        was, is_now = before.get(name, ""), now.get(name, "")
-        path, shown = Path(name), name.removeprefix(f"{root}/")
+        path, was, is_now = Path(name), before.get(name, ""), now.get(name, "")
         if was == is_now or (path.suffix == ".jsonl" and is_now.startswith(was)):  # to a history one may append
             continue
-        said, matters = f"{shown} was changed" if is_now else f"{shown} is gone", True
-        if is_now.startswith(_LEADS):
-            said = f"{shown} leads to {is_now.removeprefix(_LEADS)} now"
-        elif path.name in _SETTINGS_FILES:
-            keys = {one.partition("\n")[0] for one in _settings(was) ^ _settings(is_now)}
-            said = f"{shown} was changed: {', '.join(sorted(keys))}"
-            matters = any(key.split(".")[0] in _MATTERS and key != _PINNED for key in keys)
-        elif path.parent.name == "hooks" and not was:
-            said, matters = f"{shown} is new, and git runs it at each commit", False
+        what, matters = _difference(path, was, is_now)
+        said = f"{name.removeprefix(f'{root}/')} {what}"
         if not matters:
             remark = said
             continue
@@ -77,6 +69,19 @@ def changed(
     where = f"; before, it was {', '.join(kept)}" if kept else ""
     stays = "no git ran since, so HEAD and the index are as they were left: make it what it was"
     return f"{'; '.join(serious)}{where}; {stays}", ""
+
+
+def _difference(path: Path, was: str, is_now: str) -> tuple[str, bool]:
+    """What became of it, and whether that matters."""
+    if is_now.startswith(_LEADS):
+        return f"leads to {is_now.removeprefix(_LEADS)} now", True
+    if path.name in _SETTINGS_FILES:
+        keys = sorted({one.partition("\n")[0] for one in _settings(was) ^ _settings(is_now)})
+        matter = [key for key in keys if key.split(".")[0] in _MATTERS and key != _PINNED]
+        return f"was changed: {', '.join(keys)}", bool(matter)
+    if path.parent.name == "hooks" and not was:
+        return "is new, and git runs it at each commit", False
+    return "was changed" if is_now else "is gone", True
 
 
 def settings_in(held: bytes, plan: Path) -> str:

@@ -150,8 +150,8 @@ class Guard:
             self._head_back()
         _, undone = self._undo(lambda _: "thrown away")
         if undone:
-            kept = self._state.folder / "kept"
-            self._run.complain(f"restored {counted(len(undone), 'file')}; what was thrown away is in {kept}")
+            thrown_away = f"what was thrown away is in {self._state.folder}/kept"
+            self._run.complain(f"restored {counted(len(undone), 'file')}; {thrown_away}")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
@@ -349,10 +349,10 @@ def _covers(pattern: str, name: str) -> bool:
 
 def _expression(pattern: str) -> str:
     """The same as a regular expression."""
-    parts = list[str]()
+    said = ""
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
-            parts.append(f"({'|'.join(_expression(one) for one in part[1:-1].split(','))})")
+            said += f"({'|'.join(_expression(one) for one in part[1:-1].split(','))})"
         else:
-            parts.append(_MEANS.get(part) or fnmatch.translate(part)[4:-3])  # without what marks the end
-    return "".join(parts)
+            said += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
+    return said
