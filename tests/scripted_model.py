@@ -206,12 +206,7 @@ class Handler(BaseHTTPRequestHandler):
         number = next(self.server.ids)
         blocks: list[Json] = [] if reply.text is None else [{"type": "text", "text": reply.text}]
         blocks += [
-            {
-                "type": "tool_use",
-                "id": f"toolu_{number}_{place}",
-                "name": tool.name,
-                "input": dict(tool.input),
-            }
+            {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": tool.name, "input": dict(tool.input)}
             for place, tool in enumerate(reply.tools)
         ]
         return {

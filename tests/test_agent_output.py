@@ -4,21 +4,7 @@ import json
 
 import pytest
 from ralph_driver import Project, eventually
-from stories import (
-    Act,
-    Agent,
-    api_retry,
-    init,
-    marks,
-    prints,
-    raw,
-    result,
-    says,
-    step,
-    tool,
-    tool_result,
-    waits_for,
-)
+from stories import Act, Agent, api_retry, init, marks, prints, raw, result, says, step, tool, tool_result, waits_for
 
 from ralph.agent import command
 from ralph.agent.stream import Stream

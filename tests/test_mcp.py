@@ -143,10 +143,7 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     (project.root / "nothing" / "mcp").mkdir(parents=True)
     (project.root / "nothing" / "mcp" / "__init__.py").touch()
     run = project.ralph("mcp", "feature.md", env={"PYTHONPATH": str(project.root / "nothing")}, prefix=("env",))
-    assert (run.code, run.text) == (
-        1,
-        "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n",
-    )
+    assert (run.code, run.text) == (1, "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n")
 
 
 def ten(name: str, **arguments: object) -> Tool:
@@ -191,11 +188,7 @@ def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, p
     run = project.build("--mcp", "--strict", "--max-iterations", "2")
     assert run.code == 0, run.text
     text = without_times(project.progress_text)
-    for said in (
-        "- [x] one: the first\n",
-        "- [WHEN] PATTERN: it is so\n",
-        "## Proposed\n\n- [ ] fourth: A fourth\n",
-    ):
+    for said in ("- [x] one: the first\n", "- [WHEN] PATTERN: it is so\n", "## Proposed\n\n- [ ] fourth: A fourth\n"):
         assert said in text, text
     assert ("undone" in run.text, "try 1: File `one.txt`" in run.text) == (False, True), run.text
     assert project.git("log", "--format=%s", "-1").startswith("one: ")

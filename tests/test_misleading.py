@@ -5,18 +5,7 @@ import signal
 
 import pytest
 from ralph_driver import Project, eventually, marked, paced, progress_text
-from stories import (
-    Act,
-    Agent,
-    fails,
-    init,
-    prints,
-    raw,
-    result,
-    sleeps,
-    step,
-    writes,
-)
+from stories import Act, Agent, fails, init, prints, raw, result, sleeps, step, writes
 from test_signals import start
 
 

@@ -129,7 +129,7 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
     assert run.stderr.count("Mode: no/mode is ignored: ") == 1
 
 
-@pytest.mark.parametrize("line", ["Mode: nothing", "Mode:", "Mode: build", "Mode: broken"])
+@pytest.mark.parametrize("line", ["Mode: nothing", "Mode: build", "Mode: broken"])
 def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent, line: str) -> None:
     project.has_tasks("one")
     has_mode(project, "broken", "RALPH_ONCE: perhaps")
@@ -137,7 +137,7 @@ def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent, lin
     agent.story(BUILDS)
     run = project.ralph("feature.md")
     assert (run.code, modes(project)) == (0, ["build"]), run.text
-    assert ("is ignored" in run.stderr) == (line in ("Mode: nothing", "Mode: broken"))
+    assert ("is ignored" in run.stderr) == (line != "Mode: build")
 
 
 @pytest.mark.parametrize(("head", "asks"), [("RALPH_ONCE: yes", "{{ NOTHING }}"), ("RALPH_ONCE: NOTHING", "Hi.")])
@@ -151,11 +151,8 @@ def test_all_ends_where_the_next_mode_cannot_be(project: Project, agent: Agent, 
 
 def test_who_validates_only_unticks_and_adds(project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two", "three")
-    deeds = [
-        edits("- [ ] two\n", ""),
-        edits("- [x] one", "- [ ] one"),
-        edits("## Notes", "## Validation\n\nNo.\n\n## Notes"),
-    ]
+    deeds = [edits("- [ ] two\n", ""), edits("- [x] one", "- [ ] one")]
+    deeds.append(edits("## Notes", "## Validation\n\nNo.\n\n## Notes"))
     agent.story(step(*deeds, writes("a.py", "mended"), adds="four", writes_done=True))
     run = project.ralph("feature.md", "validate")
     assert run.code == 3, run.text
@@ -189,9 +186,8 @@ def test_one_that_fails_is_tried_again_and_not_for_ever(project: Project, agent:
 
 
 def test_a_template_may_wish_for_a_persons_word_before_it_goes_on(project: Project, agent: Agent) -> None:
-    has_mode(
-        project, "plan", "RALPH_ONCE: yes", "RALPH_THEN: build", asks="Plan, then write RALPH_BLOCKED: look at it."
-    )
+    wish = "Plan, then write RALPH_BLOCKED: look at it."
+    has_mode(project, "plan", "RALPH_ONCE: yes", "RALPH_THEN: build", asks=wish)
     agent.story(step(adds="one", blocks="look at the list"), BUILDS, step())
     code, text = everything(project)
     assert (code, len(agent.calls)) == (4, 1), text

@@ -181,10 +181,7 @@ NESTED = "git init -q sub && echo 'fn main' > sub/main.rs && git -C sub add main
 class TestARepositoryWithin:
     """What `git clone`, `cargo new` and the like leave."""
 
-    @pytest.mark.parametrize(
-        ("how", "where"),
-        [(f"mkdir new; cd new; {NESTED}", "new/sub"), (NESTED, "sub")],
-    )
+    @pytest.mark.parametrize(("how", "where"), [(f"mkdir new; cd new; {NESTED}", "new/sub"), (NESTED, "sub")])
     def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:
         options = (*ONLY, "--only", "sub/**") if how == NESTED else ()
         agent.story(tries(runs(how), writes("one.txt", "1"), writes("src/a.py", "a = 2\n")))

@@ -7,22 +7,7 @@ from pathlib import Path
 import pytest
 from away import Mailbox
 from ralph_driver import Project, Run, eventually, progress_text
-from stories import (
-    Agent,
-    edits,
-    error_result,
-    fails,
-    hangs,
-    init,
-    marks,
-    raw,
-    runs,
-    signal,
-    step,
-    ticks,
-    tries,
-    writes,
-)
+from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
 
