@@ -129,8 +129,8 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")
     argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
-    env, began = {**run.env, **agent.variables(settings)}, time.monotonic()
-    job = Job(argv, env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
+    began = time.monotonic()
+    job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
         ended = run.keeper.run(job, hear, over, pace.awake)
     finally:

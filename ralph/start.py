@@ -207,8 +207,7 @@ def _show(start: Start, state: State) -> int:
         values |= tasklist.values(task, tasklist.token())
     text, settings = start.prompt().render(values), start.settings
     first, *_ = agent.chosen(settings, start.asked.agent_arguments)
-    env = "".join(f"{name}={shlex.quote(value)} " for name, value in first.variables(settings).items())
-    print(env + shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
+    print(shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
 

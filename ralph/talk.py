@@ -96,7 +96,7 @@ def _converse(start: "Start", state: State) -> str:
     argv = agent.argv(start.settings, prompt)
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
-    foreground(argv, env={**env, **agent.variables(start.settings)})
+    foreground(argv, env=env)
     state.note("conversation", "")
     now = progress.parse(files.held(start.progress_path))
     said = f"{start.plan.name} {'is as it was' if files.held(start.plan) == plan else 'changed'}"

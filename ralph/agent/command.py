@@ -56,6 +56,7 @@ class Agent(NamedTuple):
     flags: Mapping[str, Sequence[str]] = _NONE
     """How it is told a setting; one that is missing here it cannot be told."""
     env: Mapping[str, str] = _NONE
+    """What its environment has that of others has not."""
     mcp_env: Mapping[str, str] = _NONE
     """Its environment where it gets a server of tools."""
     no_effort: Mapping[str, str] = _NONE
@@ -86,7 +87,9 @@ class Agent(NamedTuple):
             "deny": ",".join(denied.rules(settings.deny)) or None,
             "mcp": mcp or None,
         }
-        words, given = [*(settings.wrap or ()), *self.command], self.talk
+        env = {**self.env, **(self.mcp_env if mcp else {}), **(self.no_effort if settings.effort == "none" else {})}
+        variables = ["env", *(f"{name}={value}" for name, value in env.items())] if env else []
+        words, given = [*(settings.wrap or ()), *variables, *self.command], self.talk
         if not settings.interactive:
             words, given = [*words, *self.run], self.prompt
             cost = None if budget_usd is None else f"{budget_usd:.6f}"
@@ -95,12 +98,6 @@ class Agent(NamedTuple):
             if value is not None:
                 words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
         return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
-
-    def variables(self, settings: Settings) -> Mapping[str, str]:
-        """What its environment has that of others has not."""
-        mcp = self.mcp_env if settings.mcp else {}
-        effort = self.no_effort if settings.effort == "none" else {}
-        return {**self.env, **mcp, **effort}
 
     def rule(self, said: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule | None:
         """What an error of it means, the first that fits; None when none does, and it is a failure of the iteration."""

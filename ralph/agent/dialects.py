@@ -6,11 +6,10 @@ first event says. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.3
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 Event = dict[str, Any]
-Dialect = Callable[[Event, Event], Iterable[Event]]
 
 _NAMES = {
     "command_execution": "Bash",

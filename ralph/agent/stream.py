@@ -145,8 +145,8 @@ class Stream:
         self.retries = event.get("subtype") == "api_retry"
         if kind in ("assistant", "user"):
             self.has_result = False
-            for block in blocks(event):
-                self._note_tool(block)
+        for block in blocks(event):
+            self._note_tool(block)
         if is_own:  # a sub-agent has a context and a result of its own
             self._note_own(event)
 
@@ -192,7 +192,7 @@ class Stream:
 
     def _count(self, result: Event) -> None:
         cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
-        if isinstance(cost, int | float) and 0 <= cost < float("inf"):
+        if cost is not None:
             self.so_far.cost_usd = float(cost)
         tokens = Counter[str]()
         for model, used in models.items():
@@ -209,9 +209,8 @@ class Stream:
             return cut, _ENDED_BY_RALPH[cut]
         result = self._result
         if result.get("is_error"):  # `subtype` may well say success
-            errors, subtype = result.get("errors"), str(result.get("subtype"))
-            listed = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
-            why = str(result.get("result") or listed or subtype)
+            subtype = str(result.get("subtype"))
+            why = str(result.get("result") or "; ".join(map(str, result.get("errors") or [])) or subtype)
             if subtype in _BOUNDS:
                 return _BOUNDS[subtype], why
             rule = agent.rule(why, self._error, result.get("api_error_status"), code=ended.code)
