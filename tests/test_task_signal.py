@@ -28,9 +28,6 @@ def claim(said: str) -> Finding:
     "said",
     [
         pytest.param(f"I ran `pytest`. {DONE}\n\n", id="at the end of the last line, behind code"),
-        pytest.param(f"{DONE}\n{DONE}", id="twice"),
-        pytest.param(f"<task-done  session = '{TOKEN}' > auth-02\t</task-done >", id="with single quotes and room"),
-        pytest.param(f"```\npytest\n```\n{DONE}", id="behind a code fence"),
         pytest.param(f"```\nnever closed\n{DONE}", id="behind a fence that is never closed, so is none"),
         pytest.param(f"ü \ud800\n{DONE}", id="behind half a character"),
     ],
@@ -42,14 +39,11 @@ def test_done_is_done(said: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        pytest.param(f"Sorry.\n{BLOCKED}", "the database is down", id="as the last line"),
-        pytest.param(f"{BLOCKED}\n{BLOCKED}", "the database is down", id="twice"),
         pytest.param(
             f"<task-blocked id='auth-02' session='{TOKEN}'>x < y & \"z\"</task-blocked>",
             'x < y & "z"',
             id="the other way round, with any reason",
         ),
-        pytest.param(BLOCKED.replace("database", TOKEN), "the SESSION is down", id="with a reason that says too much"),
         pytest.param(f'<task-blocked session="{TOKEN}"></task-blocked>', "it gave no reason", id="without a reason"),
     ],
 )
@@ -72,18 +66,15 @@ def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
     [
         pytest.param("", SILENT, id="nothing"),
         pytest.param(DONE.replace(TOKEN, OLD), FOREIGN, id="the token of another run"),
-        pytest.param(DONE.replace(TOKEN, TOKEN[:-1]), FOREIGN, id="a token that is shorter"),
         pytest.param(f"{DONE.replace(TOKEN, OLD)}\n{DONE}", BOTH, id="an old token and the right one"),
         pytest.param(DONE.replace("auth-02", "b"), "the signal is for b, and the task was auth-02", id="another task"),
         pytest.param(DONE.replace("done", 'done id="b"', 1), "the signal is for b, and the task was", id="two ids"),
         pytest.param(DONE.replace("auth-02", TOKEN), "the signal is for SESSION", id="the token for an id"),
         pytest.param(f"{DONE}\n{BLOCKED}", BOTH, id="done and blocked"),
-        pytest.param(f"{DONE}\n{REJECTED}", BOTH, id="done and rejected"),
         pytest.param(f"> {DONE}", SILENT, id="in a quotation"),
         pytest.param(f"```\n{DONE}\n```", SILENT, id="in a code fence"),
         pytest.param(f"I shall say {DONE} soon.", SILENT, id="in a sentence"),
         pytest.param(f"an open `tick {DONE}", SILENT, id="behind an open backtick"),
-        pytest.param(BLOCKED.replace("is", "\n"), SILENT, id="blocked, on two lines"),
         pytest.param(f"{DONE}\n<task-done>auth-02</task-done>", BOTH, id="a good one and a bad one"),
     ],
 )
@@ -124,6 +115,7 @@ def test_a_signal_on_a_line_of_its_own_is_heard_between_any_words(before: str, a
     [
         pytest.param("Add it\n\nIt is red.\nAnd new.", "a: Add it", "It is red.\nAnd new.", id="a subject, and why"),
         pytest.param("", "a: The task's words", "", id="nothing"),
+        pytest.param("x" * 80, f"a: {'x' * 71}…", "x" * 80, id="a long line is cut, and stands below in full"),
         pytest.param(f"Added it.\n\n{signal('a', 'x')}", "a: Added it", "", id="with the signal"),
         pytest.param("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y", id="what git would take for a trailer"),
     ],
@@ -131,15 +123,6 @@ def test_a_signal_on_a_line_of_its_own_is_heard_between_any_words(before: str, a
 def test_the_message_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
     expected = [head, *([body] if body else []), "Ralph-Task: a"]
     assert message("a", "The task's words", said, "") == "\n\n".join(expected) + "\n"
-
-
-def test_a_long_line_is_cut_and_stands_below_in_full() -> None:
-    said = "It " + "really " * 30 + "works."
-    head, blank, *body = message("a", "", said, "").splitlines()
-    assert len(head) <= 75
-    assert head.endswith("…")
-    assert blank == ""
-    assert said in " ".join(body)
 
 
 def test_git_reads_ralphs_trailers_alone() -> None:

@@ -48,10 +48,6 @@ STORIES = """{
     {"id": "US-002", "title": "Log out", "passes": false, "priority": null, "dependsOn": ["US-001"]}
   ]
 }"""
-BARE = """[
-  {"category": "functional", "description": "The login works", "steps": ["Open /login", "Log in"], "passes": false},
-  {"category": "style", "description": "Login works", "steps": [], "passes": true}
-]"""
 
 
 def imported(text: str, name: str = "plan.json") -> Imported:
@@ -120,16 +116,6 @@ def read(text: str) -> tuple[Task, ...]:
   - after: US-001""",
             id="stories as people write them",
         ),
-        pytest.param(
-            BARE,
-            "prd",
-            """\
-- [ ] login_works: The login works
-  - verify: Open /login
-  - verify: Log in
-- [x] login_works_2: Login works""",
-            id="a list alone gets ids from its words",
-        ),
     ],
 )
 def test_each_form_is_told_by_its_shape_and_read_from_the_list_as_it_was_said(text: str, form: str, lines: str) -> None:
@@ -190,23 +176,7 @@ def test_a_plan_in_markdown_may_hold_one_as_a_block(newline: str) -> None:
     assert imported(text, "plan.md").place == "plan.md:19"
     block = '```json ralph\n{"tasks": [{"id": "a", "description": "Yes", "priority": 1, "status": "pending"}]}\n```\n'
     assert listed(block, "plan.md") == "- [ ] a: Yes\n  - priority: 1", "one that says it is one is one"
-
-
-def test_any_other_plan_in_markdown_is_an_ordinary_one() -> None:
-    for text in (b"```json\n{ ... }\n```\n", b'```json\n[{"description": "x", "passes": false}]\n'):
-        assert taskjson.of_plan(Path("plan.md"), text) is None
-
-
-def test_what_the_task_list_has_not_is_said_with_what_to_do() -> None:
-    text = """{"tasks": [
-        {"id": 1, "description": "Log in", "status": "done"},
-        {"id": 2, "description": "Log out", "subtasks": [{"id": "c", "description": "The button"}]},
-        {"id": 3, "description": "Forget", "status": "done"}]}"""
-    found = imported(text)
-    assert taskjson.left_out(found, b"# Tasks\n- [ ] 2: Log out\n  - [ ] c: The button\n") == []
-    (told,) = taskjson.left_out(found, b"# Tasks\n- [x] 1: Log in\n")
-    assert told.startswith("2 tasks of plan.json not in the Task List, and so not built: 2, c; ")
-    assert told.endswith("such as `- [ ] 2: Log out`")
+    assert taskjson.of_plan(Path("plan.md"), b"```json\n{ ... }\n```\n") is None
 
 
 WORDS = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
@@ -298,18 +268,20 @@ def test_a_start_on_a_broken_file_costs_nothing_and_says_it_all(project: Project
 
 def test_what_is_added_to_the_plan_later_is_told_at_every_start(project: Project, agent: Agent) -> None:
     one = {"id": "one", "requirement": "one.txt exists", "status": "pending", "mine": 1}
+    two = {"id": "two", "requirement": "two.txt exists", "status": "pending", "subtasks": [{"id": "c", "title": "C"}]}
     plan = project.root / "r.json"
     plan.write_text(json.dumps({"requirements": [one]}))
     agent.story(tries(), tries(writes("one.txt", "1")))
     first = project.ralph("r.json", "build", "--strict", "--max-iterations", "1", "--delay", "0")
     assert first.code == 3, first.text
-    assert "1 task" in first.stderr
-    text = json.dumps({"requirements": [one, {"id": "two", "requirement": "two.txt exists", "status": "pending"}]})
+    assert "1 task taken from r.json into the Task List" in first.stderr
+    text = json.dumps({"requirements": [one, two, {**two, "id": "three", "status": "done", "subtasks": []}]})
     plan.write_text(text)
     second = project.ralph("r.json", "build", "--strict", "--delay", "0")
     assert second.code == 0, second.text
-    assert "two" in second.stderr
-    assert "two" in project.ralph_tty("r.json", "build", "--strict").stdout
+    told = "2 tasks of r.json not in the Task List, and so not built: two, c; write there what shall be built"
+    assert told in second.stderr
+    assert "`- [ ] two: two.txt exists`" in project.ralph_tty("r.json", "build", "--strict").stdout
     assert plan.read_text() == text
     assert project.ralph("export", "r.json").stdout == text.replace("pending", "done", 1)
 

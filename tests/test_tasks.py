@@ -1,14 +1,13 @@
 """The tasks of strict mode: what is read, which is next, what is stuck, what cannot be, and what ralph writes."""
 
 import re
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph import progress, tasklist, tasks
+from ralph import progress, tasks
 from ralph.tasks import Task, edits
 
 LIST = b"""# Progress: x
@@ -36,12 +35,6 @@ LIST = b"""# Progress: x
 
 def of(text: str) -> tuple[Task, ...]:
     return tasks.read(f"# Tasks\n{text}".encode())
-
-
-def the(text: bytes, task_id: str) -> Task:
-    found = tasks.find(tasks.read(text), task_id)
-    assert found
-    return found
 
 
 def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_and_backticks() -> None:
@@ -122,26 +115,11 @@ def test_a_list_that_cannot_be_worked_on_says_where(listed: str, said: list[str]
     assert tasks.problems(of(listed)) == said
 
 
-def test_what_is_done_with_a_task_goes_up_as_long_as_nothing_beside_it_is_open() -> None:
-    *_, deep, _ = of("- [ ] a: x\n  - [x] b: x\n  - [ ] c: x\n    - [ ] d: x\n- [ ] e: x\n")
-    assert [task.id for task in deep.chain] == ["d", "c", "a"]
-    *_, deep = of("- [ ] a: x\n  - [ ] b: x\n  - [ ] c: x\n    - [ ] d: x\n")
-    assert [task.id for task in deep.chain] == ["d", "c"]
-    assert tasklist.values(deep, "s")["TASK"] == "x (a part of c: x) (a part of a: x)"
-
-
-def test_thousands_of_tasks_in_a_chain_take_no_time_and_a_thousand_levels_are_read() -> None:
-    lines = [f"- [ ] t{n}: x\n  - after: t{n + 1}\n  - priority: 1\n  - verify: Run `x`\n" for n in range(4_000)]
-    text = ("# Tasks\n" + "".join(lines) + "- [ ] t4000: x\n").encode()
-    start = time.process_time()
-    read = tasks.read(text)
-    assert tasks.problems(read) == []
-    assert [task.id for task in filter(None, [tasks.select(read)])] == ["t4000"]
-    assert tasks.stuck(tasks.read(text.replace(b"[ ] t4000", b"[!] t4000"))).endswith("…")
+def test_a_thousand_levels_are_read() -> None:
     deep = tasks.read(b"# Tasks\n" + b"".join(b" " * n + b"- [ ] t%d: x\n" % n for n in range(1000)))
     assert len(deep) == 1000
+    assert tasks.problems(deep) == []
     assert tasks.select(deep)
-    assert time.process_time() - start < 10  # measured 0.4 s; the square of that would be a minute
 
 
 # What ralph writes into the list, and that it writes nothing else.
@@ -151,28 +129,16 @@ EDITED = (
 )
 
 
-def failed(text: bytes, task_id: str, why: str, times: int = 1) -> bytes:
-    for _ in range(times):
-        text = edits.with_failure(text, task_id, why)
-    return re.sub(rb"failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try", b"failed: now try", text)
-
-
-def test_a_mark_is_one_byte() -> None:
+def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.marked(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
-    assert edits.marked(EDITED, "~", "a") == EDITED.replace(b"[ ]", b"[~]")
     assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
-
-
-def test_a_failure_stands_below_what_its_task_has_and_the_task_waits_again() -> None:
-    added = b"\t- failed: now try 1: exit 1\r\n"
-    below = EDITED.replace(b"\t- verify: x\r\n", b"\t- verify: x\r\n" + added).replace(b"[~]", b"[ ]")
-    assert failed(EDITED, "b", "exit 1") == below
-    assert b"  goes on\r\n  - failed: now try 1: no\r\n* [~]" in failed(EDITED, "a", "no")
-
-
-def test_a_block_replaces_the_older_one() -> None:
+    failed = re.sub(rb"failed: [-0-9 :]{19} try", b"failed: now try", edits.with_failure(EDITED, "b", "exit\n1"))
+    added = b"\t- verify: x\r\n\t- failed: now try 1: exit 1\r\n"
+    assert failed == EDITED.replace(b"\t- verify: x\r\n", added).replace(b"[~]", b"[ ]")
+    assert b"  goes on\r\n  - failed: " in edits.with_failure(EDITED, "a", "no")
     now = edits.marked(edits.marked(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two")
-    assert (the(now, "b").mark, the(now, "b").said("blocked"), now.count(b"- blocked:")) == ("!", ["two"], 1)
+    task = tasks.find(tasks.read(now), "b")
+    assert (task and task.mark, task and task.said("blocked"), now.count(b"- blocked:")) == ("!", ["two"], 1)
     assert edits.marked(now, "~", "b") == EDITED
 
 
