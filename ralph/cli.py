@@ -131,8 +131,8 @@ class _PlanOrVerb(click.Group):
         return (args[0], verb, args[1:]) if verb else ("", _RUN, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The first word: a verb or a plan."""
-        return options.plans(ctx, _RUN.params[0], incomplete) + super().shell_complete(ctx, incomplete)
+        """The first word: a verb or, which the shell finds itself, a plan."""
+        return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
 
     def get_help(self, _ctx: click.Context) -> str:
         """On one screen."""
@@ -151,8 +151,8 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=options.FILE)
-_PLAN = click.Argument(["word"], metavar="PLAN", shell_complete=options.plans)
-_ANY_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", shell_complete=options.plans)
+_PLAN = click.Argument(["word"], metavar="PLAN", type=options.FILE)
+_ANY_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
     *("-C", "folder"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from ralph import prompt
 from ralph.errors import RalphError, did_you_mean
@@ -41,23 +40,8 @@ class Asked:
     as_json: bool = False
 
 
-def plans(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What may be a plan in this folder; where nothing is, the shell looks for a file itself, in other folders too."""
-    found = [CompletionItem(name) for name in _plans_here() if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
-
-
-def _plans_here() -> list[str]:
-    found = (path.name for path in sorted(Path().glob("[!.]*")) if path.suffix in (".md", ".json"))
-    return [name for name in found if not name.endswith("_PROGRESS.md")]
-
-
 def _modes() -> list[str]:
     return [*prompt.modes(prompt.folders(None)), "all"]
-
-
-def _offered(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [mode for mode in _modes() if mode.startswith(incomplete)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -76,8 +60,12 @@ def _option(setting: Setting) -> click.Option:
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
-    click.Argument(["plan"], required=False, shell_complete=plans),
-    click.Argument(["mode"], required=False, shell_complete=_offered),
+    click.Argument(["plan"], required=False, type=FILE),
+    click.Argument(
+        ["mode"],
+        required=False,
+        shell_complete=lambda _context, _option, word: [mode for mode in _modes() if mode.startswith(word)],
+    ),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
@@ -111,5 +99,5 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
 def meant(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
     known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
-    known |= {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *_plans_here())}
+    known |= {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *map(str, Path().glob("*.md")))}
     return did_you_mean(plan, known)

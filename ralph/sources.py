@@ -56,24 +56,31 @@ def of_plan(text: bytes, name: str) -> list[Given]:
 
 def of_template(text: str, path: Path) -> list[Given]:
     """The directives in a template's leading `{# … #}` comment."""
-    given: list[Given] = []
-    if comment := prompt.LEADING_COMMENT.match(text):
-        first = text.count("\n", 0, comment.start(1)) + 1
-        for number, line in enumerate(comment[1].splitlines(), first):
-            found = _DIRECTIVE.fullmatch(line.strip())
-            if found and not ("RALPH_REHEARSAL" in os.environ and found[1] == "RALPH_ONLY"):  # no stand-in knows it
-                setting = BY_VARIABLE.get(found[1])
-                source = Source.MODE if setting and Source.MODE in setting.sources else Source.TEMPLATE
-                given.append(Given(found[1], found[2], source, f"{path}:{number}"))
+    given = list[Given]()
+    comment = prompt.LEADING_COMMENT.match(text)
+    if not comment:
+        return given
+    first = text.count("\n", 0, comment.start(1)) + 1
+    for number, line in enumerate(comment[1].splitlines(), first):
+        found = _DIRECTIVE.fullmatch(line.strip())
+        if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
+            continue  # a stand-in does not know where it may write
+        setting, source = BY_VARIABLE.get(found[1]), Source.TEMPLATE
+        if setting and Source.MODE in setting.sources:
+            source = Source.MODE
+        given.append(Given(found[1], found[2], source, f"{path}:{number}"))
     return given
 
 
 def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
-    names = [name for name in os.environ if name in BY_VARIABLE]  # any other name there is nobody's business
     said = [*given, *of_plan(files.held(plan), plan.name)]
-    said += [Given(name, os.environ[name], Source.ENVIRONMENT, "environment") for name in names]
-    return said + in_file(Path(".ralph.env"), Source.PROJECT_FILE) + in_file(home_file(), Source.HOME_FILE)
+    for name, text in os.environ.items():
+        if name in BY_VARIABLE:  # any other name there is nobody's business
+            said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
+    said += in_file(Path(".ralph.env"), Source.PROJECT_FILE)
+    said += in_file(home_file(), Source.HOME_FILE)
+    return said
 
 
 def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
@@ -89,7 +96,8 @@ def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
-        names = [name for channel in channels.load() for name in channel.names]
+        for channel in channels.load():
+            names += channel.names
     return resolve(said, names), template, text
 
 
@@ -105,6 +113,7 @@ def alone(said: Iterable[Given], *variables: str) -> Settings:
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    values = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE))}
-    values |= {name: value for name, value in os.environ.items() if name.startswith("RALPH_")}
-    return {name: value.strip() for name, value in values.items() if value.strip()}
+    values = {name: text for name, text in os.environ.items() if name.startswith("RALPH_")}
+    for one in in_file(home_file(), Source.HOME_FILE):
+        values.setdefault(one.variable, one.text)
+    return {name: text.strip() for name, text in values.items() if text.strip()}

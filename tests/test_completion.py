@@ -46,7 +46,7 @@ def offered(project: Project, shell: str, line: str) -> list[str]:
 
 
 OFFERED = {
-    "ralph ": "config doctor export feature.md init log mcp notify rehearse report status",
+    "ralph ": "config doctor export init log mcp notify rehearse report status",
     "ralph re": "rehearse report",
     "ralph feature.md p": "plan",
     "ralph feature.md rev": "review",
@@ -62,8 +62,17 @@ OFFERED = {
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_tab_offers_verbs_plans_modes_and_options(there: Project, shell: str) -> None:
-    lines = [*OFFERED][:: 1 if shell == "bash" else 3]  # the other shell asks ralph for the same
+    lines = [*OFFERED][:: 1 if shell == "bash" else -3]  # the other shell asks ralph for the same
     assert {line: offered(there, shell, line) for line in lines} == {line: OFFERED[line].split() for line in lines}
+
+
+def test_plans_are_found_by_the_shell_itself(there: Project) -> None:
+    (there.root / "sub").mkdir()
+    (there.root / "sub" / "deep.md").write_text("# Deep\n")
+    before = sorted(there.root.rglob("*"))
+    for line, found in {"ralph su": "sub/", "ralph sub/": "sub/deep.md", "ralph log feature.": "feature.md"}.items():
+        assert offered(there, "fish", line) == [found], line
+    assert (sorted(there.root.rglob("*")), there.state_folders) == (before, []), "Tab changes nothing"
 
 
 def test_zsh_completes_at_the_keyboard(there: Project) -> None:
@@ -72,7 +81,7 @@ def test_zsh_completes_at_the_keyboard(there: Project) -> None:
     zsh = there.start_tty(command=("zsh", "-f", "-i"), env={"PS1": "$ "})
     zsh.type(f"autoload -Uz compinit && compinit -u\n{setup_of('zsh')}\necho re'ady'\n")
     eventually(lambda: "ready" in zsh.screen)
-    zsh.type("ralph log fe\t")
+    zsh.type("ralph log feature.m\t")
     eventually(lambda: "feature.md" in zsh.screen)
     zsh.type("--ra\t")
     eventually(lambda: "--raw" in zsh.screen)
