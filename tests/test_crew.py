@@ -117,6 +117,14 @@ class TestIndependentTasks:
         assert "be quick" not in text
         assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
 
+    def test_pass_their_roles_each_in_its_own_clone(self, crew: Crew, project: Project) -> None:
+        file = 'case $prompt in *"You write the tests"*) f=tests/$task.py;; *) f=$task.txt;; esac'
+        by_role = f"{file}; mkdir -p tests; echo 1 > $f"
+        crew.has(AB, a=by_role, b=by_role)
+        crew.works("--roles", "test,build")
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert project.git("ls-files").split() == ["a.txt", "b.txt", "feature.md", "tests/a.py", "tests/b.py"]
+
     def test_that_conflict_are_tried_again_on_top_of_the_others(self, crew: Crew, project: Project) -> None:
         both = "echo $task >> README.md"
         crew.has(AB, a=f"meets b; {both}", b=f"meets a; {both}")
