@@ -18,7 +18,7 @@ from ralph.memory import memory
 from ralph.process import Job, signals
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
-from ralph.words import counted, duration, moment, named, shortened, usd
+from ralph.words import counted, duration, moment, named, shortened
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -127,8 +127,8 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
         return cut is not None
 
     budget = budget_usd(run.file.last, run.tally, settings)
-    given = transcript.with_suffix(".prompt.md")
-    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
+    given, mcp = transcript.with_suffix(".prompt.md"), run.start.tools_server if settings.mcp else ""
+    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=mcp)
     began = time.monotonic()
     job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
@@ -208,7 +208,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
 
 
 def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
-    turn, most_usd = iteration.turn, run.settings.max_iteration_cost
+    turn = iteration.turn
     for command in turn.left_over:
         yield f"ended what the agent left running: {command}"
     if iteration.missing and not iteration.refused:
@@ -217,8 +217,6 @@ def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
         yield f"{count} gone from the list without being ticked; the file before that is {kept}"
     if run.settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
-    if most_usd is not None and (turn.cost_usd or 0.0) > most_usd:
-        yield f"this iteration cost {usd(turn.cost_usd or 0.0)}; max-iteration-cost is {usd(most_usd)}"
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:
         yield f"the record of this iteration is {run.transcript}"
 
@@ -264,8 +262,7 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     if most_s is not None and run.elapsed_s() + seconds >= most_s:
         return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
     run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
-    why = turn.outcome.name.lower()
-    run.write_down("wait", success=True, message=turn.why, why=why, until=round(until, 3), planned_s=seconds)
+    run.write_down("wait", success=True, message=turn.why, until=round(until, 3), planned_s=seconds)
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting(run, waiting, turn.why))
     began = run.elapsed_s()

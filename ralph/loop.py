@@ -29,11 +29,12 @@ def reason_to_stop(run: Run) -> Stop | None:
         follow(run)
     if run.strict:
         run.strict.tidy()
-    while claims_done(run.read(), run.settings) and not run.interrupted():
+    while claims_done(run.file.last, run.settings) and not run.interrupted():
         check_claim(run)
         if run.verdict() or (run.strict and run.settings.max_failures is None):
             break  # what no agent can mend would be looked at for ever
         pause(run)
+        run.read()
     stop = run.verdict() or (run.strict.choose() if run.strict else None)
     return reason_to_stop(run) if stop and handed_on(run, stop) else stop
 

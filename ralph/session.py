@@ -101,7 +101,7 @@ def _close(run: Run, stop: Stop) -> None:
     if run.guard:
         run.guard.close()
     run.does("sending the last notice")
-    now, tally = run.file.last, run.tally
+    now = run.file.last
     run.write_down(
         "run",
         success=stop.reason.code == 0,
@@ -109,12 +109,7 @@ def _close(run: Run, stop: Stop) -> None:
         ended=stop.reason.name.lower(),
         summary=f"{stop.reason.label}: {stop.why}".removesuffix(": "),
         so_far=notices.came_to(run, now),
-        iterations=tally.iterations,
         duration_s=round(run.elapsed_s(), 3),
-        waited_s=round(tally.waited_s, 3),
-        done=now.ticked,
-        total=len(now.tasks),
-        commits=tally.commits,
     )
     if run.transcript or stop.reason is not Reason.HOPELESS:
         run.screen.say(f"ralph: {notices.closing(run, stop, now)}")

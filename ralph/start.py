@@ -91,9 +91,7 @@ class Start:
 
     @property
     def tools_server(self) -> str:
-        """The server of the task tools where they are wanted, as claude takes it. Under strict they only propose."""
-        if not self.settings.mcp:
-            return ""
+        """The server of the task tools, as claude takes it. Under strict they only propose."""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
@@ -207,7 +205,8 @@ def _show(start: Start, state: State) -> int:
         values |= tasklist.values(task, tasklist.token())
     text, settings = start.prompt().render(values), start.settings
     first, *_ = agent.chosen(settings, start.asked.agent_arguments)
-    print(shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
+    mcp = start.tools_server if settings.mcp else ""
+    print(shlex.join(first.argv(settings, "…", file="…", mcp=mcp)), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0
 

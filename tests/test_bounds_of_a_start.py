@@ -121,7 +121,6 @@ def test_an_iteration_that_used_its_money_up_for_nothing_has(project: Project, a
     run = project.build("--max-iteration-cost", "1", "--max-cost", "9", "--max-failures", "1")
     assert (run.code, len(agent.calls)) == (1, 2), run.text
     assert journal(project, "iteration", "success") == [True, False]
-    assert "this iteration cost $1.02; max-iteration-cost is $1.00" in run.stderr
 
 
 def test_done_with_the_last_cent_in_the_last_iteration_is_done(project: Project, agent: Agent) -> None:

@@ -111,7 +111,6 @@ def test_a_budget_ends_the_iteration(project: Project, play: Play) -> None:
     run = project.build(*SONNET, "--max-iteration-cost", "0.5", "--max-cost", "0.6", "--max-failures", "1")
     assert (run.code, beyond.exists()) == (3, False), run.text
     assert [result["errors"] for result in results(project)] == [["Reached maximum budget ($0.5)"]]
-    assert "this iteration cost $0.63; max-iteration-cost is $0.50" in run.stderr
 
 
 def test_a_full_context_ends_the_iteration_with_its_cost_and_the_next_one_is_fresh(

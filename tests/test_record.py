@@ -71,14 +71,12 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     assert {line["waited_s"] for line in (limit, failed, refused, verified)} == {0}
     says_what_it_came_to(project, ticked)
     (wait,), (check,), (end,) = (only(lines, event) for event in ("wait", "verify", "run"))
-    assert (wait["why"], wait["iteration"], wait["success"]) == ("limit", 1, True)
+    assert (wait["iteration"], wait["success"]) == (1, True)
     assert 3000 < wait["planned_s"] < 3700
     assert wait["until"] > 1_700_000_000, "in seconds"
     assert (check["command"], check["success"], check["iteration"]) == ("true", True, 4)
-    assert (end["ended"], end["success"], end["iterations"], end["commits"]) == ("done", True, 4, 1)
-    assert (end["done"], end["total"]) == (3, 3)
-    assert end["so_far"].endswith(" · $0.15")
-    assert end["waited_s"] == pytest.approx(wait["planned_s"], abs=5)
+    assert (end["ended"], end["success"]) == ("done", True)
+    assert re.fullmatch(r"3/3 tasks · 4 iterations · 1 commit · 1h\w+ · \w+ of it waiting · \$0.15", end["so_far"])
     title, plan, mode, sums, *last = mailbox.notices[-1].splitlines()
     assert ("Ralph Complete!" in title, plan, mode) == (True, "Plan: feature", "Mode: build")
     assert re.fullmatch(r"3/3 tasks · 4 iterations · 1 commit · \S+ · (1h0|59m)\S+ of it waiting · \$0.15, .*", sums)

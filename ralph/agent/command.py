@@ -84,7 +84,7 @@ class Agent(NamedTuple):
             "model": settings.model,
             "effort": None if settings.effort == "none" and self.no_effort else settings.effort,
             "tools": None if tools is None else ",".join(tools),
-            "deny": ",".join(denied.rules(settings.deny)) or None,
+            "deny": ",".join(denied.rules(settings.deny)) if settings.deny else None,
             "mcp": mcp or None,
         }
         env = {**self.env, **(self.mcp_env if mcp else {}), **(self.no_effort if settings.effort == "none" else {})}
