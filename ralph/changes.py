@@ -68,7 +68,7 @@ class Tree(NamedTuple):
 
     head: str
     """Empty without a repository or before the first commit."""
-    files: dict[str, tuple[object, ...]]
+    files: dict[str, object]
 
 
 def tree(top: Path) -> Tree | None:
@@ -76,20 +76,20 @@ def tree(top: Path) -> Tree | None:
     done = git(*_STATUS.split(), cwd=top) if (top / ".git").exists() else None
     if done is None or done.code:
         return None
-    head, files = "", {}
+    head, files = "", dict[str, object]()
     for entry in names_in(done.stdout):
         kind, _, rest = entry.partition(" ")
         if kind == "#" and rest.startswith("branch.oid "):
             head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
         elif kind in _FIELDS:
-            *fields, name = rest.split(" ", _FIELDS[kind])
-            files[name] = (kind, *fields, *_version(top, name))
+            name = rest.split(" ", _FIELDS[kind])[-1]
+            files[name] = entry, _version(top, name)
     return Tree(head, files)
 
 
 def _everything(top: Path) -> Tree:
     """The same where no git knows: every file."""
-    files: dict[str, tuple[object, ...]] = {}
+    files = dict[str, object]()
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
         for name in names:
@@ -100,11 +100,11 @@ def _everything(top: Path) -> Tree:
     return Tree("", files)
 
 
-def _version(top: Path, name: str) -> tuple[object, ...]:
+def _version(top: Path, name: str) -> object:
     with contextlib.suppress(OSError):
         found = os.lstat(f"{top}/{name}")
-        return (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino)
-    return ()
+        return found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino
+    return None
 
 
 def _between(old: str, new: str, top: Path) -> tuple[Commits, list[str]]:
