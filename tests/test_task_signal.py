@@ -15,7 +15,7 @@ DONE = f'<task-done session="{TOKEN}">auth-02</task-done>'
 BLOCKED = f'<task-blocked session="{TOKEN}" id="auth-02">the database is down</task-blocked>'
 REJECTED = f'<task-reject session="{TOKEN}" id="auth-02">no test for an empty name</task-reject>'
 MODE = f'<mode session="{TOKEN}">review</mode>'
-SILENT = "it ended without a <task-done> signal"
+SILENT = "it ended without a <task-done> or <task-blocked> signal"
 FOREIGN = "the signal bears the session of another run"
 BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>"
 

@@ -24,8 +24,8 @@ _WIDTH = 72
 _BODY = 1000
 
 _SILENT = (
-    'it ended without a <task-done> signal that counts: <task-done session="SESSION">ID</task-done>, or <task-blocked '
-    'session="SESSION" id="ID">why</task-blocked>, alone on a line, without markup, with session and id from the prompt'
+    "it ended without a <task-done> or <task-blocked> signal that counts: alone on a line, without markup, "
+    "with session and id from the prompt"
 )
 _FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
 _DIFFER = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"

@@ -32,17 +32,17 @@ def mend(before: bytes, after: bytes) -> Mended:
         return Mended(after)
     known = {key for task in read(before) for key in (task.id, task.text) if key}
     new = [task for task in read(after) if task.id not in known and task.text not in known]
-    text, proposed = _with_stops(before, after), list[Task]()
+    text = _with_stops(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
         merged = _with_stops(_merged(before, after, new, quote), after)
         if _meaning(merged) == wanted:
-            text, proposed = merged, new
+            text = merged
             break
-    free = {line.strip() for line in lines(proposed)}
-    undone = [(line, "added") for line in left if line not in wanted and line.strip() not in free]
+    free = {*wanted, *lines(new)}
+    undone = [(line, "added") for line in left if line not in free]
     undone += [(line, "removed") for line in wanted if line not in left]
-    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone]
-    return Mended(text, tuple(what[:_MOST_SAID]))
+    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone[:_MOST_SAID]]
+    return Mended(text, tuple(what))
 
 
 def _meaning(text: bytes) -> list[bytes]:
