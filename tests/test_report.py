@@ -59,7 +59,7 @@ def test_the_place_is_a_persons_choice_and_open_shows_it(project: Project, tmp_p
 @pytest.mark.parametrize(
     ("iterations", "said"),
     [
-        pytest.param([{"cost_usd": 1, "cost_at_least": True}], "<dd>≥ $1.00</dd>", id="a lower bound"),
+        pytest.param([{"cost_usd": 1, "cost_at_least": True}], "<dd>≥ $1.00 <small>", id="a lower bound"),
         pytest.param([EVENTFUL[2]], '<td class="again">build #1', id="one that is due again"),
         pytest.param([EVENTFUL[3]], '<td class="bad">build #1', id="a failure"),
         pytest.param([{"message": "a \x1b[31m\u202eb"}], "a \N{REPLACEMENT CHARACTER}[31m", id="control characters"),
