@@ -64,7 +64,13 @@ def _list(records: Sequence[Record]) -> None:
 def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
     """One iteration as it was seen, or what it committed, printed or was told."""
     if what == "diff":
-        return _diff(plan, row)
+        if not row.commits:
+            raise RalphError(f"iteration {row.iteration} committed nothing", 1)
+        between = f"{row.base}..{row.head}" if row.base else row.head
+        command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
+        if foreground(command, env=os.environ, cwd=str(plan.progress_path.resolve().parent)):
+            raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
+        return 0
     path = plan.state.folder / "transcripts" / row.transcript
     path = path.with_suffix(".prompt.md") if what == "prompt" else path
     if not path.is_file():
@@ -80,17 +86,6 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)
-    return 0
-
-
-def _diff(plan: Plan, row: Record) -> int:
-    """Its commits, shown by git as the person has set git up."""
-    if not row.commits:
-        raise RalphError(f"iteration {row.iteration} committed nothing", 1)
-    between = f"{row.base}..{row.head}" if row.base else row.head
-    command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
-    if foreground(command, env=os.environ, cwd=str(plan.progress_path.resolve().parent)):
-        raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ralph.errors import RalphError
 from ralph.judge import tasks
 from ralph.look import plans
-from ralph.look.plans import Plan, Seen, Standing
+from ralph.look.plans import Seen, Standing
 from ralph.screen.text import clipped, width
 from ralph.words import counted, moment, plain, since, usd
 
@@ -22,7 +22,14 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
     Of several plans it is that of the one that needs most.
     """
     is_list = word is None and progress_file is None
-    found = [_look_or_say(plan) for plan in plans.here()] if is_list else [plans.look(plans.find(word, progress_file))]
+    found: list[Seen] = []
+    for plan in plans.here() if is_list else [plans.find(word, progress_file)]:
+        try:
+            found.append(plans.look(plan))
+        except RalphError as error:
+            if not is_list:
+                raise
+            found.append(Seen(plan, Standing("unreadable", error.message)))  # it does not hide the others
     if as_json:
         told = [facts(seen) for seen in found]
         print(json.dumps(told if is_list else told[0], ensure_ascii=False))
@@ -31,14 +38,6 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
     else:
         print(plain("\n".join(_whole(found[0]))))
     return max(seen.standing.exit_code for seen in found)
-
-
-def _look_or_say(plan: Plan) -> Seen:
-    """One that cannot be read does not hide the others."""
-    try:
-        return plans.look(plan)
-    except RalphError as error:
-        return Seen(plan, Standing("unreadable", error.message))
 
 
 def _print_table(found: Sequence[Seen]) -> None:

@@ -52,8 +52,7 @@ def rehearse(asked: Asked) -> int:
     is_sample = not asked.plan
     with tempfile.TemporaryDirectory(prefix="ralph-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(os.path.realpath(name))
-        for inner in ("home", "tmp", "bin"):
-            (folder / inner).mkdir()
+        (folder / "tmp").mkdir()
         if is_sample:
             asked = replace(asked, plan="sample.md", verbose=True)
             _make_sample(folder / "home" / "sample")
@@ -73,7 +72,7 @@ def _make_sample(top: Path) -> None:
         del os.environ[name]  # by the mark an outer ralph knows what it started
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])  # a python3
     os.environ.update(HOME=str(top.parent), GIT_CONFIG_NOSYSTEM="1", PYTHONUSERBASE=base, PATH=path)
-    top.mkdir()
+    top.mkdir(parents=True)
     done = call(["sh", "-c", sample.BEGINS], timeout_s=_SHELL_S, cwd=top, stdin=sample.PLAN.encode())
     if done.code:
         what = f"git does not work: {changes.complaint(done)}"
@@ -132,12 +131,10 @@ class Rehearsal:
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
         self.screen.say("WHAT WOULD HAVE HAPPENED")
-        for line in self.happened:
-            self.screen.agent(f"  {line}")
-        self.screen.agent("")
+        self.screen.agent("  " + "\n  ".join(self.happened) + "\n")
         self.screen.say("WHAT WOULD HAVE GONE WRONG")
-        for line in self.wrong or ["nothing: each start ended well, and your repository is as it was"]:
-            self.screen.agent(f"  {line}")
+        nothing = "nothing: each start ended well, and your repository is as it was"
+        self.screen.agent("  " + "\n  ".join(self.wrong or [nothing]))
         if self.is_sample and not self.wrong:
             self.screen.agent(_SAMPLE_OUTRO)
         self.screen.close()
@@ -209,7 +206,7 @@ class Rehearsal:
         settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
-        stand_in = self.folder / "bin" / "claude"  # of whom nothing can be asked that it would not understand
+        stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
         turn = shlex.join([*python, "ralph.rehearsal.standin", kind, str(plan), str(file), commits])
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
