@@ -54,7 +54,7 @@ def with_verified(text: bytes, note: str) -> bytes:
 
 def without_verified(text: bytes) -> bytes:
     """The same without what stands as Verified below a RALPH_DONE: that word is ralph's alone."""
-    return _without(text, parse(text).words.get("Verified", ()))
+    return _without(text, "Verified")
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
@@ -70,7 +70,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
     """The same with this in its head under this name, or with nothing, in place of what stands there."""
-    text = _without(text, parse(text).words.get(name, ()))
+    text = _without(text, name)
     words = parse(text).words
     above = words.get("Started") or words.get("Plan")
     return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")]) if value else text
@@ -83,8 +83,7 @@ def blocked(text: bytes, why: str) -> bytes:
 
 def without_own_block(text: bytes) -> bytes:
     """The same without the RALPH_BLOCKED lines that ralph wrote."""
-    lines = parse(text).words.get("RALPH_BLOCKED", ())
-    return _without(text, [line for line in lines if said_on(line).startswith(BY_RALPH)])
+    return _without(text, "RALPH_BLOCKED", BY_RALPH)
 
 
 def with_stop(text: bytes) -> bytes:
@@ -94,7 +93,7 @@ def with_stop(text: bytes) -> bytes:
 
 def without_stop(text: bytes) -> bytes:
     """The same without RALPH_STOP."""
-    return _without(text, parse(text).words.get("RALPH_STOP", ()))
+    return _without(text, "RALPH_STOP")
 
 
 def _in_status(text: bytes, line: str) -> bytes:
@@ -186,8 +185,10 @@ def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
     return b"".join([*parts, text[at:]])
 
 
-def _without(text: bytes, lines: Iterable[Line]) -> bytes:
-    return spliced(text, [(line.start, line.end, b"") for line in lines])
+def _without(text: bytes, name: str, begins: str = "") -> bytes:
+    """The same without the lines of that name that count, and whose value begins so."""
+    lines = parse(text).words.get(name, ())
+    return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
 def _under(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
