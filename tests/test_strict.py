@@ -350,7 +350,7 @@ class TestHistory:
         (project.root / "h.jsonl").write_text('{"requirement_id": "old"}\n')
         agent.story(tries(runs("echo all went well > h.jsonl"), writes("one.txt", "1")))
         built(project, "--history", "h.jsonl", code=4)
-        assert "RALPH_BLOCKED: ralph: h.jsonl was changed; before, it was " in project.progress_text
+        assert "RALPH_BLOCKED: ralph: h.jsonl was changed; before and after are " in project.progress_text
         kept = [path.read_text() for path in (project.state_folders[0] / "kept").iterdir()]
         assert '{"requirement_id": "old"}\n' in kept
 

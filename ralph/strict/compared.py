@@ -50,7 +50,7 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
 def changed(
     root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
 ) -> tuple[str, str]:
-    """Of what changed that which matters, as it was before kept; else what is only to be said, such as a new hook."""
+    """Of what changed that which matters, both versions kept; else what is only to be said, such as a new hook."""
     serious, kept, remark = list[str](), list[str](), ""
     for name in sorted(before.keys() | now.keys()):
         path, was, is_now = Path(name), before.get(name, ""), now.get(name, "")
@@ -62,11 +62,12 @@ def changed(
             remark = said
             continue
         serious.append(said)
-        if was and not was.startswith(_LEADS):
-            kept.append(str(keep(path.name, was.encode(errors="surrogateescape"))))
+        for text in (was, is_now):
+            if text and not text.startswith(_LEADS):
+                kept.append(str(keep(path.name, text.encode(errors="surrogateescape"))))
     if not serious:
         return "", remark
-    where = f"; before, it was {', '.join(kept)}" if kept else ""
+    where = f"; before and after are {', '.join(kept)}" if kept else ""
     stays = "no git ran since, so HEAD and the index are as they were left: make it what it was"
     return f"{'; '.join(serious)}{where}; {stays}", ""
 

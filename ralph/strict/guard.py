@@ -150,8 +150,7 @@ class Guard:
             self._head_back()
         _, undone = self._undo(lambda _: "thrown away")
         if undone:
-            thrown_away = f"what was thrown away is in {self._state.folder}/kept"
-            self._run.complain(f"restored {counted(len(undone), 'file')}; {thrown_away}")
+            self._run.complain(f"restored {counted(len(undone), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
@@ -225,7 +224,7 @@ class Guard:
             compared.look(self._repository, self._outside, self._plan),
         )
         # what an agent makes of it may be believed, but is never run
-        self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.private]))
+        self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.modes]))
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""

@@ -32,6 +32,8 @@ _CONFIG = b"""\
 \tauto = 0
 """
 _TO_THE_BYTE = b"* -text -eol -crlf -ident -filter -working-tree-encoding\n"
+_USUAL = (0o644, 0o664, 0o755, 0o775)
+"""Modes that git's own two stand for."""
 _TICK_S = 0.02
 """The times of files lie up to 10 ms in the past."""
 
@@ -59,22 +61,24 @@ class Shadow(Git):
         """Of the index when the iteration began; nothing writes it until the next one begins."""
         self.left_alone: list[str] = []
         """What was there then and is not in the index: repositories, and files that cannot be read."""
-        self.private: list[str] = []
-        """Files that nobody else could read."""
+        self.modes: dict[str, int] = {}
+        """Of files whose mode says more than whether they are programs."""
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
         also = [] if self._began else self._open()
         self._began, self.left_alone = time.time() - _TICK_S, []
         found, readable = {*self._look(), *also}, set[str]()
-        self.private = [name for name in self.private if name not in found]
         for name, at in standing(self.root, found).items():
-            if not stat.S_ISLNK(at.st_mode) and not (stat.S_ISREG(at.st_mode) and os.access(self.root / name, os.R_OK)):
+            is_file = stat.S_ISREG(at.st_mode) and os.access(self.root / name, os.R_OK)
+            if not is_file and not stat.S_ISLNK(at.st_mode):
                 self.left_alone.append(name)
                 continue
             readable.add(name)
-            if not at.st_mode & 0o077:
-                self.private.append(name)
+            mode = stat.S_IMODE(at.st_mode)
+            self.modes.pop(name, None)
+            if is_file and mode not in _USUAL:
+                self.modes[name] = mode
         try:
             for how, names in (("--force-remove", found - readable), ("--add", readable)):
                 if names:
@@ -99,10 +103,10 @@ class Shadow(Git):
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.names("ls-files", "-z")
 
-    def resume(self, began: float, checksum: str, left_alone: list[str], private: list[str]) -> bool:
+    def resume(self, began: float, checksum: str, left_alone: list[str], modes: dict[str, int]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
         self._rules = files.held(self.folder / "info" / "exclude")
-        self._began, self.checksum, self.left_alone, self.private = began, checksum, left_alone, private
+        self._began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
         return self._checksum_now() == checksum
 
     def changes(self) -> dict[str, bool]:
@@ -140,8 +144,8 @@ class Shadow(Git):
                     folder.rmdir()
         back = [name for name in wrong if changes[name]]
         self.run("checkout-index", "--force", "-z", "--stdin", stdin=_terminated(back))
-        for name in set(back).intersection(self.private):
-            (self.root / name).chmod(0o700 & (self.root / name).lstat().st_mode)
+        for name in self.modes.keys() & back:
+            (self.root / name).chmod(self.modes[name])
 
     def held(self, name: str) -> bytes:
         """What a file held when the iteration began; nothing where there was none."""
