@@ -192,7 +192,7 @@ class Stream:
 
     def _count(self, result: Event) -> None:
         cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
-        if cost is not None:
+        if isinstance(cost, int | float) and 0 <= cost < 1e9:  # with NaN no limit would ever be reached
             self.so_far.cost_usd = float(cost)
         tokens = Counter[str]()
         for model, used in models.items():
