@@ -63,21 +63,21 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
     text, nodes, form = imported.text, imported.nodes, imported.form
-    own_words = {mark_of(node.said.get("status")): node.said.get("status") for node in nodes.values()}
+    statuses = [node["status"].value for node in nodes.values() if "status" in node]
+    own_words = {mark_of(said): said for said in statuses}
     marks = {task.id: task.mark for task in imported.tasks}
     new = [json.dumps(_object(task, form), ensure_ascii=False) for task in today if task.id not in nodes]
-    last = max(node.end for node in nodes.values())
+    last = max(node[""].end for node in nodes.values())
     puts = [(last, last, "".join(f",\n    {one}" for one in new))]
     for task in today:
         mark = "x" if task.done else task.mark
         if mark == marks.get(task.id, mark):
             continue
-        said, spans, _ = nodes[task.id]
-        word = json.dumps(own_words.get(mark) or _word(task, form))
-        names = [name for name in said if name in PASSES or (name == "status" and mark_of(said[name]))]
-        puts += [(*spans[name], word if name == "status" else json.dumps(task.done)) for name in names]
-        if not names:
-            end = max(end for _, end in spans.values())
+        word, members = json.dumps(own_words.get(mark) or _word(task, form)), nodes[task.id].values()
+        found = [one for one in members if one.name in PASSES or (one.name == "status" and mark_of(one.value))]
+        puts += [(one.start, one.end, word if one.name == "status" else json.dumps(task.done)) for one in found]
+        if not found:
+            end = max(one.end for one in members if one.name)
             puts.append((end, end, f', "status": {word}'))
     for start, end, put in sorted(puts, reverse=True):
         text = text[:start] + put + text[end:]

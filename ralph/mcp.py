@@ -127,7 +127,7 @@ class Tools:
         A verification criterion is a command in backticks that must succeed, or a sentence.
         """
         listed = self._listed()
-        (task_id,) = tasks.new_ids([description], (task.id for task in listed))
+        task_id = tasks.new_id(description, [task.id for task in listed])
         notes = [Note("verify", _one_line(criterion)) for criterion in verification_criteria]
         if dependencies:
             notes.append(Note("after", _one_line(", ".join(dependencies))))

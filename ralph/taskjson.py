@@ -35,21 +35,23 @@ _LEAD = re.compile(r'[\s,]*(?:("(?:[^"\\]|\\.)*")\s*:\s*)?')
 """What stands before a value in a list, or in an object with its name."""
 
 
-class Node(NamedTuple):
-    """An object, and where it ends and its values stand."""
+class Part(NamedTuple):
+    """A value in a list or an object, and where it stands."""
 
-    said: Mapping[str, Any]
-    spans: Mapping[str, tuple[int, int]]
+    name: str
+    """In a list none."""
+    value: Any
+    start: int
     end: int
 
 
-def _parts(text: str, at: int) -> list[tuple[str, int, int]]:
-    """Name, start and end of each value in the list or the object that begins there."""
+def _parts(text: str, at: int) -> list[Part]:
+    """What the list or the object holds that begins there."""
     found = []
     end = at + 1
     while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
-        _, end = _DECODER.raw_decode(text, lead.end())
-        found.append((_DECODER.decode(lead[1] or '""'), lead.end(), end))
+        value, end = _DECODER.raw_decode(text, lead.end())
+        found.append(Part(_DECODER.decode(lead[1] or '""'), value, lead.end(), end))
     return found
 
 
@@ -120,39 +122,38 @@ class Imported:
             at = f"{name}:{self._line + error.lineno}:{error.colno}"
             raise RalphError(f"{at}: is no JSON: {error.msg}") from error
         top = len(self.text) - len(self.text.lstrip("\ufeff\t\r\n "))
-        held = {name: at for name, at, _ in _parts(self.text, top)} if isinstance(root, dict) else {"": top}
-        lists = [key for key in held if _objects(root[key] if key else root) and key in ("", *_LISTS)]
+        held = _parts(self.text, top) if isinstance(root, dict) else [Part("", root, top, 0)]
+        lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
             raise RalphError(f"{self.place}: {what} or userStories")
         self.tasks: list[Task] = []
-        self.nodes: dict[str, Node] = {}
-        """What stands there for the task of each id."""
+        self.nodes: dict[str, dict[str, Part]] = {}
+        """What stands there for the task of each id, by name; the whole by none."""
         self._wrong: list[str] = []
         self._waits: list[tuple[str, str]] = []
         """Where an id stands that something waits for."""
-        self._read(held[lists[0]], lists[0], ())
+        self._read(lists[0], lists[0].name, ())
         self._wrong += [f'{where}: unknown id "{one}"' for where, one in self._waits if one not in self.nodes]
         wrong = self._wrong or [f"{name}: {what}" for what in tasks.problems(self.tasks)]
         if wrong:
             raise RalphError.of(map(RalphError, wrong))
-        is_prd = lists[0] not in ("requirements", "tasks") or '"passes"' in self.text
-        self.form = "prd" if is_prd else "plan" if lists == ["tasks"] else "requirements"
+        form = {"tasks": "plan", "requirements": "requirements"}.get(lists[0].name, "prd")
+        self.form = "prd" if '"passes"' in self.text else form
         """As `ralph export --format` calls it."""
 
-    def _read(self, at: int, path: str, above: tuple[Task, ...]) -> None:
-        """Takes down the tasks of the list that begins there."""
-        for place, (_, start, end) in enumerate(_parts(self.text, at)):
-            spans = {name: (first, last) for name, first, last in _parts(self.text, start)}
-            node = Node(_DECODER.raw_decode(self.text, start)[0], spans, end)
-            where, line = f"{path}[{place}]", self._line + 1 + self.text.count("\n", 0, start)
-            said = self._said(node.said, f"{self._name}:{line}: {where}")
+    def _read(self, listed: Part, path: str, above: tuple[Task, ...]) -> None:
+        """Takes down the tasks of this list."""
+        for place, whole in enumerate(_parts(self.text, listed.start)):
+            node = {one.name: one for one in [*_parts(self.text, whole.start), whole]}
+            where, line = f"{path}[{place}]", self._line + 1 + self.text.count("\n", 0, whole.start)
+            said = self._said(whole.value, f"{self._name}:{line}: {where}")
             text = said["text"] or ""
             if (title := said["title"] or "") and not text.startswith(title):
                 text = f"{title} ({text})" if text else title
-            is_blocked = said["mark"] == " " and mark_of(node.said.get("status")) == "!"
+            is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
             task = Task(
-                id=said["id"] or tasks.new_ids([text], self.nodes)[0],
+                id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
                 mark="!" if is_blocked else said["mark"] or " ",
                 number=line,
@@ -164,7 +165,7 @@ class Imported:
             self.nodes[task.id] = node
             self.tasks.append(task)
             if said["subtasks"]:
-                self._read(spans["subtasks"][0], f"{where}.subtasks", (task, *above))
+                self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 
     def _said(self, node: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """What each member says; None where it is not there, or where it cannot be what it should be."""

@@ -150,20 +150,16 @@ def lines(tasks: Sequence[Task]) -> list[bytes]:
     return [encoded(line) for line in said]
 
 
-def new_ids(texts: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """An id for each of the texts, of its own words, none of them taken; capitals do not tell two apart."""
+def new_id(text: str, taken: Iterable[str]) -> str:
+    """An id of the text's own words, none of those taken; capitals do not tell two apart."""
     used = {name.casefold() for name in taken}
-    given = []
-    for text in texts:
-        words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
-        base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
-        name, number = base, 1
-        while name in used:
-            number += 1
-            name = f"{base}_{number}"
-        used.add(name)
-        given.append(name)
-    return given
+    words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
+    base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
+    name, number = base, 1
+    while name in used:
+        number += 1
+        name = f"{base}_{number}"
+    return name
 
 
 def find(tasks: Sequence[Task], task_id: str | None) -> Task | None:

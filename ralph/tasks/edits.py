@@ -4,7 +4,7 @@ import re
 import time
 
 from ralph.progress import encoded, harmless_output, insert, spliced
-from ralph.tasks import find, new_ids, read
+from ralph.tasks import find, new_id, read
 from ralph.words import shortened
 
 _LONGEST = 600
@@ -60,13 +60,13 @@ def put_down(text: bytes) -> bytes:
 
 def with_ids(text: bytes) -> bytes:
     """The same with an id for every task that had none, from its own words."""
-    listed = read(text)
-    nameless = [task for task in listed if not task.id]
-    names = new_ids([task.text for task in nameless], [task.id for task in listed])
-    changes = []
-    for task, name in zip(nameless, names, strict=True):
-        at = text.index(b"]", task.line.start) + 1
-        changes.append((at, at, encoded(f" {name}:")))
+    listed, changes = read(text), []
+    taken = [task.id for task in listed]
+    for task in listed:
+        if not task.id:
+            taken.append(new_id(task.text, taken))
+            at = text.index(b"]", task.line.start) + 1
+            changes.append((at, at, encoded(f" {taken[-1]}:")))
     return spliced(text, changes)
 
 
