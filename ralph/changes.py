@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -103,6 +104,8 @@ def _everything(top: Path) -> Tree:
 def _version(top: Path, name: str) -> object:
     with contextlib.suppress(OSError):
         found = os.lstat(f"{top}/{name}")
+        if stat.S_ISDIR(found.st_mode):  # a repository within, such as a submodule
+            return tree(top / name)
         return found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino
     return None
 
