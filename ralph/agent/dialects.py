@@ -52,8 +52,6 @@ def _result(
 def codex(event: Event, seen: Event) -> Iterator[Event]:
     """`codex exec --json`: a thread of items, some of which begin and end."""
     match event:
-        case {"type": "thread.started"}:
-            yield {"type": "system", "subtype": "init"}
         case {"type": "item.completed", "item": {"type": "agent_message", "text": text}}:
             seen["said"] = text
             yield _says(text)
@@ -114,9 +112,6 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     """`opencode run --format json`: steps, each with what it cost; a tool is told when it is over."""
     tokens: Counter[str] = seen.setdefault("tokens", Counter())
     match event:
-        case {"type": "step_start"} if "said" not in seen:
-            seen["said"] = ""
-            yield {"type": "system", "subtype": "init"}
         case {"type": "text", "part": {"text": text}}:
             seen["said"] = text
             yield _says(text)
@@ -130,7 +125,7 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
             tokens.update(cacheReadInputTokens=said["cache"]["read"], cacheCreationInputTokens=said["cache"]["write"])
             seen["cost"] = seen.get("cost", 0.0) + cost
             if reason != "tool-calls":
-                yield _result(seen["said"], tokens, cost=seen["cost"])
+                yield _result(seen.get("said", ""), tokens, cost=seen["cost"])
         case {"type": "error", "error": error}:
             data = error.get("data") or {}
             why, status = data.get("message") or error["name"], data.get("statusCode")

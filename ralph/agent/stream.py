@@ -74,9 +74,10 @@ class Stream:
         self.retries = False
         """It waits for an answer that it has asked for before; nothing has come of that since."""
         self._dialect: Callable[[Event], Iterable[Event]] | None = None
+        """None as long as it prints no stream."""
         self._result: Event = {}
         self._error = ""
-        self._is_stream = self._is_over = self._is_in_parts = self._is_good_moment = False
+        self._is_over = self._is_in_parts = self._is_good_moment = False
         self._output, self._complaints = bytearray(), bytearray()
         self._printed = self._complained = ""
         """How the text ends that it prints, and that it complains."""
@@ -130,9 +131,9 @@ class Stream:
         turn = self.so_far
         turn.outcome, why = self._meant(agent, ended, cut)
         turn.why = _encodable(why)
-        said = str(self._result.get("result") or "") if self._is_stream else self._printed
+        said = str(self._result.get("result") or "") if self._dialect else self._printed
         turn.said = _encodable(shortened(said.strip(), _RESULT_LENGTH, end=True))
-        turn.at_least = self._is_stream and not self.has_result
+        turn.at_least = self._dialect is not None and not self.has_result
         if turn.resets_at and not now < turn.resets_at < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.left_over, turn.took_s = ended.left_over, took_s
@@ -140,7 +141,6 @@ class Stream:
 
     def _note(self, event: Event) -> None:
         kind, is_own = event["type"], not event.get("parent_tool_use_id")
-        self._is_stream = True
         self.ended = {}
         self.retries = event.get("subtype") == "api_retry"
         if kind in ("assistant", "user"):
@@ -214,13 +214,13 @@ class Stream:
             if subtype in _BOUNDS:
                 return _BOUNDS[subtype], why
             rule = agent.rule(why, self._error, result.get("api_error_status"), code=ended.code)
-        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._is_stream):
+        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._dialect):
             return Outcome.OK, ""
         else:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
-            last = f": {lines[-1][:300]}" if lines else " without a result" * self._is_stream
-            why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._is_stream
+            last = f": {lines[-1][:300]}" if lines else " without a result" * bool(self._dialect)
+            why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._dialect
             said = "\n".join(lines) if is_refusal else ""
             rule = agent.rule(said, code=ended.code, stderr=said)
         if not rule:
