@@ -111,7 +111,7 @@ class Run:
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
         told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
-        self.outbox = channels.Outbox(told, values, self.complain)
+        self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
         history = settings.history if not start.rehearsal else None
         self.history = Path(os.path.realpath(history)) if history else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""

@@ -194,8 +194,6 @@ class Outbox:
         self._values, self._complain, self._lock = values, complain, threading.Lock()
         self._waiting = [(channel, list[Notice]()) for channel in channels]
         """The first notice of each channel is being sent."""
-        self._complaints = dict[str, str]()
-        """What was said last of a channel."""
 
     def send(self, notice: Notice) -> None:
         """Queues the notice for every channel that is told of such an event, and returns at once.
@@ -218,7 +216,8 @@ class Outbox:
             with self._lock:
                 if not waiting:  # close() was quicker
                     return
-                self._tell(channel, first[0], why)
+                if why:
+                    self._complain(_lost(channel, first[0], why))
                 del waiting[0]
                 if not waiting:
                     return
@@ -232,12 +231,9 @@ class Outbox:
         with self._lock:
             for channel, waiting in self._waiting:
                 for notice in waiting:
-                    self._tell(channel, notice, "no time left")
+                    self._complain(_lost(channel, notice, "no time left"))
                 waiting.clear()
 
-    def _tell(self, channel: Channel, notice: Notice, why: str) -> None:
-        """Says what became of it, where it was lost; a monitor that is down for a week is one news."""
-        said = ": ".join(filter(None, [channel.name, "not sent", notice.title, why])) if why else ""
-        if said and said != self._complaints.get(channel.name):
-            self._complain(said)
-        self._complaints[channel.name] = said
+
+def _lost(channel: Channel, notice: Notice, why: str) -> str:
+    return ": ".join(filter(None, [channel.name, "not sent", notice.title, why]))
