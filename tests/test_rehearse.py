@@ -212,6 +212,11 @@ def in_a_linked_working_tree(project: Project) -> Path:
     return project.root.parent / "linked" / "feature.md"
 
 
+def in_a_tree_that_gits_settings_name(project: Project) -> Path:
+    project.git("config", "core.worktree", str(project.root))
+    return project.root / "feature.md"
+
+
 def in_a_submodule(project: Project) -> Path:
     outer = project.root.parent / "outer"
     shutil.copytree(project.root, outer)
@@ -237,6 +242,7 @@ def told_by_the_environment(project: Project) -> Path:
         (with_everything, 1),
         (with_its_progress_elsewhere, 1),
         (in_a_linked_working_tree, 1),
+        (in_a_tree_that_gits_settings_name, 1),
         (in_a_submodule, None),
         (without_git, 0),
         (told_by_the_environment, 0),

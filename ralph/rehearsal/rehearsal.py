@@ -163,9 +163,10 @@ class Rehearsal:
             (self.top / ".git").unlink()
             self._take(common, self.top / ".git")
             shutil.rmtree(self.top / ".git" / "worktrees")
-            changes.git("config", "--file", str(self.top / ".git" / "config"), "core.bare", "false")
             for name in ("HEAD", "index"):
                 shutil.copy2(own / name, self.top / ".git" / name)
+        for setting in (("core.bare", "false"), ("--unset-all", "core.worktree")):  # its tree is the copy, and no other
+            changes.git("config", "--file", str(self.top / ".git" / "config"), *setting)
 
     def _take(self, what: Path, to: Path) -> None:
         to.mkdir(parents=True)
