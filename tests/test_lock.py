@@ -56,9 +56,7 @@ def test_another_plan_in_the_same_tree_or_a_folder_of_it_waits_too_and_leaves_no
 def test_a_plan_in_another_worktree_runs_at_the_same_time(project: Project, agent: Agent) -> None:
     other = project.root.parent / "other"
     project.git("worktree", "add", "-q", "-b", "other", str(other))
-    agent.story(
-        *(step(marks(name), waits_for("go"), writes_done=True) for name in ("first", "second")),
-    )
+    agent.story(*(step(marks(name), waits_for("go"), writes_done=True) for name in ("first", "second")))
     here = project.start(*BUILD)
     eventually(lambda: agent.reached("first"))
     there = project.start(*BUILD, cwd=other)

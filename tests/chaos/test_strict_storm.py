@@ -127,11 +127,7 @@ def commits(project: Project, first: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(("--only", "work/**"), id="only"),
-        pytest.param(("--on-failure", "restore"), id="restore"),
-    ],
+    "words", [pytest.param(("--only", "work/**"), id="only"), pytest.param(("--on-failure", "restore"), id="restore")]
 )
 def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, words: tuple[str, ...]) -> None:
     agent = project.home / "agent"
