@@ -140,27 +140,14 @@ class Stream:
         return turn
 
     def _note(self, event: Event) -> None:
-        kind, is_own = event["type"], not event.get("parent_tool_use_id")
+        turn = self.so_far
         self.ended = {}
         self.retries = event.get("subtype") == "api_retry"
-        if kind in ("assistant", "user"):
-            self.has_result = False
+        self.has_result = self.has_result and event["type"] not in ("assistant", "user")
         for block in blocks(event):
             self._note_tool(block)
-        if is_own:  # a sub-agent has a context and a result of its own
-            self._note_own(event)
-
-    def _note_tool(self, block: Event) -> None:
-        call = str(block.get("id") or block.get("tool_use_id"))
-        if block.get("type") == "tool_use":
-            self.running[call] = block
-        elif block.get("type") == "tool_result" and call in self.running:
-            self.ended[call] = self.running.pop(call)
-            if _PROPOSAL in str(self.ended[call].get("name")) and not block.get("is_error"):
-                self.so_far.proposal = self.ended[call]
-
-    def _note_own(self, event: Event) -> None:
-        turn = self.so_far
+        if event.get("parent_tool_use_id"):  # a sub-agent has a context and a result of its own
+            return
         match event:
             case {"type": "system", "subtype": "init"}:
                 self.has_result = False
@@ -183,6 +170,15 @@ class Stream:
                 self.has_result = True
                 self._result = self._result if self._is_over else event
                 self._count(event)
+
+    def _note_tool(self, block: Event) -> None:
+        call = str(block.get("id") or block.get("tool_use_id"))
+        if block.get("type") == "tool_use":
+            self.running[call] = block
+        elif block.get("type") == "tool_result" and call in self.running:
+            self.ended[call] = self.running.pop(call)
+            if _PROPOSAL in str(self.ended[call].get("name")) and not block.get("is_error"):
+                self.so_far.proposal = self.ended[call]
 
     def _weigh(self, message: Event) -> None:
         usage, model = message.get("usage") or {}, self.so_far.model
