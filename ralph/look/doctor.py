@@ -44,7 +44,6 @@ class _Check(NamedTuple):
 
 
 ok, warning, bad = (partial(_Check, level) for level in ("ok", "warning", "bad"))
-_INTRODUCE = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
 
 
 class _Doctor:
@@ -52,21 +51,16 @@ class _Doctor:
 
     def __init__(self, asked: Asked) -> None:
         self.asked, self.settings, self.agents = asked, Settings(), list[agent.Agent]()
-        self.wrong: RalphError | OSError | None = None
-        """Why there are no settings."""
+        self.is_read = False
+        """Whether there are settings."""
         with contextlib.suppress(RalphError):  # a start says that there is no such plan
             self.asked = replace(asked, plan=str(plans.find(asked.plan).path) if asked.plan else "")
-        try:
-            self.settings = sources.everywhere(Path(self.asked.plan), asked.given, asked.mode)
-            self.agents = agent.chosen(self.settings, asked.agent_arguments)
-        except (RalphError, OSError) as error:
-            self.wrong = error
 
     def check_settings(self) -> Iterator[_Check]:
-        """What was said, and where; what ends a run."""
-        if self.wrong:
-            raise self.wrong
-        settings = self.settings
+        """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
+        self.settings = settings = sources.everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
+        self.agents = agent.chosen(settings, self.asked.agent_arguments)
+        self.is_read = True
         for setting in ON_COMMAND_LINE:
             if one := settings.said.get(setting.field):
                 yield ok(f"{setting.name} {' '.join(one.text.split())} ({one.where})")
@@ -80,7 +74,7 @@ class _Doctor:
 
     def check_plan(self) -> Iterator[_Check]:
         """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
-        if self.wrong or not self.asked.plan:
+        if not self.is_read or not self.asked.plan:
             return
         found = start.find(self.asked)
         found.prompt()
@@ -136,7 +130,8 @@ class _Doctor:
         who = changes.git("var", "GIT_COMMITTER_IDENT", cwd=tree)
         if who.code:
             said = "git does not know who commits here, so that commits fail"
-            yield (bad if self.settings.auto_commit else warning)(said, _INTRODUCE)
+            fix = 'tell it:\ngit config --global user.name "You"\ngit config --global user.email you@example.org'
+            yield (bad if self.settings.auto_commit else warning)(said, fix)
         else:
             yield ok(f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>")
         for left in changes.locks(tree):
