@@ -1,7 +1,7 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,28 +44,31 @@ def _modes() -> list[str]:
     return [*prompt.modes(prompt.folders(None)), "all"]
 
 
+def _offers(words: Callable[[], Sequence[str]]) -> Callable[[object, object, str], list[str]]:
+    """What Tab offers where one of these words may stand."""
+    return lambda _context, _option, typed: [word for word in words() if word.startswith(typed)]
+
+
 def _option(setting: Setting) -> click.Option:
     default = f"; default: {setting.default}" if setting.default else ""
     shown = f"{setting.meaning}  [{setting.variable}{default}]"
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
+    words = setting.metavar.split("|")
     return click.Option(
         names,
         metavar=setting.metavar,
         multiple=setting.many,
         help=shown,
         type=FILE,
+        shell_complete=_offers(lambda: words) if words[1:] else None,
     )
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
     click.Argument(["plan"], required=False, type=FILE),
-    click.Argument(
-        ["mode"],
-        required=False,
-        shell_complete=lambda _context, _option, word: [mode for mode in _modes() if mode.startswith(word)],
-    ),
+    click.Argument(["mode"], required=False, shell_complete=_offers(_modes)),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),

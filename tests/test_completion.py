@@ -53,6 +53,7 @@ OFFERED = {
     "ralph feature.md al": "all",
     "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
     "ralph feature.md --strict bu": "build",
+    "ralph feature.md build --on-failure ": "keep restore",
     "ralph log feature.md --ra": "--raw",
     "ralph export feature.md --format p": "plan prd",
     "ralph config commit o": "off on",
