@@ -59,6 +59,19 @@ def test_what_counts_as_a_change_and_what_does_not(project: Project, agent: Agen
     assert (run.code, len(agent.calls)) == (STALLED, len(MOVES + IDLE)), run.text
 
 
+def test_a_repository_within_counts_as_well(project: Project, agent: Agent) -> None:
+    """git itself says of an untracked one only that it is there, of a submodule only that it is not as it was."""
+    project.has_tasks("one")
+    project.git("init", "-q", "within")
+    (project.root / "within" / "code.py").write_text("1\n")
+    project.git("-C", "within", "add", "code.py")
+    project.git("-C", "within", "commit", "-q", "-m", "work")
+    (project.root / "within" / "code.py").write_text("2\n")
+    agent.story(step(runs("echo 3 > within/code.py")), step(runs("git -C within commit -q -a -m more")), step())
+    run = project.build("--max-stalls", "1")
+    assert (run.code, len(agent.calls)) == (STALLED, 3), run.text
+
+
 def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
     (plain_project.root / "there").mkdir()
     (plain_project.root / "there" / "there.txt").write_text("x\n")
