@@ -230,6 +230,14 @@ BREAKS_ON_WORDS = breaking(
     "    if event['type'] == 'assistant': raise RuntimeError('a bug')",
     "ralph.screen.view.View.show = breaks",
 )
+BREAKS_AS_KEEPER = breaking(
+    "import os",
+    "spawns = os.posix_spawnp",
+    "def breaks(program, *how, **more):",
+    "    if program == 'sh': raise RuntimeError('a bug')",
+    "    return spawns(program, *how, **more)",
+    "os.posix_spawnp = breaks",
+)
 
 
 def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
@@ -248,3 +256,26 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
     _, stopped, after = (tmp_path / "notices").read_text().partition("Ralph Blocked")
     assert (bool(stopped), "still alive" in after) == (True, False)
     goes_on(project)
+
+
+def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(DONE)
+    run = project.build("--verify", "true", command=BREAKS_AS_KEEPER)
+    (told,) = project.state.glob("ralph/*/keeper-*.txt")
+    assert (run.code, f"ralph: the keeper failed, see {told}" in run.stderr) == (1, True), run.text
+    assert "RuntimeError: a bug" in told.read_text()
+
+
+LATE = """
+import threading, time
+from pathlib import Path
+from ralph.process import Keeper, Patience
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+Keeper("a-run", Patience(), Path("keeper.txt"), 0)
+"""
+
+
+def test_there_is_no_keeper_after_the_first_thread(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", LATE], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, b"AssertionError" in done.stderr) == (1, True), done.stderr
