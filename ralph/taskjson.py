@@ -121,6 +121,8 @@ class Imported:
         except json.JSONDecodeError as error:
             at = f"{name}:{self._line + error.lineno}:{error.colno}"
             raise RalphError(f"{at}: is no JSON: {error.msg}") from error
+        except RecursionError as error:
+            raise RalphError(f"{self.place}: is nested too deep for a task list") from error
         top = len(self.text) - len(self.text.lstrip("\ufeff\t\r\n "))
         held = _parts(self.text, top) if isinstance(root, dict) else [Part("", root, top, 0)]
         lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]

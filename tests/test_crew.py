@@ -180,6 +180,13 @@ class TestIndependentTasks:
         assert sorted(task for task, _ in crew.tries()[:2]) == ["a", "b"]
         assert project.progress_text.count("- [x]") == 3
 
+    def test_land_though_their_clone_could_not_be_made_ready_once(self, crew: Crew, marks: Path) -> None:
+        crew.has(AB, a="meets b; touch a.txt", b="meets a; touch b.txt")
+        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
+        crew.works("--setup", once)
+        assert [passed for _, passed in crew.tries()] == [True, True]
+        assert (marks / "once").exists()
+
 
 class TestThePersonsOwnWork:
     def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:

@@ -231,6 +231,7 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
     [
         ("r.json", '{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:"),
         ("r.json", "hello world", "r.json:1:1: is no JSON: "),
+        ("r.json", "[" * 100_000, "r.json: is nested too deep for a task list"),
         ("r.json", '["x"]', "r.json: holds no task list, or several; one is a list of objects, alone or called "),
         ("r.json", '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
         ("r.json", of(completed="yes"), f"r.json:1: tasks[0].completed: {A_MARK}"),
