@@ -157,6 +157,7 @@ def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reas
     assert run.code == 0, run.text
     good = [f"#{number} ok" for number in range(1, 6)]
     assert happened(project) == [*good, "#6 failed", "#7 trouble (not counted)", "wait", "#7 ok", "done"]
+    assert waits(project) == [30], "trouble does not last until a limit ends"
 
 
 def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(

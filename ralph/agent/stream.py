@@ -134,7 +134,7 @@ class Stream:
         said = str(self._result.get("result") or "") if self._dialect else self._printed
         turn.said = _encodable(shortened(said.strip(), _RESULT_LENGTH, end=True))
         turn.at_least = self._dialect is not None and not self.has_result
-        if turn.resets_at and not now < turn.resets_at < now + _RESET_AT_MOST_S:
+        if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.left_over, turn.took_s = ended.left_over, took_s
         return turn
