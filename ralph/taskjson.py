@@ -116,15 +116,17 @@ class Imported:
         self._name, self._line = name, data.count(b"\n", 0, start)
         self.place = f"{name}:{self._line}" if start else name
         """Where it is, for people."""
+        self._plain = plain = self.text.replace("\ufeff", " ")
+        """The same for a decoder, which takes no mark of the byte order, wherever that stands."""
         try:
-            root = _DECODER.decode(self.text.replace("\ufeff", " "))
+            root = _DECODER.decode(plain)
         except json.JSONDecodeError as error:
             at = f"{name}:{self._line + error.lineno}:{error.colno}"
             raise RalphError(f"{at}: is no JSON: {error.msg}") from error
-        except RecursionError as error:
-            raise RalphError(f"{self.place}: is nested too deep for a task list") from error
-        top = len(self.text) - len(self.text.lstrip("\ufeff\t\r\n "))
-        held = _parts(self.text, top) if isinstance(root, dict) else [Part("", root, top, 0)]
+        except (ValueError, RecursionError) as error:
+            raise RalphError(f"{self.place}: is nested too deep for a task list, or has too long a number") from error
+        top = len(plain) - len(plain.lstrip("\t\r\n "))
+        held = _parts(plain, top) if isinstance(root, dict) else [Part("", root, top, 0)]
         lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
@@ -146,8 +148,8 @@ class Imported:
 
     def _read(self, listed: Part, path: str, above: tuple[Task, ...]) -> None:
         """Takes down the tasks of this list."""
-        for place, whole in enumerate(_parts(self.text, listed.start)):
-            node = {one.name: one for one in [*_parts(self.text, whole.start), whole]}
+        for place, whole in enumerate(_parts(self._plain, listed.start)):
+            node = {one.name: one for one in [*_parts(self._plain, whole.start), whole]}
             where, line = f"{path}[{place}]", self._line + 1 + self.text.count("\n", 0, whole.start)
             said = self._said(whole.value, f"{self._name}:{line}: {where}")
             text = said["text"] or ""

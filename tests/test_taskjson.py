@@ -142,6 +142,8 @@ def test_words_are_told_as_words() -> None:
     assert (short.text.endswith("…"), len(short.text) <= 300) == (True, True)
     text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
     assert [(task.id, task.after) for task in read(text)] == [("1.1", []), ("1.10", ["1.1"])], "ids as they are spelled"
+    marked = '\ufeff[\ufeff{"id":\ufeff1, "title": "x", "passes": false}]'
+    assert listed(marked) == "- [ ] 1: x", "a mark of the byte order between values is a blank"
     assert tasks.lines(read('[{"description": "caf\udce9", "passes": false}]')) == [b"- [ ] caf: caf\xe9"]
 
 
@@ -232,6 +234,7 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
         ("r.json", '{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:"),
         ("r.json", "hello world", "r.json:1:1: is no JSON: "),
         ("r.json", "[" * 100_000, "r.json: is nested too deep for a task list"),
+        ("r.json", f'[{{"id": {"1" * 5000}}}]', "r.json: is nested too deep for a task list, or has too long a number"),
         ("r.json", '["x"]', "r.json: holds no task list, or several; one is a list of objects, alone or called "),
         ("r.json", '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
         ("r.json", of(completed="yes"), f"r.json:1: tasks[0].completed: {A_MARK}"),
