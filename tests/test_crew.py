@@ -324,6 +324,14 @@ def test_what_clones_cannot_do_is_said_before_money_is_spent(
     assert not crew.tries()
 
 
+def test_a_file_that_cannot_be_brought_to_the_clones_ends_the_run_by_name(crew: Crew, project: Project) -> None:
+    crew.has(AB)
+    for name, why in (("gone", "No such file or directory"), (".git", "Is a directory")):
+        run = crew.works("--setup-copy", name, code=1)
+        assert run.stderr.splitlines()[-1] == f"ralph: {project.root}/{name}: cannot be brought to a clone: {why}"
+    assert "[~]" not in project.progress_text
+
+
 def test_a_runner_finds_each_try_its_place(crew: Crew, project: Project, marks: Path) -> None:
     runner = marks / "runner"
     runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')

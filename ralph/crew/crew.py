@@ -159,6 +159,10 @@ class Crew:
         run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
         brought = [top / name for name in settings.setup_copy]
         brought += [path for path in (plan, run.start.template.resolve()) if path.is_relative_to(top)]
+        try:
+            files = {os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought}
+        except OSError as error:
+            raise RalphError(f"{error.filename}: cannot be brought to a clone: {error.strerror}", 1) from error
         text = self._file.text
         if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self.running.values()):
             start, end = progress.section(text, "Messages")
@@ -180,7 +184,7 @@ class Crew:
             source="" if is_elsewhere else str(top),
             bundle=bundle("--branches", top, "HEAD") if is_elsewhere else "",
             here=os.path.relpath(run.top.resolve(), top),
-            files={os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought},
+            files=files,
             progress=as_text(text),
             env=self._env(),
             words=words,
