@@ -17,7 +17,7 @@ from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended
 from ralph.state import State
-from ralph.verdict import Reason, Stop, Tally, one_try
+from ralph.verdict import Reason, Stop, one_try
 from ralph.words import counted
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _prepare(run: Run, held: Lock) -> None:
     if now.done and state.died():
         recovery.judge_claim(run)
     state.end()
-    run.tally = one_try(settings) if opened else Tally()
+    run.tally = one_try(opened, settings)
     state.note("breaker", "")
     run.changes = Changes(run.top, start.own)
     begin(run)

@@ -136,10 +136,14 @@ def _row(count: int) -> str:
     return " in a row" if count > 1 else ""
 
 
-def one_try(settings: Settings) -> Tally:
-    """What a start remembers that follows on an open breaker: one more iteration that comes to nothing is enough."""
+def one_try(opened: str, settings: Settings) -> Tally:
+    """What a start remembers that follows on an open breaker: one more of what opened it, by its name, is enough."""
     failures, stalls = (settings.max_failures or 1) - 1, (settings.max_stalls or 1) - 1
-    return Tally(failures=failures, refusals=failures, stalls=stalls)
+    return Tally(
+        failures=failures if opened == Reason.FAILURES.name else 0,
+        refusals=failures if opened == Reason.REFUSED.name else 0,
+        stalls=stalls if opened == Reason.STALLED.name else 0,
+    )
 
 
 def _bounds(now: Progress, tally: Tally, settings: Settings, elapsed_s: float) -> Stop | None:

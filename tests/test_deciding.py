@@ -223,15 +223,20 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("story", "end"),
+    ("opened", "story", "end"),
     [
-        ([FAILS], "1: failed"),
-        ([WORKS, FAILS, FAILS, IDLE, IDLE], "5"),
-        ([CLAIMS], "1: done refused"),
-        ([IDLE], "1: no progress"),
-        ([LIMITED, FAILS], "300 1: failed"),
+        ("FAILURES", [FAILS], "1: failed"),
+        ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], "5"),
+        ("REFUSED", [CLAIMS], "1: done refused"),
+        ("STALLED", [IDLE], "1: no progress"),
+        ("FAILURES", [LIMITED, FAILS], "300 1: failed"),
+        ("FAILURES", [IDLE, CLAIMS], "2"),
+        ("REFUSED", [IDLE, FAILS], "2"),
+        ("STALLED", [DOES, CLAIMS, FAILS], "3"),
+        ("TAMPERED", [FAILS, IDLE, CLAIMS], "3"),
+        ("", [FAILS, FAILS], "2"),
     ],
 )
-def test_the_try_after_a_block(story: Sequence[Step], end: str) -> None:
+def test_the_try_after_a_block(opened: str, story: Sequence[Step], end: str) -> None:
     settings = limits(max_stalls=5)
-    assert ends(story, settings, tally=one_try(settings)) == end
+    assert ends(story, settings, tally=one_try(opened, settings)) == end
