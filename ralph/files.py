@@ -65,13 +65,27 @@ def replace_unchanged(path: Path, seen: bytes, data: bytes) -> bool:
     return False
 
 
+def sweep(path: Path) -> None:
+    """Removes what a ralph that was killed left half written beside the file."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        for name in os.listdir(target.parent):  # noqa: PTH208 - twice as fast, at every start
+            if name.startswith(_beside(target)) and name.endswith(".ralph"):
+                target.with_name(name).unlink()
+
+
+def _beside(target: Path) -> str:
+    """How the names begin of what is written beside it."""
+    return f".{target.name[:80]}."
+
+
 @contextlib.contextmanager
 def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterator[Path]:
     """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed.
 
-    It has always the same name, so that what a killed ralph left of it goes with the next one.
+    Its name is this process's own, since others, such as `ralph mcp`, write beside the same file.
     """
-    new = target.with_name(f".{target.name[:80]}.ralph")
+    new = target.with_name(f"{_beside(target)}{os.getpid()}.ralph")
     new.unlink(missing_ok=True)
     old = target.stat() if target.exists() else None
     if mode is None and old:

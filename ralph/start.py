@@ -138,6 +138,7 @@ def run(asked: Asked) -> int:
         raise RalphError.of([early, *start.lacks(file.text)])
     from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
 
+    files.sweep(file.path)
     code = session(start, file, state, held)
     held.release()
     return code

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ralph import files
 from ralph.errors import RalphError
 from ralph.progress.file import ProgressFile
 from ralph.state import State
@@ -174,6 +175,27 @@ def test_no_save_of_an_editor_is_lost(watched: Watched, how: Callable[[Path, byt
         assert watched.path.read_bytes().endswith(b"END\n")
         assert watched.said == [], "nothing was lost, so nothing was brought back"
         assert set(watched.litter) <= {"feature_PROGRESS.bak"}
+
+
+def killed(path: Path, text: bytes) -> Save:
+    """Another ralph, such as its server of tools, that dies when it is about to put its own in place."""
+    yield
+    if not os.fork():
+        try:
+            with before_each_step(lambda step: os._exit(0) if step.startswith("os.rename") else None):
+                files.replace(path, text)
+        finally:
+            os._exit(1)
+    assert os.wait()[1] == 0
+
+
+def test_another_ralph_that_dies_in_its_edit_spoils_none_and_a_start_sweeps_what_it_left(watched: Watched) -> None:
+    for at in range(len(an_edit(watched, iter([None]), 1000))):
+        an_edit(watched, killed(watched.path, b"half"), at)
+        assert watched.path.read_bytes() == with_line(b"ralph")(TEXT)
+    assert watched.litter
+    files.sweep(watched.path)
+    assert not watched.litter
 
 
 def test_nobody_ever_sees_half_a_file(watched: Watched) -> None:

@@ -46,6 +46,8 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     left = agent.calls[1].pid
     assert (alive(left), offspring.alive()) == (True, ["hidden", "tool"]), "otherwise this test proves nothing"
     died = orphaned.journal()[-1]["run"]
+    half_edited = orphaned.root / f".{orphaned.progress.name}.123.ralph"
+    half_edited.write_text("# Progress: fea")
     run = orphaned.build()
     assert (run.code, alive(left), offspring.alive(), len(agent.calls)) == (0, False, [], 3), run.text
     assert run.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
@@ -53,6 +55,7 @@ def test_after_a_death_the_same_command_clears_up_and_goes_on(
     assert Path(run.stderr.partition("its record is ")[2].splitlines()[0]).is_file()
     assert f"removed {orphaned.root / LOCK}, left behind by the run before" in run.stderr
     assert not (orphaned.root / LOCK).exists()
+    assert not half_edited.exists()
     dead = [line for line in orphaned.journal() if line["ended"] == "died"]
     assert [(line["run"], line["iteration"], line["success"]) for line in dead] == [(died, 2, False)]
     assert orphaned.build() == Run(code=0, stdout="", stderr="")
