@@ -50,7 +50,7 @@ def clear_up(run: Run) -> None:
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
     guard = Guard(run)
-    ticked = any(one.id == task and one.done for one in tasks.read(death.before))
+    ticked = bool(task) and any(one.id == task and one.done for one in tasks.read(death.before))
     put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
     if why := guard.check():
         if file.exists():

@@ -14,7 +14,10 @@ shift 2
 for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
 case "$*" in
     "log --no-graph -r @- "*) echo c1 ;;
-    "commit --message "*) [ -e $HOME/refuses ] && { echo "Error: refused" >&2; exit 1; }; exit 0 ;;
+    "commit --message "*)
+        [ -e $HOME/colocated ] && git add -A && git commit -qm "by jj"
+        [ -e $HOME/refuses ] && { echo "Error: refused" >&2; exit 1; }
+        exit 0 ;;
     *) echo "Error: unexpected argument" >&2; exit 2 ;;
 esac
 """
@@ -43,3 +46,11 @@ def test_a_commit_that_jj_refuses_is_a_failed_try(jj: Project, agent: Agent) -> 
     agent.story(tries(writes("one.txt", "1")))
     built(jj, "--max-iterations", "1", code=3)
     assert "refused" in jj.progress_text
+
+
+def test_what_jj_commits_beside_git_stays(jj: Project, agent: Agent) -> None:
+    (jj.root / ".jj" / ".gitignore").write_text("*\n")
+    (jj.home / "colocated").touch()
+    agent.story(tries(writes("one.txt", "1")))
+    assert "put back" not in built(jj).text
+    assert jj.git("log", "-1", "--format=%s") == "by jj\n"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,18 @@ class TestAFailedTry:
         again = project.build("--strict")
         assert (again.code, again.text) == (4, ""), "the next cron tick says nothing and starts no agent"
         assert len(agent.calls) == 4
+
+    def test_is_one_whose_files_git_does_not_take(self, project: Project, agent: Agent, tmp_path: Path) -> None:
+        """A person's git holds the lock of the index for a moment."""
+        git, once = shutil.which("git", path=project.env["PATH"]), tmp_path / "once"
+        locked = f'*" --intent-to-add "*) [ -e {once} ] || {{ touch {once}; echo "fatal: locked" >&2; exit 128; }} ;;'
+        shim = tmp_path / "bin" / "git"
+        shim.write_text(f'#!/bin/sh\ncase " $* " in {locked} esac\nexec {git} "$@"\n')
+        shim.chmod(0o755)
+        wants(project, "- [ ] one: The first\n")
+        agent.story(tries(writes("one.txt", "1")), tries(writes("two.txt", "2")))
+        assert "one, try 1: git add fails: locked" in built(project).text
+        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt", "two.txt"]
 
     def test_that_verify_finds_leaves_nothing_ticked(self, project: Project, agent: Agent) -> None:
         wants(project, "- [ ] one: The first\n")

@@ -1,5 +1,6 @@
 """--strict where a project is not simply a repository with commits, and where a try leaves what is hard to put back."""
 
+import stat
 from dataclasses import replace
 
 import pytest
@@ -82,3 +83,24 @@ def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(pro
     assert "RALPH_BLOCKED: ralph: 1001 new files, such as many/1, " in project.progress_text
     assert len([*(project.root / "many").iterdir()]) == 1001
     built(project, code=4)
+
+
+def test_a_plan_in_a_folder_that_git_ignores_is_a_matter_for_a_person(project: Project, agent: Agent) -> None:
+    (project.root / ".gitignore").write_text("private/\n")
+    (project.root / "private").mkdir()
+    plan = (project.root / "feature.md").rename(project.root / "private" / "feature.md")
+    plan.write_text("RALPH_VERIFY: test -e ok\n\n# x\n")
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1"), writes("private/feature.md", "# weaker\n")))
+    run = project.ralph("private/feature.md", "build", "--strict")
+    assert (run.code, "private/feature.md was changed" in run.text) == (4, True), run.text
+
+
+def test_a_private_folder_stays_private(project: Project, agent: Agent) -> None:
+    (project.root / "secrets").mkdir(mode=0o700)
+    (project.root / "secrets" / "key").write_text("k")
+    wants(project, ONE)
+    agent.story(tries(writes("secrets/key", "x"), writes("one.txt", "1")), tries(writes("one.txt", "2")))
+    built(project, "--only", "one.txt")
+    assert (project.root / "secrets" / "key").read_text() == "k"
+    assert stat.S_IMODE((project.root / "secrets").stat().st_mode) == 0o700

@@ -70,7 +70,7 @@ class Guard:
         never = [*own, os.path.relpath(files.state_home().resolve(), root)]
         paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
         places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
-        outside = [one for one in places if not one.is_relative_to(root)]
+        outside = [one for one in places if not one.is_relative_to(root) or self._is_in_ignored_folder(one)]
         inside = places.difference(outside, {root})
         self._protected = [str(one.relative_to(root)) for one in inside]
         """The names of what decides how ralph works: put back under --strict."""
@@ -103,6 +103,17 @@ class Guard:
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
+    def _is_in_ignored_folder(self, path: Path) -> bool:
+        """Whether the shadow cannot see it, since git does not look into its folder; `.ralph` is seen all the same."""
+        if self._repository is None or path.parent == self._root or self._root / ".ralph" in path.parents:
+            return False
+        return self._repository.ask("check-ignore", str(path.parent)) != ""
+
+    @property
+    def _name(self) -> str:
+        """Of what is kept of this iteration."""
+        return f"{self._run.id}-{self._run.number}"
+
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
         if self._repository and not self._has_jj:
@@ -124,7 +135,7 @@ class Guard:
         """Why the run has to end before any git is run here; empty where it need not."""
         then = self._then
         if not self.blocked and then.compared:
-            now = compared.look(self._repository, self._outside, self._plan)
+            now = self._look(is_strict=then.is_strict)
             self.blocked, remark = compared.changed(self._root, then.compared, now, self._state.keep)
             self._then = then._replace(compared=now)
             if remark:
@@ -146,8 +157,7 @@ class Guard:
             return
         names = [name for name in self._shadow.changes() if not name.endswith("/")]
         if self._repository and names:
-            self._repository.commit(names, "ralph: thrown away")
-            self._head_back()
+            self._repository.keep(names, self._name)
         _, undone = self._undo(lambda _: "thrown away")
         if undone:
             self._run.complain(f"restored {counted(len(undone), 'file')}; what went is in {self._state.folder}/kept")
@@ -170,6 +180,8 @@ class Guard:
         if self._has_jj and names:  # without names jj would take all files
             failed = jj_commit(self._root, names, message)
             self.committed = Commits(count=int(not failed))
+            if repository:  # whose HEAD jj has moved, in a folder of both
+                self._then = self._then._replace(place=repository.place())
         elif repository:
             commit, failed = repository.commit(names, message, self.run_git)
             if commit and place:
@@ -216,23 +228,28 @@ class Guard:
         settings, shadow = self._run.settings, self._shadow
         self.blocked, self.committed = "", Commits()
         shadow.begin()
+        is_strict = settings.strict and not settings.once
         self._then = _Then(
             self._repository.place() if self._repository else None,
             self._state.noted("iteration").partition("\n")[0],
-            settings.strict and not settings.once,
+            is_strict,
             settings.only,
-            compared.look(self._repository, self._outside, self._plan),
+            self._look(is_strict=is_strict),
         )
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.modes]))
 
+    def _look(self, *, is_strict: bool) -> dict[str, str]:
+        """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
+        return compared.look(self._repository, self._outside if is_strict else (), self._plan)
+
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            (place, *then), *shadow = json.loads(self._state.noted(_NOTE))
-            self._then = _Then(place and Place(*place), *then)
-            is_of_it = self._state.noted("iteration").startswith(f"{self._then.iteration}\n")
-            return is_of_it and self._shadow.resume(since, *shadow)
+            (place, iteration, *then), *shadow = json.loads(self._state.noted(_NOTE))
+            if self._state.noted("iteration").startswith(f"{iteration}\n"):
+                self._then = _Then(place and Place(*place), iteration, *then)
+                return self._shadow.resume(since, *shadow)
         return False
 
     @_disk_errors_end_the_run()
@@ -261,7 +278,7 @@ class Guard:
         repository, place = self._repository, self._then.place
         if not repository or not place or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
-        moved = repository.put_back(place, f"{self._run.id}-{self._run.number}", self._state.aside)
+        moved = repository.put_back(place, self._name, self._state.aside)
         if moved is not None:
             self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved

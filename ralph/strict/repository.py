@@ -145,6 +145,17 @@ class Repository(Git):
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
         return kept
 
+    def keep(self, names: Iterable[str], name: str) -> None:
+        """A ref of that name has these files as they are now, in a commit on top of HEAD; none where git cannot."""
+        head, index = self.head()[1], {"GIT_INDEX_FILE": f"{self.index_copy}-kept"}
+        scratch, parent = Git(self.root, {**self._env, **index}), ("-p", head) if head else ()
+        with contextlib.suppress(RalphError):
+            scratch.run("read-tree", head or "--empty")
+            scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
+            tree = scratch.ask("write-tree")
+            commit = scratch.run("commit-tree", *parent, "-m", "ralph: thrown away", tree).decode().strip()
+            self.run("update-ref", f"refs/ralph/kept/{name}-{commit[:10]}", commit)
+
     def _begun(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
@@ -156,6 +167,8 @@ class Repository(Git):
         """
         before, there = self.head()[1], standing(self.root, names)
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
+        if added.code not in (0, 1):
+            return "", f"git add fails: {complaint(added)}"
         if added.code or len(there) < len(names):  # some are ignored, or gone
             names = set(names).intersection(self.names("ls-files", "-z"))
         if not names:
@@ -213,6 +226,11 @@ def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
             if real(folder) == folder:
                 found[name] = os.lstat(path)
     return found
+
+
+def terminated(names: Iterable[str]) -> bytes:
+    """Names as git reads them with `-z`."""
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def text_of(path: Path) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from ralph import files
 from ralph.changes import touched_at
 from ralph.errors import RalphError
-from ralph.strict.repository import Git, Repository, standing
+from ralph.strict.repository import Git, Repository, standing, terminated
 
 _CONFIG = b"""\
 [core]
@@ -82,7 +82,7 @@ class Shadow(Git):
         try:
             for how, names in (("--force-remove", found - readable), ("--add", readable)):
                 if names:
-                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=_terminated(names))
+                    self.run("update-index", how, "--remove", "-z", "--stdin", stdin=terminated(names))
         except RalphError:  # the disk may be full of what was looked at
             shutil.rmtree(self.folder)
             raise
@@ -140,10 +140,10 @@ class Shadow(Git):
                     shutil.move(place, aside(os.path.relpath(place, self.root)))
                     break
             with contextlib.suppress(OSError):  # not empty
-                for folder in above:
+                for folder in () if changes[name] else above:
                     folder.rmdir()
         back = [name for name in wrong if changes[name]]
-        self.run("checkout-index", "--force", "-z", "--stdin", stdin=_terminated(back))
+        self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
         for name in self.modes.keys() & back:
             (self.root / name).chmod(self.modes[name])
 
@@ -177,8 +177,3 @@ class Shadow(Git):
         asked = ("-t", "-d", "-m", "-o", "-z", "--exclude-standard", *self._also, "--", ".", *without)
         lines = [line.split(" ", 1) for line in self.names("ls-files", *asked)]
         return {name: kind != "?" for kind, name in lines}
-
-
-def _terminated(names: Iterable[str]) -> bytes:
-    """Names as git reads them with `-z`."""
-    return b"".join(os.fsencode(name) + b"\0" for name in names)

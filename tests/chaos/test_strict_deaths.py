@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from ralph_driver import Project
-from stories import Agent, runs, tries, writes
+from stories import Agent, init, raw, result, runs, step, tries, writes
 from test_strict import ONE, built, wants
 from test_strict_cheats import files_of, has_hook
 
@@ -64,3 +64,23 @@ def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_
     built(project, "--on-failure", "restore", code=-signal.SIGKILL)
     built(project, "--on-failure", "restore")
     assert sorted(files_of(project)) == ["one.txt", "two.txt"]
+
+
+def test_only_holds_after_a_death_without_strict_too(project: Project, agent: Agent) -> None:
+    (project.root / "app.py").write_text("mine\n")
+    project.has_tasks("x done", "other")
+    cut_short = raw(init(), writes("app.py", "cheat\n"), runs(f"kill -9 {RALPH}"), result())
+    agent.story(cut_short, step(ticks="all", writes_done=True))
+    assert project.build("--only", "tests/**").code == -signal.SIGKILL
+    project.build("--only", "tests/**")
+    assert (project.root / "app.py").read_text() == "mine\n"
+
+
+def test_what_a_person_set_between_two_deaths_keeps_no_start_from_working(project: Project, agent: Agent) -> None:
+    wants(project, ONE)
+    dies = runs(f"kill -9 {RALPH}")
+    agent.story(tries(dies), step(dies), tries(writes("one.txt", "1")))
+    built(project, code=-signal.SIGKILL)
+    assert project.build().code == -signal.SIGKILL
+    project.git("config", "core.editor", "vi")
+    built(project)
