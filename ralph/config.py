@@ -17,19 +17,20 @@ from ralph.errors import RalphError
 from ralph.settings import TABLE, Source
 
 HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
+_SCRIPT = r'"test":(?! "echo \\"Error: no test)'
 _SEEN = (
     ("Makefile", "(?m)^check:", "make check"),
     ("Makefile", "(?m)^test:", "make test"),
     ("uv.lock", "", "uv run pytest"),
     ("pyproject.toml", "", "python -m pytest"),
-    ("pnpm-lock.yaml", "", "pnpm test"),
-    ("yarn.lock", "", "yarn test"),
-    ("package.json", r'"test":(?! "echo \\"Error: no test)', "npm test"),
+    ("package.json and pnpm-lock.yaml", _SCRIPT, "pnpm test"),
+    ("package.json and yarn.lock", _SCRIPT, "yarn test"),
+    ("package.json", _SCRIPT, "npm test"),
     ("go.mod", "", "go test ./..."),
     ("Cargo.toml", "", "cargo test"),
     ("pom.xml", "", "mvn -q test"),
 )
-"""A file, what stands in it, and the command that then verifies the project, if none before it does."""
+"""Files, what stands in the first, and the command that then verifies the project, if none before it does."""
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
@@ -126,9 +127,11 @@ def init() -> None:
     """Settings for this project, in ./.ralph.env, with the verify command that was found."""
     text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
-    for name, pattern, command in _SEEN:
-        if Path(name).is_file() and re.search(pattern, files.held(Path(name)).decode(errors="replace")):
-            click.echo(f"{name}: {command}")
+    for names, pattern, command in _SEEN:
+        paths = [Path(name) for name in names.split(" and ")]
+        is_there = all(path.is_file() for path in paths)
+        if is_there and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
+            click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"
     for setting in TABLE:

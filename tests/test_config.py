@@ -104,7 +104,8 @@ def test_commits_are_set_for_good(project: Project) -> None:
     [
         ({"Makefile": "all:\ntest:\n\tx\n", "go.mod": ""}, ["make test", "go test ./..."]),
         ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, ["yarn test", "npm test"]),
-        ({"package.json": '{"test": "echo \\"Error: no test specified\\" && exit 1"}'}, []),
+        ({"package.json": '{"test": "echo \\"Error: no test specified\\" && exit 1"}', "yarn.lock": ""}, []),
+        ({"package.json": '{"scripts": {"build": "tsc"}}', "pnpm-lock.yaml": "", "go.mod": ""}, ["go test ./..."]),
     ],
 )
 def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(
