@@ -62,7 +62,7 @@ class Agent(NamedTuple):
     no_effort: Mapping[str, str] = _NONE
     """Its environment for `--effort none`, where no flag does that."""
     doctor: Mapping[str, Any] = _NONE
-    """What `ralph doctor` looks at: whether it is logged in, whether it minds root, what it runs without asking."""
+    """What `ralph doctor` looks at: the names of its keys, whether it is logged in, whether it minds root."""
     install: str = ""
     """The command that installs it."""
     errors: Sequence[Rule] | None = None
@@ -187,7 +187,8 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
         env["RALPH_PORT"] = port
     outer = base.get(MARK)
     env |= {MARK: f"{outer}:{run}" if outer else run, "TMUX_TMPDIR": str(tmux), "PWD": str(Path.cwd())}
-    count = int(env.get("GIT_CONFIG_COUNT") or 0)
+    said = env.get("GIT_CONFIG_COUNT", "")
+    count = int(said) if said.isdecimal() else 0
     for number, key in enumerate(("gc.autoDetach", "maintenance.autoDetach"), count):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": "false"}
     return env | {"GIT_CONFIG_COUNT": str(count + 2)}
