@@ -92,6 +92,13 @@ def test_the_iterations_are_listed_with_a_number_to_ask_for_and_what_is_not_ther
         assert said in run.stderr
 
 
+def test_before_the_first_iteration_there_is_none_to_show(project: Project) -> None:
+    project.has_tasks("one")
+    for words in ("--prompt", "last"):
+        run = project.ralph("log", "feature.md", words)
+        assert (run.code, run.stderr) == (2, "ralph: feature: there is no iteration yet\n")
+
+
 def test_an_iteration_is_shown_as_it_was_seen(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(raw(*TOLD))

@@ -45,6 +45,8 @@ def log(  # noqa: PLR0913 - what can be asked for
     for row in reversed(seen.rows):
         if number in (None, "last", str(row.iteration)):
             return _show(plan, row, what, verbose=verbose)
+    if number in (None, "last"):
+        raise RalphError(f"{plan.name}: there is no iteration yet")
     raise RalphError(f'{plan.name}: there is no iteration "{number}"', fix=f"`ralph log {plan.name}` lists them")
 
 
