@@ -62,7 +62,7 @@ def main(pace: "Pace | None" = None) -> None:
         code = int(ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0)
         sys.stdout.flush()
     except click.UsageError as error:
-        code = _tell(RalphError(" ".join(error.format_message().split()), fix="see ralph help"))
+        code = _tell(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
