@@ -165,19 +165,20 @@ def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> Non
 
 
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
-    tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_MAX_TIME" "$RALPH_VERIFY" "$@"'
+    tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_MAX_TIME" "$RALPH_VERIFY" "$RALPH_BASE_URL" "$@"'
     folder, plan = patient.root / "100% 'mine'", "../feature.md"
     has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/{plan}": "Do."})
     rest = ["--", "--add-dir", "../x"]
     env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
-    options = ("7", "--max-time", "3h", "--verify", "true && git --version", "-C", str(folder))
+    verify, base_url = "true && curl -fs http://localhost:8000/health", "http://localhost:3000/app"
+    options = ("7", "--max-time", "3h", "--verify", verify, "--base-url", base_url, "-C", str(folder))
     *_, text, lost = doctor(plan, *options, *rest, env=env)
     assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = ["3h", "true && git --version", plan, *rest]
+    words = ["3h", verify, base_url, plan, *rest]
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 
@@ -225,14 +226,15 @@ SECRET = "s3cr3t-never-to-be-seen"
 
 
 def test_no_line_shows_a_secret(patient: Project) -> None:
-    hook = f"https://x.example/{SECRET}"
+    hook = f"https://x.example/{SECRET}%20a/b"
     has(patient, {"~/.ralph.env": f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n"})
     patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET, "A_TOKEN": "a/n/o/t/h/e/r"}
     command = f"tool {SECRET}; curl https://me:{SECRET}@x.example/{SECRET} ; cat ~/.ssh/id; tool a/n/o/t/h/e/r"
     asked = ("doctor", "feature.md", "--verbose", "--heartbeat-url", hook, "--verify", command)
     said = " ".join(patient.ralph(*asked).text.split())
-    assert "heartbeat-url x.example (--heartbeat-url)" in said
-    assert "verify tool ***; curl x.example ; cat ~/.ssh/id; tool *** (" in said
+    assert "heartbeat-url x.example/*** (--heartbeat-url)" in said
+    assert "verify tool ***; curl https://me:***@x.example/*** ; cat ~/.ssh/id; tool *** (" in said
+    assert "RALPH_HEARTBEAT_URL=x.example/*** " in said
     assert SECRET not in said.lower()
 
 

@@ -153,9 +153,15 @@ def _send(request: Mapping[str, Any], timeout_s: float) -> str:
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """The text with addresses shown as their host, and with secrets and parts of secrets as ***."""
-    text = _ADDRESS.sub(r"\1", text)
-    for secret in secrets:
+    return cut(_ADDRESS.sub(r"\1", text), secrets)
+
+
+def cut(text: str, secrets: Iterable[str]) -> str:
+    """The text with secrets and parts of secrets as ***; of one that is an address its host is shown."""
+    for secret in sorted(secrets, key=len, reverse=True):
         shown = _ADDRESS.sub(r"\1", secret)
+        if shown != secret:
+            text = text.replace(secret, f"{shown}/***")
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(shown, ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
     return text

@@ -178,14 +178,16 @@ class _Doctor:
 _SUBJECTS = ("settings", "plan", "agent", "login", "rights", "repository", "machine", "notices", "cron")
 _SHORT = 4
 """What is so short is no secret, and would be found everywhere."""
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL")
-"""How names end whose values are not to be seen."""
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL", "_URLS")
+"""How names end whose values are not to be seen; but that of `--base-url` is an address of the project's own."""
 
 
 def _checks(asked: Asked) -> Iterator[_Check]:
     """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
-    known = {**sources.channel_values(), **os.environ}
-    secrets = [value.strip() for name, value in known.items() if name.endswith(_SECRET) and len(value) > _SHORT]
+    known = [*sources.channel_values().items(), *os.environ.items()]
+    known += [(one.variable, one.text) for one in sources.collected(Path(asked.plan), asked.given)]
+    known = [(name, text.strip()) for name, text in known if name.endswith(_SECRET) and name != "RALPH_BASE_URL"]
+    secrets = {spelled for _, text in known if len(text) > _SHORT for spelled in (text, text.replace("%", r"\%"))}
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
         found: list[_Check] = []
@@ -197,8 +199,7 @@ def _checks(asked: Asked) -> Iterator[_Check]:
         except OSError as error:
             found.append(bad(f"{error.filename}: {error.strerror}", "mend that"))
         for one in found:
-            said, fix = channels.without_secrets(one.said, secrets), channels.without_secrets(one.fix, secrets)
-            yield _Check(one.level, said, fix, subject)
+            yield _Check(one.level, channels.cut(one.said, secrets), channels.cut(one.fix, secrets), subject)
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
