@@ -46,7 +46,7 @@ def _told(row: Record) -> Iterator[str]:
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
     """Notes what the mode `before` left: the files of its last iterations, and what the Notes say was decided."""
-    rows = [row for row in journal.read(state.journal) if row.event == "iteration" and row.mode == before]
+    rows = [row for row in journal.rows(journal.read(state.journal)) if row.mode == before]
     changed = dict.fromkeys(row.files for row in rows[-_ITERATIONS:] if row.files)
     lines = [f"The last change of mode: {before} -> {now}", f"  changed by then: {'; '.join(changed) or 'nothing'}"]
     start, end = progress.section(text, "Notes")

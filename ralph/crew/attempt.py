@@ -24,6 +24,8 @@ from ralph.words import duration
 
 NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
+RALPH = (sys.executable, "-P", "-m", "ralph")
+"""Starts the ralph that this one is."""
 _GIT_S = 600.0
 _SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
@@ -131,9 +133,9 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         stands_in.chmod(0o700)
         words += ["--agent", shlex.quote(str(stands_in))]
         words += ["--roles", "build"] if "RALPH_ROLES" in env else []
-    code = foreground([sys.executable, "-P", "-m", "ralph", *words], env=env, cwd=str(tree / job.here))
-    records = [one for path in folder.glob("state/ralph/*/journal.jsonl") for one in journal.read(path)]
-    iterations = [one for one in records if one.event == "iteration"]
+    code = foreground([*RALPH, *words], env=env, cwd=str(tree / job.here))
+    journals = folder.glob("state/ralph/*/journal.jsonl")
+    iterations = [one for path in journals for one in journal.rows(journal.read(path))]
     made = git("rev-parse", "HEAD", cwd=tree).decode().strip()
     last = iterations[-1].transcript if iterations else ""
     said = [path for path in folder.glob("state/ralph/*/transcripts/*") if path.name == last]

@@ -267,7 +267,7 @@ class Crew:
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
         most, tries, why = self._settings.max_tries, task.tries + 1, meanwhile + _why(result, task)
         self._file.edit(lambda text: edits.with_failure(text, task.id, why, most))
-        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=most is None or tries < most)
+        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=task.has_more_tries(most))
 
     def _mark(self, mark: str, *listed: Task) -> None:
         self._file.edit(lambda text: edits.marked(text, mark, *[task.id for task in listed]))
@@ -325,11 +325,6 @@ class Crew:
             return mend(text, new).text
 
         self._file.edit(taken_over)
-
-    def declare_done(self) -> None:
-        """All tasks are done, and it is ralph who says so."""
-        self._file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
-        self._run.changes.look()
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""

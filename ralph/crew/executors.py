@@ -4,7 +4,6 @@ import json
 import os
 import queue
 import shutil
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,13 +12,12 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import Any
 
-from ralph.crew.attempt import Attempt, Job
+from ralph.crew.attempt import RALPH, Attempt, Job
 from ralph.errors import RalphError
 from ralph.process import Job as Program
 from ralph.process import Keeper, call, signals
 from ralph.run import Run
 
-_RALPH = (sys.executable, "-P", "-m", "ralph")
 _CONNECT_S = 10.0
 _BEAT_S = 5.0
 _SILENCE_S = 60.0
@@ -80,7 +78,7 @@ class Local:
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
             return job.task in self._cancelled or signals.interrupted() is not None
 
-        argv = [*runner, "ralph", "attempt"] if runner else [*_RALPH, "attempt"]
+        argv = [*runner, "ralph", "attempt"] if runner else [*RALPH, "attempt"]
         program = Program(argv, dict(os.environ), output, prompt=given)
         ended = keeper.run(program, hear, over, run.pace.awake)
         try:
@@ -151,7 +149,7 @@ def on_worker(job: Mapping[str, Any], word: str) -> Attempt:
             beat, heard_at = now, looked_at if now != beat else heard_at
         return cancelled is None or job["task"] in cancelled or time.monotonic() - heard_at > _SILENCE_S
 
-    done = call([*_RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
+    done = call([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
     if not done.stdout:
         raise RalphError(f"the attempt of {job['task']} exited with {done.code}", 1)
     return Attempt(**json.loads(done.stdout))

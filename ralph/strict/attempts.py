@@ -113,11 +113,6 @@ class Strict:
             accept(run)
         return replace(iteration, after=run.read(), commits=self._guard.committed)
 
-    def declare_done(self) -> None:
-        """All tasks are done, and it is ralph who says so."""
-        self._file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
-        self._run.changes.look()
-
     def close(self) -> None:
         """No task is in progress any more, also after an error."""
         self._run.task = ""
@@ -212,7 +207,7 @@ class Strict:
 
         self._write(written)
         said = f"{task.id}, try {task.tries + 1}: {': '.join(found.failed.splitlines())}"
-        return replace(iteration, failed=said, tried=most is None or task.tries + 1 < most)
+        return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:

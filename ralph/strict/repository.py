@@ -133,8 +133,7 @@ class Repository(Git):
         kept = ""
         for one in (self.ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD"), commit):
             if one not in ("", was.commit):
-                kept = f"refs/ralph/kept/{name}-{one[:10]}"
-                self.run("update-ref", "--no-deref", kept, one)
+                kept = self._keep(one, name)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if was.commit:
@@ -154,7 +153,13 @@ class Repository(Git):
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
             tree = scratch.ask("write-tree")
             commit = scratch.run("commit-tree", *parent, "-m", "ralph: thrown away", tree).decode().strip()
-            self.run("update-ref", f"refs/ralph/kept/{name}-{commit[:10]}", commit)
+            self._keep(commit, name)
+
+    def _keep(self, commit: str, name: str) -> str:
+        """The ref that keeps this commit from now on."""
+        ref = f"refs/ralph/kept/{name}-{commit[:10]}"
+        self.run("update-ref", "--no-deref", ref, commit)
+        return ref
 
     def _begun(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]

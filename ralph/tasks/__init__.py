@@ -84,6 +84,10 @@ class Task:
         """How often it failed."""
         return len(self.said("failed"))
 
+    def has_more_tries(self, most: int | None) -> bool:
+        """Whether it may be tried again after one more failure, where it gets at most so many tries."""
+        return most is None or self.tries + 1 < most
+
     @property
     def status(self) -> str:
         """How it stands, in a word; it is also complete where its parts make it so."""

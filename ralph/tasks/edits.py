@@ -43,11 +43,12 @@ def _noted(text: bytes, task_id: str, note: str, why: str) -> bytes:
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -> bytes:
     """The same with one more failed: line, and the task to be done, or blocked where that was the last of so many."""
-    task = find(read(text), task_id)
-    tries = task.tries + 1 if task else 1
+    if (task := find(read(text), task_id)) is None:
+        return text
+    tries = task.tries + 1
     when = time.strftime("%Y-%m-%d %H:%M:%S")
     text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why)
-    if most is None or tries < most:
+    if task.has_more_tries(most):
         return text
     reason = why.partition("\n")[0]
     return marked(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
