@@ -33,7 +33,9 @@ BARE_CREW = r"""
 seq 0 15 | xargs -P "$1" -I@ sh -c 'echo "File \`made/@\` exists" | "$0";
 flock .git sh -c "git add made/@ && git commit -qm @"' "$2"
 """
-BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | true; n=$((n + 1)); done'
+BARE = 'n=0; while [ "$n" -lt "$1" ]; do cat "$2" | "$3"; n=$((n + 1)); done'
+AGENT = shutil.which("true") or "true"
+"""The program: by its name alone a shell would do without one."""
 BARE_STRICT = r"""
 while found=$(grep -n -m 1 '^- \[ \]' "$1"); do
   number=${found%%:*} task=${found#*] }
@@ -154,12 +156,12 @@ def loop(bench: Bench) -> None:
 
     def loops(folder: str, iterations: int) -> Cost:
         bench.folder(folder)
-        words = ("feature.md", "build", "--agent", "true", "--max-iterations", str(iterations), *NEVER)
+        words = ("feature.md", "build", "--agent", AGENT, "--max-iterations", str(iterations), *NEVER)
         return bench.cost(bench.ralph, *words, folder=folder, code=3)
 
     for folder in ("repository", "outside"):
         for count in (1, 100, 1000):
-            bare = partial(bench.cost, "bash", "-c", BARE, "bare", str(count), str(PROMPT), folder=folder)
+            bare = partial(bench.cost, "bash", "-c", BARE, "bare", str(count), str(PROMPT), AGENT, folder=folder)
             bench.table(f"loop, {folder}, {count} iterations", {"bash": bare, "ralph": partial(loops, folder, count)})
 
 
@@ -206,7 +208,7 @@ def crew(bench: Bench) -> None:
 def hops(bench: Bench) -> None:
     """How many modules and functions of ralph's one plain iteration passes."""
     folder = bench.folder("outside")
-    bench.cost(bench.python, "-c", HOPS, "feature.md", "2", "--agent", "true", *NEVER, folder="outside", code=3)
+    bench.cost(bench.python, "-c", HOPS, "feature.md", "2", "--agent", AGENT, *NEVER, folder="outside", code=3)
     print(f"\n## one iteration\n\n{(folder / 'hops.txt').read_text()}", end="")
 
 
