@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Commits
 from ralph.files import held, state_home
 from ralph.lock import working_tree
-from ralph.process import Finished, call, somebody_runs
+from ralph.process.programs import Finished, call, somebody_runs
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000

@@ -15,7 +15,8 @@ from ralph.channels import Notice, notices
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, summary, tallied, wait_s
 from ralph.memory import memory
-from ralph.process import Job, signals
+from ralph.process import signals
+from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
 from ralph.words import counted, duration, moment, named, shortened

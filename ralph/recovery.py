@@ -7,7 +7,7 @@ from ralph.claims import refuse
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
 from ralph.lock import Lock
-from ralph.process import end_strays
+from ralph.process.programs import end_strays
 from ralph.run import Run
 
 _LAST_WRITES_S = 15.0

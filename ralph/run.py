@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
-from ralph.process import Keeper, Patience, signals
+from ralph.process import signals
+from ralph.process.keeper import Keeper
+from ralph.process.programs import Patience
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
 from ralph.screen.text import width

@@ -12,7 +12,8 @@ from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
 from ralph.phases import begin
-from ralph.process import end_own, signals
+from ralph.process import signals
+from ralph.process.programs import end_own
 from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended

@@ -13,7 +13,8 @@ from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.memory import memory
-from ralph.process import foreground, signals
+from ralph.process import signals
+from ralph.process.programs import foreground
 from ralph.progress.file import ProgressFile
 from ralph.state import State
 from ralph.words import counted, plain

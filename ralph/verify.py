@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from ralph.errors import RalphError
 from ralph.files import held
-from ralph.process import Job, signals
+from ralph.process import signals
+from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.words import duration
 

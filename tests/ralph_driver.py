@@ -27,7 +27,7 @@ PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
 from ralph.run import Pace
-from ralph.process import Patience
+from ralph.process.programs import Patience
 
 how, patience = map(json.loads, sys.argv[1:3])
 sys.argv[1:3] = []

@@ -9,7 +9,7 @@ from stories import Act, Agent, api_retry, init, marks, prints, raw, result, say
 from ralph.agent import command
 from ralph.agent.stream import Stream
 from ralph.agent.turn import Outcome
-from ralph.process import Ended
+from ralph.process.keeper import Ended
 from ralph.settings import Settings
 
 

@@ -10,8 +10,8 @@ from http_server import Answer, Server
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph import process
 from ralph.criteria import Criterion, Kind, Met, check, in_one_browser, parse
+from ralph.process.programs import call
 from ralph.verify import CommandRun
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 def shell(folder: Path) -> Callable[[str], CommandRun]:
     def run(command: str) -> CommandRun:
-        done = process.call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30, cwd=str(folder))
+        done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30, cwd=str(folder))
         what = f"exited with {done.code}" if done.code >= 0 else f"was killed by signal {-done.code}"
         return CommandRun(code=done.code, what=what, output=done.stdout.decode(), took_s=0)
 

@@ -270,7 +270,8 @@ def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project, 
 LATE = """
 import threading, time
 from pathlib import Path
-from ralph.process import Keeper, Patience
+from ralph.process.keeper import Keeper
+from ralph.process.programs import Patience
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 Keeper("a-run", Patience(), Path("keeper.txt"), 0)
 """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ralph import denied
 from ralph.agent.turn import Outcome
 from ralph.errors import RalphError
-from ralph.process import MARK
+from ralph.process.programs import MARK
 from ralph.settings import Settings, Source
 
 _NONE: Mapping[str, Any] = {}

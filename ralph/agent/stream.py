@@ -14,7 +14,7 @@ from pathlib import Path
 from ralph.agent.command import Agent
 from ralph.agent.dialects import OTHERS, Event, claude
 from ralph.agent.turn import Outcome, Turn
-from ralph.process import Ended
+from ralph.process.keeper import Ended
 from ralph.words import shortened
 
 _LINE_LIMIT = 64 << 20

@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph import files, process
+from ralph import files
 from ralph.channels import http
 from ralph.errors import RalphError
+from ralph.process.programs import call
 from ralph.words import plain, shortened
 
 _DELIVERY_S = 15.0
@@ -132,7 +133,7 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
 
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
     program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
-    done = process.call([program, *argv[1:]], timeout_s=timeout_s)
+    done = call([program, *argv[1:]], timeout_s=timeout_s)
     if done.timed_out:
         return f"{program}: still running after {timeout_s:g} s"
     return f"{program}: exit code {done.code}" if channel.checked and done.code else ""

@@ -19,7 +19,8 @@ from typing import Any
 
 from ralph import changes, files, journal
 from ralph.errors import RalphError
-from ralph.process import call, foreground, signals
+from ralph.process import signals
+from ralph.process.programs import call, foreground
 from ralph.words import duration
 
 NAME = "RALPH_ATTEMPT"

@@ -14,8 +14,10 @@ from typing import Any
 
 from ralph.crew.attempt import RALPH, Attempt, Job
 from ralph.errors import RalphError
-from ralph.process import Job as Program
-from ralph.process import Keeper, call, signals
+from ralph.process import signals
+from ralph.process.keeper import Job as Program
+from ralph.process.keeper import Keeper
+from ralph.process.programs import call
 from ralph.run import Run
 
 _CONNECT_S = 10.0

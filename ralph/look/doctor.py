@@ -23,7 +23,7 @@ from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
 from ralph.look import plans
 from ralph.options import Asked
-from ralph.process import call
+from ralph.process.programs import call
 from ralph.progress.file import ProgressFile
 from ralph.screen.text import draws, width
 from ralph.settings import ON_COMMAND_LINE, Settings

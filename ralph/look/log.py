@@ -16,7 +16,7 @@ from ralph.journal import Record
 from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.memory import memory
-from ralph.process import foreground
+from ralph.process.programs import foreground
 from ralph.screen.text import width
 from ralph.screen.view import View
 from ralph.words import moment, plain

@@ -17,7 +17,8 @@ from pathlib import Path
 from ralph import changes, files, journal, lock, progress, start
 from ralph.errors import RalphError
 from ralph.options import Asked
-from ralph.process import MARK, call, foreground, signals
+from ralph.process import signals
+from ralph.process.programs import MARK, call, foreground
 from ralph.rehearsal import sample
 from ralph.screen.screen import Screen
 from ralph.state import State

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ralph import files, progress
 from ralph.errors import RalphError
-from ralph.process import call, signals
+from ralph.process import signals
+from ralph.process.programs import call
 from ralph.progress.reading import blocks
 from ralph.rehearsal.sample import WORK, Work
 from ralph.words import counted

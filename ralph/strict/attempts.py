@@ -11,7 +11,7 @@ from ralph.claims import accept, verify
 from ralph.criteria import Criterion, Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
-from ralph.process import Job
+from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.strict.guard import Guard
 from ralph.strict.roles import roles_of

@@ -17,7 +17,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes
 from ralph.errors import RalphError
-from ralph.process import Finished, call
+from ralph.process.programs import Finished, call
 
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
