@@ -307,7 +307,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
     ("ready", "args", "said"),
     [
         ("rm -rf .git", (), "--jobs needs a git repository"),
-        ("rm -rf .git; git init -q", (), "--jobs needs a commit to begin with"),
+        ("rm -rf .git; git init -q", (), "--jobs lands work on a branch that has a commit"),
         ("true", ("--no-auto-commit",), "--jobs brings work together by commits, and --auto-commit forbids them"),
         ("touch .gitmodules", (), "clones, which lack the submodules"),
         ("true", ("--jobs", "21"), "at most 20 on one machine"),

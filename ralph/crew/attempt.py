@@ -13,21 +13,22 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ralph import changes, files, journal
+from ralph import files, journal
 from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.process.programs import call, foreground
+from ralph.progress import encoded
+from ralph.strict.repository import Git, text_of
 from ralph.words import duration
 
 NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
 RALPH = (sys.executable, "-P", "-m", "ralph")
 """Starts the ralph that this one is."""
-_GIT_S = 600.0
 _SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 """Of each range ralph holds the first, and the twenty behind it are the attempt's."""
@@ -51,6 +52,8 @@ class Job:
     """Files that the clone needs and no commit has, by path from the top: the plan, and what `--setup-copy` names."""
     progress: str
     """What the progress file says."""
+    config: Sequence[str]
+    """What git's settings say there, as `name=value`: a clone has not those of its source."""
     env: Mapping[str, str]
     words: Sequence[str]
     """What its ralph is asked."""
@@ -113,59 +116,59 @@ def run_job(job: Job) -> Attempt:
 
 
 def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
-    tree = folder / "tree"
-    applied = _clone(job, folder, tree)
+    clone = _cloned(job, folder)
+    progress = folder / "PROGRESS.md"
+    here = clone.root / job.here
     for name, text in job.files.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_bytes(as_bytes(text))
-    setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
+        (clone.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone.root / name).write_bytes(encoded(text))
     if job.setup:
-        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=str(tree / job.here))
+        setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
+        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=str(here))
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
             how = f"had not ended after {duration(_SETUP_S)}" if done.timed_out else f"exited with {done.code}"
             raise RalphError(f"the setup command {how}")
-    progress = folder / "PROGRESS.md"
-    progress.write_bytes(as_bytes(job.progress))
+    progress.write_bytes(encoded(job.progress))
     words = [*job.words, "--progress-file", str(progress)]
-    if applied:
+    if job.applies:
+        commit = clone.run("bundle", "unbundle", "/dev/stdin", stdin=base64.b64decode(job.applies)).decode().split()[0]
         stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
-        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.landing {applied}\n")
+        stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.landing {commit}\n")
         stands_in.chmod(0o700)
         words += ["--agent", shlex.quote(str(stands_in))]
-        words += ["--roles", "build"] if "RALPH_ROLES" in env else []
-    code = foreground([*RALPH, *words], env=env, cwd=str(tree / job.here))
-    journals = folder.glob("state/ralph/*/journal.jsonl")
-    iterations = [one for path in journals for one in journal.rows(journal.read(path))]
-    made = git("rev-parse", "HEAD", cwd=tree).decode().strip()
-    last = iterations[-1].transcript if iterations else ""
-    said = [path for path in folder.glob("state/ralph/*/transcripts/*") if path.name == last]
-    return Attempt(
-        why="" if iterations else f"its ralph exited with {code}",
-        records=[asdict(one) for one in iterations],
-        commit="" if made == job.commit else made,
-        bundle="" if made == job.commit else bundle(f"{job.commit}..HEAD", tree),
-        progress=as_text(progress.read_bytes()),
-        prompt=as_text(b"".join(files.held(path.with_suffix(".prompt.md")) for path in said)),
-        transcript=as_text(b"".join(map(files.held, said))),
+        if "RALPH_ROLES" in env:
+            words += ["--roles", "build"]
+    code = foreground([*RALPH, *words], env=env, cwd=str(here))
+    lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
+    records = journal.rows(journal.read(lines))
+    if not records:
+        return Attempt(why=f"its ralph exited with {code}")
+    transcript = lines.parent / "transcripts" / records[-1].transcript
+    result = Attempt(
+        records=[asdict(one) for one in records],
+        progress=text_of(progress),
+        prompt=text_of(transcript.with_suffix(".prompt.md")),
+        transcript=text_of(transcript),
     )
+    made = clone.ask("rev-parse", "HEAD")
+    if made == job.commit:
+        return result
+    return replace(result, commit=made, bundle=bundle(clone, f"{job.commit}..HEAD"))
 
 
-def _clone(job: Job, folder: Path, tree: Path) -> str:
-    """Makes the clone, which cannot push anywhere; the commit that is to be applied in it."""
-    source = Path(job.source)
+def _cloned(job: Job, folder: Path) -> Git:
+    """The clone, which cannot push anywhere."""
+    source = job.source
     if job.bundle:
-        source = folder / "source.bundle"
-        source.write_bytes(base64.b64decode(job.bundle))
-    git("clone", "--quiet", "--no-checkout", "--no-tags", str(source), str(tree), cwd=folder)
-    git("remote", "remove", "origin", cwd=tree)
-    git("checkout", "--quiet", "-B", "ralph", job.commit, cwd=tree)
-    if not job.applies:
-        return ""
-    more = folder / "applies.bundle"
-    more.write_bytes(base64.b64decode(job.applies))
-    git("fetch", "--quiet", str(more), "HEAD", cwd=tree)
-    return git("rev-parse", "FETCH_HEAD", cwd=tree).decode().strip()
+        source = str(folder / "source.bundle")
+        Path(source).write_bytes(base64.b64decode(job.bundle))
+    config = [f"--config={one}" for one in job.config]
+    Git(folder, os.environ).run("clone", "--quiet", "--no-checkout", "--no-tags", *config, source, "tree")
+    clone = Git(folder / "tree", os.environ)
+    clone.run("remote", "remove", "origin")
+    clone.run("checkout", "--quiet", "-B", "ralph", job.commit)
+    return clone
 
 
 def _hold_ports(held: socket.socket) -> int:
@@ -177,24 +180,6 @@ def _hold_ports(held: socket.socket) -> int:
     raise RalphError(f"all ports from {_FIRST_PORT} to {_LAST_PORT} are taken", 1)
 
 
-def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
-    """What git prints. Raises RalphError when it fails."""
-    done = changes.git(*arguments, cwd=cwd, stdin=stdin, timeout_s=_GIT_S)
-    if done.code:
-        raise RalphError(f"git {arguments[0]} fails in {cwd}: {changes.complaint(done)}", 1)
-    return done.stdout
-
-
-def bundle(commits: str, tree: Path, *more: str) -> str:
+def bundle(git: Git, *commits: str) -> str:
     """These commits as a git bundle, in base64."""
-    return base64.b64encode(git("bundle", "create", "--quiet", "-", commits, *more, cwd=tree)).decode()
-
-
-def as_text(data: bytes) -> str:
-    """Any bytes as a text that JSON can hold."""
-    return data.decode(errors="surrogateescape")
-
-
-def as_bytes(text: str) -> bytes:
-    """The bytes again."""
-    return text.encode(errors="surrogateescape")
+    return base64.b64encode(git.run("bundle", "create", "--quiet", "-", *commits)).decode()

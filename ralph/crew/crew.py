@@ -8,20 +8,19 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ralph import journal, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
 from ralph.claims import accept
-from ralph.crew.attempt import Attempt, Job, as_bytes, as_text, bundle
+from ralph.crew.attempt import Attempt, Job, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
 from ralph.errors import RalphError
 from ralph.judge import Iteration
+from ralph.progress import encoded
 from ralph.run import Run
 from ralph.settings import Source
 from ralph.strict.repository import Repository
@@ -37,16 +36,13 @@ _LANDINGS = 3
 _GLANCE_S = 0.2
 _LOOK_S = 2.0
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
-_OF_THE_COORDINATOR = {
-    *("jobs", "task", "setup", "setup_copy", "keep_clones", "runner", "executor"),
-    *("max_iterations", "max_time", "max_cost", "max_total_cost", "max_tries", "max_failures", "max_stalls"),
-    *("progress_file", "history", "heartbeat_url", "delay", "wait", "notify_frequency"),
-}
-"""Settings that no attempt is given."""
+_OF_THE_COORDINATOR = {"setup", "setup_copy", "keep_clones", "runner", "executor", "history", "heartbeat_url"}
+"""Settings that no attempt is given; of the others its command says which are not as here."""
 
 
-class Trial(NamedTuple):
-    """A task that is being tried."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class Trial:
+    """A task that is being tried, or was."""
 
     job: Job
     task: Task
@@ -55,45 +51,91 @@ class Trial(NamedTuple):
     """By the run's clock."""
     share_usd: float | None
     """What it may cost."""
+    result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
+    """What came of it."""
+
+    @property
+    def left(self) -> Task | None:
+        """The task as the attempt left it."""
+        return tasks.find(tasks.read(encoded(self.result.progress)), self.task.id)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the attempt has ticked it."""
+        return self.left is not None and self.left.done
+
+    @property
+    def blocked(self) -> str | None:
+        """Why the agent says that a person is needed; None where it does not."""
+        said = progress.parse(encoded(self.result.progress))
+        if self.left and self.left.mark == "!" and self.left.tries == self.task.tries:
+            return "".join(self.left.said("blocked"))
+        return None if said.blocked_by_ralph else said.blocked
+
+    def turn(self) -> Turn:
+        """What its iterations came to, as one turn."""
+        found = journal.records(self.result.records)
+        if not found:
+            return Turn(outcome=Outcome.FAILED, why=self.result.why)
+        last = found[-1]
+        total = journal.sums(found)
+        return Turn(
+            outcome=Outcome[last.ended.upper()],
+            why="" if last.success else last.message,
+            said=last.said,
+            cost_usd=total.cost_usd,
+            at_least=total.cost_at_least,
+            tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
+            resets_at=int(last.until) or None,
+            took_s=total.duration_s,
+        )
 
 
 class Crew:
     """The tasks that are tried at the same time, in place of one after the other."""
 
+    _last: Trial
+    """The one that was over last."""
+
     def __init__(self, run: Run) -> None:
-        self._run, self._file, self._settings = run, run.file, run.settings
-        if not (repository := Repository.around(run.top)):
+        self._run = run
+        self._file = run.file
+        self._settings = run.settings
+        repository = Repository.around(run.top)
+        if not repository:
             raise RalphError(f"--jobs needs a git repository, and {run.top} is in none", fix="git init, and commit")
-        self._repository, self._tree = repository, repository.root
+        self._repository = repository
+        self._tree = repository.root
         self._branch = Branch(repository, run.start.name)
         self._check()
-        self._executor = Dask(run, run.settings.executor) if run.settings.executor else Local(run)
+        self._executor = Local(run)
+        if run.settings.executor:
+            self._executor = Dask(run, run.settings.executor)
         self.running: dict[Future[Attempt], Trial] = {}
         self.began = 0.0
         """When that began, by the run's clock, which ended last."""
-        self._finished: tuple[Trial, Attempt] | None = None
-        """From `iterate` to `dispose`: what was tried, and what came of it."""
         self._stop: Stop | None = None
         """Why nothing begins any more, while others still work."""
         self._land_left_over()
 
     def _check(self) -> None:
         """Raises RalphError where clones would not do, and says what they lack."""
-        settings, start = self._settings, self._run.start
+        settings = self._settings
         if settings.jobs > _MOST and not (settings.runner or settings.executor):
             raise RalphError(f"{settings.said['jobs'].where}: at most {_MOST} on one machine", fix="see --executor")
-        if not self._repository.head()[1]:
-            raise RalphError(f"--jobs needs a commit to begin with, and {self._tree} has none", fix="commit")
-        if not self._branch.name:
-            raise RalphError(f"--jobs lands work on a branch, and HEAD of {self._tree} is on none", fix="git switch")
+        if not self._branch.name or not self._branch.tip():
+            what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
+            raise RalphError(what, fix="git switch, or git commit")
         if (self._tree / ".gitmodules").exists():
             raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
         if not settings.auto_commit:
             where = settings.said["auto_commit"].where
             raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
+        start = self._run.start
         own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
         found = self._repository.names("status", "--porcelain", "-z", "--no-renames")
-        if mine := [entry[3:] for entry in found if entry[3:] not in own]:
+        mine = [entry[3:] for entry in found if entry[3:] not in own]
+        if mine:
             self._run.complain(f"the clones lack what you have not committed: {named(mine)}")
 
     def lets_finish(self, stop: Stop | None) -> Stop | None:
@@ -107,7 +149,8 @@ class Crew:
     def doing(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.running()
-        trials, doing = list(self.running.values()), self._executor.doing  # another thread asks
+        doing = self._executor.doing
+        trials = list(self.running.values())  # another thread asks
         return [f"{one.task.id} · {duration(now - one.began)} · {doing[one.task.id]}" for one in trials]
 
     def tidy(self) -> None:
@@ -126,11 +169,12 @@ class Crew:
         run = self._run
         tasklist.check(self._file.text, self._file.path.name, self._settings)
         while len(self.running) < self._settings.jobs and not self._stop:
-            begun = run.tally.iterations + len(self.running)
-            stop = verdict(self._file.last, replace(run.tally, iterations=begun), self._settings, run.elapsed_s())
-            listed = tasks.read(self._file.text)
+            tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
+            if verdict(self._file.last, tally, self._settings, run.elapsed_s()):
+                break
+            task = tasks.select(tasks.read(self._file.text))
             share_usd = self._share_usd()
-            if stop or share_usd == 0 or (task := tasks.select(listed)) is None:
+            if task is None or share_usd == 0:
                 break
             self._begin(task, share_usd)
         if self.running:
@@ -139,11 +183,12 @@ class Crew:
 
     def _share_usd(self) -> float | None:
         """What the next one may cost: an equal part of what is left and not given to those at work."""
-        left_usd_now = left_usd(self._file.last, self._run.tally, self._settings)
-        if left_usd_now is None:
+        left = left_usd(self._file.last, self._run.tally, self._settings)
+        if left is None:
             return None
-        given = sum(trial.share_usd or 0.0 for trial in self.running.values())
-        return max(0.0, round(left_usd_now - given, 4)) / (self._settings.jobs - len(self.running))
+        for trial in self.running.values():
+            left -= trial.share_usd or 0.0
+        return max(0.0, round(left, 4)) / (self._settings.jobs - len(self.running))
 
     def _begin(self, task: Task, share_usd: float | None) -> None:
         run = self._run
@@ -153,56 +198,84 @@ class Crew:
             run.outbox.send(notices.started(run))
         self._mark("~", task)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
-        self.running[self._executor.submit(job)] = Trial(job, task, run.pace.running(), share_usd)
+        trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
+        self.running[self._executor.submit(job)] = trial
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
-        run, settings, plan, top = self._run, self._settings, self._run.start.plan, self._tree
-        brought = [top / name for name in settings.setup_copy]
-        brought += [path for path in (plan, run.start.template.resolve()) if path.is_relative_to(top)]
-        try:
-            files = {os.path.relpath(path, top): as_text(path.read_bytes()) for path in brought}
-        except OSError as error:
-            raise RalphError(f"{error.filename}: cannot be brought to a clone: {error.strerror}", 1) from error
+        run = self._run
+        settings = self._settings
         text = self._file.text
-        if any(_lines(as_bytes(trial.job.progress), "Messages") for trial in self.running.values()):
+        if any(_lines(encoded(trial.job.progress), "Messages") for trial in self.running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # which another agent has got already
-        asked = os.path.relpath(plan, run.top.resolve()) if plan.is_relative_to(top) else str(plan)
-        words = [asked, "build", "--strict", "--task", task.id, "--jobs", "1", "--max-tries", str(task.tries + 1)]
+        job = Job(
+            name=f"{run.state.folder.name}/{task.id}",
+            task=task.id,
+            commit=self._branch.tip(),
+            source=str(self._tree),
+            here=os.path.relpath(run.top.resolve(), self._tree),
+            files=self._brought(),
+            progress=text.decode(errors="surrogateescape"),
+            config=self._config(),
+            env=self._env(),
+            words=self._words(task, share_usd),
+            setup=settings.setup or "",
+            keep=settings.keep_clones,
+        )
+        if settings.runner or settings.executor:
+            return replace(job, source="", bundle=bundle(self._repository, "HEAD", "--branches"))
+        return job
+
+    def _brought(self) -> dict[str, str]:
+        """The files that a clone needs and no commit has, by path."""
+        start = self._run.start
+        brought = [path for path in (start.plan, start.template.resolve()) if path.is_relative_to(self._tree)]
+        brought += [self._tree / name for name in self._settings.setup_copy]
+        files = {}
+        for path in brought:
+            try:
+                text = path.read_bytes().decode(errors="surrogateescape")
+            except OSError as error:
+                raise RalphError(f"{path}: cannot be brought to a clone: {error.strerror}", 1) from error
+            files[os.path.relpath(path, self._tree)] = text
+        return files
+
+    def _config(self) -> list[str]:
+        """Who commits, and the project's hooks, which a clone would lack."""
+        config = [f"core.hooksPath={self._repository.hooks}"]
+        for name in ("user.name", "user.email"):
+            value = self._repository.ask("config", name)
+            if value:
+                config.append(f"{name}={value}")
+        return config
+
+    def _env(self) -> dict[str, str]:
+        """The settings of an attempt, as they were said here."""
+        env = {}
+        for field, one in self._settings.said.items():
+            if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
+                env[one.variable] = one.text
+        return env
+
+    def _words(self, task: Task, share_usd: float | None) -> list[str]:
+        """What the ralph of an attempt is asked: one try of this task, within the bounds that are left."""
+        run = self._run
+        settings = self._settings
+        plan = str(run.start.plan)
+        if run.start.plan.is_relative_to(self._tree):
+            plan = os.path.relpath(plan, run.top.resolve())
+        words = [plan, "build", "--strict", "--jobs", "1", "--task", task.id]
+        words += ["--max-tries", str(task.tries + 1)]
         words += ["--max-failures", "1", "--delay", "0", "--no-wait"]
         if share_usd is not None:
             words += ["--max-cost", f"{share_usd:.4f}"]
         if settings.max_time is not None:
-            words += ["--max-time", f"{max(1.0, settings.max_time - run.elapsed_s()):.3f}s"]
+            left_s = max(1.0, settings.max_time - run.elapsed_s())
+            words += ["--max-time", f"{left_s:.3f}s"]
         if settings.max_iterations is not None:
-            words += ["--max-iterations", str(settings.max_iterations - run.tally.iterations)]
-        is_elsewhere = bool(settings.runner or settings.executor)
-        return Job(
-            name=f"{run.state.folder.name}/{task.id}",
-            task=task.id,
-            commit=self._branch.tip(),
-            source="" if is_elsewhere else str(top),
-            bundle=bundle("--branches", top, "HEAD") if is_elsewhere else "",
-            here=os.path.relpath(run.top.resolve(), top),
-            files=files,
-            progress=as_text(text),
-            env=self._env(),
-            words=words,
-            setup=settings.setup or "",
-            keep=settings.keep_clones,
-        )
-
-    def _env(self) -> Mapping[str, str]:
-        """The environment of an attempt: what was said of the settings; committer and hooks, which a clone lacks."""
-        env = dict[str, str]()
-        for field, one in self._settings.said.items():
-            if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
-                env[one.variable] = one.text
-        said = {key: self._repository.ask("config", key) for key in ("user.name", "user.email")}
-        said["core.hooksPath"] = self._repository.hooks
-        for number, (key, value) in enumerate(said.items()):
-            env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        return env | {"GIT_CONFIG_COUNT": str(len(said))}
+            left = settings.max_iterations - run.tally.iterations
+            words += ["--max-iterations", str(left)]
+        return words
 
     def iterate(self) -> Iteration:
         """Waits until the next try is over; what is known of it then."""
@@ -211,28 +284,29 @@ class Crew:
         looked = run.pace.running()
         while not (done := wait(self.running, _GLANCE_S, FIRST_COMPLETED).done):
             if run.interrupted():
-                self._cancel(self.running.values())
+                self._cancel(*self.running.values())
             elif run.pace.running() - looked >= _LOOK_S:
                 looked = run.pace.running()
                 run.read()
-                self._cancel(filter(self._is_taken_back, self.running.values()))
+                self._cancel(*filter(self._is_taken_back, self.running.values()))
         future = done.pop()
-        trial = self.running.pop(future)
+        trial = self._last = self.running.pop(future)
         self.began = trial.began
         try:
-            result = future.result()
+            trial.result = future.result()
         except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-            result = Attempt(why=str(error) or type(error).__name__)
-        self._finished = trial, result
-        before, turn = run.file.last, _turn(result)
+            trial.result = Attempt(why=str(error) or type(error).__name__)
+        turn = trial.turn()
+        before = run.file.last
         if run.interrupted():
             turn.outcome = Outcome.INTERRUPTED
         elif self._is_taken_back(trial):
             turn.outcome = Outcome.OK
-        run.number, run.task = run.earlier + run.tally.iterations + 1, trial.task.id
-        run.transcript = run.state.transcript(run.id, run.number, result.prompt)
+        run.number = run.earlier + run.tally.iterations + 1
+        run.task = trial.task.id
+        run.transcript = run.state.transcript(run.id, run.number, trial.result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
-            run.transcript.write_bytes(as_bytes(result.transcript))
+            run.transcript.write_bytes(encoded(trial.result.transcript))
         return Iteration(
             number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
         )
@@ -244,142 +318,106 @@ class Crew:
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
-        assert self._finished
-        trial, result = self._finished
-        task, job = trial.task, trial.job
-        self._take_over_notes(job, result)
+        trial = self._last
+        task = trial.task
+        most = self._settings.max_tries
+        meanwhile = ""
+        self._take_over_notes(trial)
         if self._is_taken_back(trial):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self._mark(" ", task)
             return iteration
-        tip, meanwhile = self._branch.tip(), ""
-        if _is_done(result, task) and result.commit and tip != job.commit:
-            result, meanwhile = self._on_top(tip, job, result), "on top of what landed meanwhile: "
+        tip = self._branch.tip()
+        if trial.is_done and trial.result.commit and tip != trial.job.commit:
+            meanwhile = "on top of what landed meanwhile: "
+            self._apply(trial, tip)
             if stop := self._run.interrupted():
                 self._mark(" ", task)
                 return replace(iteration, ended=stop)
-        if _is_done(result, task):
-            return self._land(iteration, task, result)
-        blocked = _blocked(result, task)
+        if trial.is_done:
+            return self._land(iteration, trial)
+        blocked = trial.blocked
         if blocked is not None:
             self._file.edit(lambda text: edits.marked(text, "!", task.id, note="blocked", why=blocked))
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
-        most, tries, why = self._settings.max_tries, task.tries + 1, meanwhile + _why(result, task)
+        why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
         self._file.edit(lambda text: edits.with_failure(text, task.id, why, most))
-        return replace(iteration, failed=f"{task.id}, try {tries}: {why}", tried=task.has_more_tries(most))
+        return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
 
     def _mark(self, mark: str, *listed: Task) -> None:
         self._file.edit(lambda text: edits.marked(text, mark, *[task.id for task in listed]))
 
-    def _land(self, iteration: Iteration, task: Task, result: Attempt) -> Iteration:
+    def _land(self, iteration: Iteration, trial: Trial) -> Iteration:
         """The branch gets the commit, if there is one, and the task its tick."""
-        run, commits = self._run, Commits()
+        run = self._run
+        result = trial.result
+        commits = Commits()
         if result.commit:
-            run.state.note("landing", json.dumps([task.id, result.commit]))
+            run.state.note("landing", json.dumps([trial.task.id, result.commit]))
             run.todo = ""
             if not self._branch.moves(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
             commits = self._repository.describe(result.commit)[0]
-        self._mark("x", *task.chain)
+        self._mark("x", *trial.task.chain)
         run.state.note("landing", "")
         if not run.read().open:
             accept(run)
         return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
 
-    def _on_top(self, tip: str, job: Job, result: Attempt) -> Attempt:
-        """The same commit applied to this one, and all checked once more."""
+    def _apply(self, trial: Trial, tip: str) -> None:
+        """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
+        job = trial.job
         self._run.does(f"landing {job.task}")
-        again = replace(job, name=f"{job.name}-landing", commit=tip, source=str(self._tree), bundle="")
-        landed = Attempt()
+        again = replace(job, name=f"{job.name}-landing", commit=tip, applies=trial.result.bundle)
+        here = replace(again, source=str(self._tree), bundle="")
         for _ in range(_LANDINGS):
             try:
-                landed = self._executor.now(replace(again, applies=result.bundle))
+                trial.result = self._executor.now(here)
             except (OSError, RalphError) as error:
-                landed = Attempt(why=str(error))
-            if landed.records or self._run.interrupted():
+                trial.result = Attempt(why=str(error))
+            if trial.result.records or self._run.interrupted():
                 break
-        return landed
 
     def _land_left_over(self) -> None:
         """What a run that was killed had landed and not ticked yet."""
-        if noted := self._run.state.noted("landing"):
+        noted = self._run.state.noted("landing")
+        if noted:
             task_id, commit = json.loads(noted)
             if self._branch.has(commit, self._branch.tip()):
                 self._file.edit(lambda text: edits.marked(text, "x", task_id))
             self._run.state.note("landing", "")
 
-    def _take_over_notes(self, job: Job, result: Attempt) -> None:
-        """What the agent wrote into its sections is in ours, too; a message that it took out is answered."""
-        was, now = as_bytes(job.progress), as_bytes(result.progress)
-        answered = {line for line in _lines(was, "Messages") if now and line not in _lines(now, "Messages")}
+    def _take_over_notes(self, trial: Trial) -> None:
+        """What the agent wrote into its sections, and took out of them, is so in ours, too."""
+        was = encoded(trial.job.progress)
+        now = encoded(trial.result.progress)
 
         def taken_over(text: bytes) -> bytes:
-            start, end = progress.section(text, "Messages")
-            left = [line for line in text[start:end].splitlines(keepends=True) if line.strip() not in answered]
-            new = text[:start] + b"".join(left) + text[end:]
-            for title in ("Notes", "Proposed"):
-                known = _lines(was, title)
-                new = progress.with_lines(new, title, [line for line in _lines(now, title) if line not in known])
+            new = text
+            for title in ("Messages", "Notes", "Proposed"):
+                before = _lines(was, title)
+                after = _lines(now, title)
+                start, end = progress.section(new, title)
+                gone = set(before).difference(after)
+                left = [line for line in new[start:end].splitlines(keepends=True) if line.strip() not in gone]
+                new = new[:start] + b"".join(left) + new[end:]
+                new = progress.with_lines(new, title, [line for line in after if line not in before])
             return mend(text, new).text
 
-        self._file.edit(taken_over)
+        if now:
+            self._file.edit(taken_over)
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""
-        self._cancel(self.running.values())
+        self._cancel(*self.running.values())
         self._executor.close()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 
-    def _cancel(self, trials: Iterable[Trial]) -> None:
-        for trial in trials:
-            self._executor.cancel(trial.task.id)
-
-
-def _turn(result: Attempt) -> Turn:
-    """What the iterations of an attempt came to, as one turn."""
-    found = journal.records(result.records)
-    if not found:
-        return Turn(outcome=Outcome.FAILED, why=result.why)
-    last, total = found[-1], journal.sums(found)
-    outcome = Outcome[last.ended.upper()]
-    return Turn(
-        outcome=outcome,
-        why="" if outcome is Outcome.OK else last.message,
-        said=last.message if last.success else "",
-        cost_usd=total.cost_usd,
-        at_least=total.cost_at_least,
-        tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
-        resets_at=int(last.until) or None,
-        took_s=total.duration_s,
-    )
-
-
-def _left(result: Attempt, task: Task) -> Task | None:
-    """The task as the attempt left it."""
-    return tasks.find(tasks.read(as_bytes(result.progress)), task.id)
-
-
-def _is_done(result: Attempt, task: Task) -> bool:
-    left = _left(result, task)
-    return left is not None and left.done
-
-
-def _blocked(result: Attempt, task: Task) -> str | None:
-    """Why the agent says that a person is needed; None where it does not."""
-    left, said = _left(result, task), progress.parse(as_bytes(result.progress))
-    if left and left.mark == "!" and left.tries == task.tries:
-        return "".join(left.said("blocked"))
-    return None if said.blocked_by_ralph else said.blocked
-
-
-def _why(result: Attempt, task: Task) -> str:
-    """Why a try failed, by what its progress file says of the task."""
-    left = _left(result, task)
-    said = left.said("failed")[-1] if left and left.tries > task.tries else ""
-    return re.sub(r"^.*?\btry \d+: ", "", said) or result.why or _turn(result).why or "it came to nothing"
+    def _cancel(self, *trials: Trial) -> None:
+        self._executor.cancelled.update(trial.task.id for trial in trials)
 
 
 def _lines(text: bytes, title: str) -> list[bytes]:

@@ -1,11 +1,10 @@
 """Where attempts run: on this machine, each below a keeper of its own; or on the workers of a Dask cluster."""
 
+import itertools
 import json
 import os
-import queue
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from importlib import import_module
@@ -31,18 +30,16 @@ class Local:
     """Runs attempts on this machine, or behind `--runner`; as many at once as there are keepers."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
-        self._keepers = queue.SimpleQueue[Keeper]()
-        for keeper in run.keepers:
-            self._keepers.put(keeper)
+        self._run, self._free = run, list(run.keepers)
         self._threads = ThreadPoolExecutor(len(run.keepers))
-        self._cancelled: set[str] = set()
+        self.cancelled = set[str]()
+        """Tasks whose attempts shall end, with all that they started."""
         self.doing: dict[str, str] = {}
         """By task, what its attempt said last."""
 
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
-        self._cancelled.discard(job.task)
+        self.cancelled.discard(job.task)
         self.doing[job.task] = ""
         return self._threads.submit(self._below_a_keeper, job)
 
@@ -50,37 +47,36 @@ class Local:
         """What becomes of the job, on this machine, at once."""
         return self._attempt(self._run.keeper, job)
 
-    def cancel(self, task: str) -> None:
-        """The attempt of this task ends, with all that it started."""
-        self._cancelled.add(task)
-
     def close(self) -> None:
         """Returns when all have ended."""
         self._threads.shutdown()
 
     def _below_a_keeper(self, job: Job) -> Attempt:
-        keeper = self._keepers.get()
+        keeper = self._free.pop()  # there are as many threads
         try:
-            return self._attempt(keeper, job, self._run.settings.runner)
+            return self._attempt(keeper, job)
         finally:
-            self._keepers.put(keeper)
+            self._free.append(keeper)
 
-    def _attempt(self, keeper: Keeper, job: Job, runner: Sequence[str] | None = None) -> Attempt:
+    def _attempt(self, keeper: Keeper, job: Job) -> Attempt:
         run = self._run
         output = run.state.record(run.id, run.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
 
         def hear(_output: bytes, complaints: bytes) -> None:
-            for line in filter(None, map(str.strip, complaints.decode(errors="replace").splitlines())):
-                self.doing[job.task] = line.removeprefix("ralph: ")
-                if run.screen.verbose:
-                    run.screen.agent(f"{job.task}: {line}")
+            for line in complaints.decode(errors="replace").splitlines():
+                if said := line.strip().removeprefix("ralph: "):
+                    self.doing[job.task] = said
+                    if run.screen.verbose:
+                        run.screen.agent(f"{job.task}: {said}")
 
         def over(_silent_s: float, _took_s: float, _printed: int) -> bool:
-            return job.task in self._cancelled or signals.interrupted() is not None
+            return job.task in self.cancelled or signals.interrupted() is not None
 
-        argv = [*runner, "ralph", "attempt"] if runner else [*RALPH, "attempt"]
+        argv = [*RALPH, "attempt"]
+        if not job.source:  # it can run anywhere
+            argv = [*(run.settings.runner or ()), "ralph", "attempt"]
         program = Program(argv, dict(os.environ), output, prompt=given)
         ended = keeper.run(program, hear, over, run.pace.awake)
         try:
@@ -108,17 +104,13 @@ class Dask(Local):
             )
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
-        for program in (agent.command[0] for agent in run.agents):
-            found = self._client.run(shutil.which, program)
-            for worker in (name for name, path in found.items() if path is None):
-                run.complain(f"the worker {worker} has no {program} on its PATH")
         self._cluster = self._client.get_executor(pure=False)
         self._word, self._ended = distributed.Variable(f"ralph-{run.id}", client=self._client), Event()
         Thread(target=self._keep_in_touch, daemon=True).start()
 
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
-        self._cancelled.discard(job.task)
+        self.cancelled.discard(job.task)
         self.doing[job.task] = "on a worker"
         future: Future[Attempt] = self._cluster.submit(on_worker, asdict(job), self._word.name)
         return future
@@ -131,10 +123,10 @@ class Dask(Local):
         self._client.close()
 
     def _keep_in_touch(self) -> None:
-        beat = 0
-        while not self._ended.wait(_BEAT_S if beat else 0):
-            beat += 1
-            self._word.set([beat, sorted(self._cancelled)])
+        for beat in itertools.count(1):
+            self._word.set([beat, sorted(self.cancelled)])
+            if self._ended.wait(_BEAT_S):
+                break
 
 
 def on_worker(job: Mapping[str, Any], word: str) -> Attempt:
