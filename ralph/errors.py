@@ -1,5 +1,6 @@
 """The one error that users can cause."""
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 
@@ -29,7 +30,5 @@ class RalphError(Exception):
 
 def did_you_mean(word: str, known: Mapping[str, str]) -> str:
     """What to write in place of the known word that is nearest to a mistyped one; "" where none is near."""
-    import difflib  # noqa: PLC0415 - only a typing mistake needs it
-
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"did you mean {known[near[0]]}?" if near else ""

@@ -18,6 +18,7 @@ from ralph.memory import memory
 from ralph.process import signals
 from ralph.process.keeper import Job
 from ralph.run import Run
+from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
 from ralph.words import counted, duration, moment, named, shortened
 
@@ -73,8 +74,6 @@ def _check_place(run: Run) -> None:
 def _begin(run: Run, transcript: Path) -> progress.Progress:
     """Notes the iteration in case ralph dies, prints the heading, sends the first notice; the progress before it."""
     if run.settings.mcp and not run.strict:
-        from ralph.tasks import edits  # noqa: PLC0415 - few use it
-
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before, run.text_before = run.file.last, run.file.text
     run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)

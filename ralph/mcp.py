@@ -21,6 +21,12 @@ from ralph.state import State
 from ralph.tasks import Note, Task, edits
 from ralph.words import named, plain
 
+try:  # an extra
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ModuleNotFoundError as error:
+    raise RalphError("ralph mcp needs the mcp package", 1, fix="pip install 'ralph-sh[mcp]'") from error
+
 Answer = dict[str, Any]
 Category = Literal["pattern", "antipattern", "architecture", "debugging", "build"]
 
@@ -29,11 +35,6 @@ _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or b
 
 def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
     """Serves the tools until the client leaves."""
-    try:
-        from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra, and it takes more than a second
-    except ModuleNotFoundError as error:
-        what = "ralph mcp needs the mcp package"
-        raise RalphError(what, 1, fix="pip install 'ralph-sh[mcp]'") from error
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find(word, progress_file)
     served = Tools(plan, propose=propose)
@@ -45,7 +46,6 @@ def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
 
 def _written_down(state: State, tool: Callable[..., Answer]) -> Callable[..., Any]:
     """The same with a line of the journal for each call, and errors in words; one call at a time."""
-    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - as above
 
     @wraps(tool)
     async def call(**arguments: object) -> Answer:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from ralph import memory, progress
+from ralph import memory, progress, tasklist
 from ralph.agent.turn import Outcome
 from ralph.claims import check_claim
 from ralph.errors import RalphError
 from ralph.judge import Iteration, open_tasks
 from ralph.run import Run
+from ralph.tasks import edits
 from ralph.verdict import Reason, Stop
 from ralph.words import counted
 
@@ -21,22 +22,23 @@ def begin(run: Run) -> None:
     if run.strict:
         run.strict.close()
         run.strict, run.crew, run.task, run.values = None, None, "", {}
-    is_crew = start.strict and bool(run.keepers)
-    if not is_crew and (start.strict or run.settings.only):
-        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
-
-        run.guard = run.guard or Guard(run)
-    elif run.guard:
+    if run.guard:
         run.guard.close()
         run.guard = None
-    if is_crew:
-        from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
+    if run.settings.strict or run.settings.only:
+        from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
-        run.strict = run.crew = Crew(run)
-    elif start.strict and run.guard:
-        from ralph.strict.attempts import Strict  # noqa: PLC0415 - 20 ms that only --strict pays
+        watching = guard.Guard(run)
+        if run.settings.strict and run.settings.auto_commit and (start.strict or start.asked.mode == "all"):
+            watching.check_can_commit()
+        if start.strict and run.keepers:
+            from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
 
-        run.strict = Strict(run, run.guard)
+            run.strict = run.crew = Crew(run)
+        elif start.strict:
+            run.strict, run.guard = attempts.Strict(run, watching), watching
+        elif run.settings.only:
+            run.guard = watching
 
 
 def follow(run: Run) -> None:
@@ -126,9 +128,6 @@ def _goes_on(run: Run) -> bool:
 
 def _listed_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
-    from ralph import tasklist  # noqa: PLC0415 - 20 ms that only --strict pays
-    from ralph.tasks import edits  # noqa: PLC0415 - same
-
     ticked = run.file.last.ticked
     now = run.file.edit(lambda text: edits.planned(run.text_before, text))
     if ticked > now.ticked:

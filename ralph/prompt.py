@@ -55,38 +55,43 @@ class Prompt:
     """
 
     def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value]) -> None:
-        import jinja2.meta  # noqa: PLC0415 - 33 ms
-        import jinja2.sandbox  # noqa: PLC0415
+        from jinja2 import (  # noqa: PLC0415 - 33 ms that a start with nothing to do need not pay
+            FileSystemLoader,
+            Template,
+            TemplateError,
+            TemplateSyntaxError,
+            meta,
+            sandbox,
+        )
 
         self.path, self._values = path, values
         rest = LEADING_COMMENT.sub("", text, count=1)
         rest = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
         fix = _AS_TEXT if source != rest else ""
-        environment = jinja2.sandbox.SandboxedEnvironment(
+        environment = sandbox.SandboxedEnvironment(
             finalize=lambda value: str(value).lower() if isinstance(value, bool) else value,
             keep_trailing_newline=True,
             trim_blocks=True,
             lstrip_blocks=True,
-            loader=jinja2.FileSystemLoader([str(place) for place in places]),
+            loader=FileSystemLoader([str(place) for place in places]),
         )
         try:
             tree = environment.parse(source, filename=str(path))
-            for name in sorted(jinja2.meta.find_undeclared_variables(tree) - set(VARIABLES)):
+            for name in sorted(meta.find_undeclared_variables(tree) - set(VARIABLES)):
                 there = f"{name} is no variable; there are {', '.join(VARIABLES)}"
                 raise RalphError(f"{path}: {there}", fix=fix)
             code = environment.compile(tree, filename=str(path))
-        except jinja2.TemplateSyntaxError as error:
+        except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
-        self._template = jinja2.Template.from_code(environment, code, environment.globals)
+        self._template = Template.from_code(environment, code, environment.globals)
+        self._wrong = TemplateError, TypeError, ValueError, ArithmeticError, LookupError
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
-        import jinja2  # noqa: PLC0415 - loaded already
-
         try:
             text = self._template.render({**self._values, **values}).lstrip("\n")
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except self._wrong as error:
             raise RalphError(f"{self.path}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")

@@ -1,19 +1,19 @@
 """A session: the loop in its surroundings, and an orderly way out however it ends."""
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
 
-from ralph import progress, recovery
+from ralph import changes, journal, progress, tasklist
 from ralph.agent.command import check_there
-from ralph.changes import Changes
 from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
 from ralph.phases import begin
 from ralph.process import signals
-from ralph.process.programs import end_own
+from ralph.process.programs import end_own, end_strays
 from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended
@@ -53,19 +53,12 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
 def _prepare(run: Run, held: Lock) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     start, settings, file, state = run.start, run.settings, run.file, run.state
-    recovery.after_death(run, held)
+    _clear_up(run, held)
     held.begin(run.id, start.plan.name, start.progress_path)
     check_there(run.agents, settings)
     run.prompt = start.prompt()
     run.remark()
     state.make_room()
-    recovery.clear_up(run)  # first: what stands in the way of a commit may be of the dead
-    if settings.strict and settings.auto_commit and (start.strict or start.asked.mode == "all"):
-        from ralph.strict.guard import Guard  # noqa: PLC0415 - 10 ms that only --strict and --only pay
-
-        guard = Guard(run)
-        guard.check_can_commit()
-        run.guard = guard
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
@@ -73,6 +66,10 @@ def _prepare(run: Run, held: Lock) -> None:
         opened = ""
     file.read()
     file.check_writable()
+    if death := state.died():
+        from ralph.recovery import recover  # noqa: PLC0415 - 20 ms, for what it takes of --strict
+
+        recover(run, death)
     if start.imported and not file.last.tasks and not file.last.done:
         run.complain(
             f"{counted(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"
@@ -81,18 +78,35 @@ def _prepare(run: Run, held: Lock) -> None:
     for told in start.lacks(file.text):
         run.complain(told.message)
     if start.strict:
-        recovery.check_strict(run)
+        tasklist.check(file.text, file.path.name, settings)
     now = file.read()
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
-    if now.done and state.died():
-        recovery.judge_claim(run)
     state.end()
     run.tally = one_try(opened, settings)
     state.note("breaker", "")
-    run.changes = Changes(run.top, start.own)
+    run.changes = changes.Changes(run.top, start.own)
     begin(run)
+
+
+def _clear_up(run: Run, held: Lock) -> None:
+    """Ends and removes what a killed run has left behind, and says so; nothing after a good end.
+
+    The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper. That
+    an iteration died is said and written down once, whatever becomes of the starts that follow.
+    """
+    state, death = run.state, run.state.died()
+    if mark := held.dead_run():
+        for command in end_strays(mark, run.pace.patience):
+            run.complain(f"ended what the run before left running: {command}")
+        for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):
+            run.complain(f"removed {lock}, left behind by the run before")
+    held.forget()
+    if death and not journal.tells_of(journal.read(state.journal), death):
+        run.complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
+        with contextlib.suppress(OSError):  # a full disk is said where it matters
+            journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
 
 
 def _close(run: Run, stop: Stop) -> None:

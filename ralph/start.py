@@ -21,7 +21,7 @@ from ralph.prompt import Prompt, Value, folders
 from ralph.screen.text import attended
 from ralph.settings import Given, Settings
 from ralph.state import State
-from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.verdict import Reason, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.taskjson import Imported
@@ -100,17 +100,12 @@ class Start:
         """The text of a progress file with the tasks of a plan in JSON, where it has none yet."""
         if not self.imported or progress.parse(text).tasks:
             return text
-        from ralph import tasks  # noqa: PLC0415 - few plans hold JSON
-
-        return progress.with_tasks(text, tasks.lines(self.imported.tasks))
+        return progress.with_tasks(text, self.imported.lines())
 
     def lacks(self, text: bytes) -> list[RalphError]:
         """What a plan in JSON has that the progress file with this text lacks."""
-        if not self.imported:
-            return []
-        from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
-
-        return [RalphError(told) for told in taskjson.left_out(self.imported, text)]
+        told = self.imported and self.imported.left_out(text)
+        return [RalphError(told)] if told else []
 
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
@@ -124,9 +119,11 @@ def run(asked: Asked) -> int:
     start = find(asked)
     state = State(start.name, start.progress_path)
     if asked.dry_run:
-        return _show(start, state)
+        from ralph.dry_run import show  # noqa: PLC0415 - as `session` below
+
+        return show(start, state)
     if start.settings.interactive:
-        from ralph.talk import talk  # noqa: PLC0415 - a run needs none
+        from ralph.talk import talk  # noqa: PLC0415 - same
 
         following = talk(start, state)
         return run(following) if following else 0
@@ -136,7 +133,7 @@ def run(asked: Asked) -> int:
     check_place(start, now)
     if now and not held.dead_run() and (early := ends_at_once(start, now, state, file.text)):
         raise RalphError.of([early, *start.lacks(file.text)])
-    from ralph.session import session  # noqa: PLC0415 - a start on a finished plan need not load all of it
+    from ralph.session import session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
     files.sweep(file.path)
     code = session(start, file, state, held)
@@ -158,7 +155,7 @@ def find(asked: Asked) -> Start:
     progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
     imported = None
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
-        from ralph import taskjson  # noqa: PLC0415 - few plans hold JSON
+        from ralph import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
         imported = taskjson.of_plan(plan, text)
     now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
@@ -187,31 +184,6 @@ def find(asked: Asked) -> Start:
         return entered
 
 
-def _show(start: Start, state: State) -> int:
-    """Prints what the agent would be started with, and told."""
-    from ralph.agent import command as agent  # noqa: PLC0415 - a start on a finished plan needs none
-    from ralph.memory import memory  # noqa: PLC0415 - same
-
-    values: dict[str, Value] = {"ITERATION": state.iterations + 1, "MEMORY": memory(state)}
-    if start.strict:
-        from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
-        from ralph.strict.roles import roles_of  # noqa: PLC0415 - same
-
-        path = start.progress_path
-        listed = tasklist.check(start.begun(files.held(path)), path.name, start.settings)
-        if (task := tasks.select(listed)) is None:
-            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
-        if roles := roles_of(start):
-            start = start.entered(roles.of(task))
-        values |= tasklist.values(task, tasklist.token())
-    text, settings = start.prompt().render(values), start.settings
-    first, *_ = agent.chosen(settings, start.asked.agent_arguments)
-    mcp = start.tools_server if settings.mcp else ""
-    print(shlex.join(first.argv(settings, "…", file="…", mcp=mcp)), end="\n\n")
-    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
-    return 0
-
-
 def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has.
 
@@ -225,10 +197,9 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
     stop = verdict(now, Tally(), settings)
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
-        from ralph import tasklist, tasks  # noqa: PLC0415 - only --strict needs them
+        from ralph import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
 
-        why = tasks.stuck(tasklist.check(text, path.name, settings))
-        stop = Stop(Reason.STUCK, why) if why else None
+        stop = tasklist.stuck(tasklist.check(text, path.name, settings))
     if not stop:
         return None
     what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"

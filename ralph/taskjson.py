@@ -185,6 +185,20 @@ class Imported:
             self._wrong.append(f"{where}: has no description; say what shall be built")
         return said
 
+    def lines(self) -> list[bytes]:
+        """Its tasks as lines of a Task List."""
+        return tasks.lines(self.tasks)
+
+    def left_out(self, text: bytes) -> str:
+        """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
+        known = {task.id for task in tasks.read(text)}
+        missing = [one for one in self.tasks if not one.done and one.id not in known]
+        if not missing:
+            return ""
+        names, first = named([one.id for one in missing]), missing[0]
+        what = f"{counted(len(missing), 'task')} of {self.place} not in the Task List, and so not built: {names}"
+        return f"{what}; write there what shall be built, such as `- [ ] {first.id}: {shortened(first.text, 60)}`"
+
 
 def of_plan(path: Path, data: bytes) -> Imported | None:
     """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
@@ -202,14 +216,3 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
     return found[0] if found else None
-
-
-def left_out(imported: Imported, text: bytes) -> list[str]:
-    """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there; in a line."""
-    known = {task.id for task in tasks.read(text)}
-    missing = [one for one in imported.tasks if not one.done and one.id not in known]
-    if not missing:
-        return []
-    names, first = named([one.id for one in missing]), missing[0]
-    what = f"{counted(len(missing), 'task')} of {imported.place} not in the Task List, and so not built: {names}"
-    return [f"{what}; write there what shall be built, such as `- [ ] {first.id}: {shortened(first.text, 60)}`"]

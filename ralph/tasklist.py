@@ -1,6 +1,6 @@
 """The task list as --strict needs it: checked, and told to the agent. Pure, but for a new token."""
 
-import secrets
+import os
 import time
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _TOLD = 3
 
 def token() -> str:
     """A session token, new for each run: whoever says it has read this run's prompt."""
-    return time.strftime("ralph-%Y%m%d-%H%M%S-") + secrets.token_hex(6)
+    return time.strftime("ralph-%Y%m%d-%H%M%S-") + os.urandom(6).hex()
 
 
 def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
@@ -36,10 +36,16 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
+def stuck(listed: Sequence[Task]) -> Stop | None:
+    """Why nothing can be begun, though there is work."""
+    why = tasks.stuck(listed)
+    return Stop(Reason.STUCK, why) if why else None
+
+
 def nothing_to_begin(listed: Sequence[Task]) -> Stop:
-    """Why nothing begins where nothing can: what is stuck, or that all is ticked and still not done."""
+    """The same where nothing can be: or all is ticked and still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return Stop(Reason.STUCK, tasks.stuck(listed) or all_ticked)
+    return stuck(listed) or Stop(Reason.STUCK, all_ticked)
 
 
 def wanted(listed: Sequence[Task]) -> list[Criterion]:

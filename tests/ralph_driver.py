@@ -86,7 +86,7 @@ def paced(
     that nobody sets jump once, at the first such leap or when the file `when` is there: the first alone has been set,
     both together have seen the machine asleep. The one that watches over an agent jumps by `awake_s` with each mark
     that the agent in the folder `marks` makes; else what is measured in ralph's own waking seconds stays. How long it
-    waits for what shall end, `patience_s` says (fields of ralph.process.Patience).
+    waits for what shall end, `patience_s` says (fields of ralph.process.programs.Patience).
     """
     how = {"speed": speed, "times": times, "wall_s": wall_s, "running_s": running_s, "awake_s": awake_s}
     return (*PYTHON, "-c", PACED, json.dumps({**how, "when": str(when), "marks": str(marks)}), json.dumps(patience_s))

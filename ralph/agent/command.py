@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,8 +162,6 @@ def _agent(words: Sequence[str]) -> Agent:
 
 
 def _load(path: Path) -> Agent:
-    import tomllib  # noqa: PLC0415 - 7 ms that a start on a finished plan need not pay
-
     try:
         table = tomllib.loads(path.read_text("utf-8"))
         rules = [Rule(_MEANS[one.pop("means")], **one) for one in table.pop("errors", ())]

@@ -5,10 +5,14 @@ import os
 import re
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
 from ralph import files
 from ralph.channels import http
@@ -22,9 +26,13 @@ _MOST_WAITING = 20
 """Notices for one channel; more pile up only behind a destination that does not answer."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
 _NONE: Mapping[str, Any] = {}
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+"""Slack and Telegram both want these three written so, and no others:
+https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style"""
 _FILTERS: Mapping[str, Callable[..., str]] = {
     "cut": shortened,
     "cut_bytes": lambda text, most: shortened(text, most // 3),
+    **dict.fromkeys(("html", "slack"), lambda text: text.translate(_ENTITIES)),
     # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
     # For Discord, outside of a code block: everything is escaped that would be markup.
@@ -98,8 +106,6 @@ def load() -> Sequence[Channel]:
 
     None is the project's, which the agent can write.
     """
-    import tomllib  # noqa: PLC0415 - 7 ms that a run for which nothing is set need not pay
-
     folders = files.data("notify"), Path.home() / ".ralph" / "notify"
     channels = dict[str, Channel]()
     for path in [path for folder in folders for path in sorted(folder.glob("*.toml"))]:
@@ -181,16 +187,8 @@ def filled(template: Any, variables: Mapping[str, str]) -> Any:
 
 
 def _rendered(template: str, variables: Mapping[str, str]) -> str:
-    from html import escape  # noqa: PLC0415 - 2 ms that only a run that sends pays
-
-    from jinja2 import StrictUndefined  # noqa: PLC0415 - 40 ms, same
-    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - same
-
-    # Slack and Telegram both want &, < and > written as entities, and no others:
-    # https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style
-    html = partial(escape, quote=False)
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    environment.filters |= {**_FILTERS, "html": html, "slack": html}
+    environment.filters |= _FILTERS
     return environment.from_string(template).render(variables)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+import jinja2
 
 from ralph import __version__
 from ralph.errors import RalphError
@@ -89,8 +90,6 @@ def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
 
 def page(seen: Seen, now: float) -> bytes:
     """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
-    import jinja2  # noqa: PLC0415 - 33 ms that whoever cannot be reported on need not pay
-
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -6,13 +6,14 @@ included: then the keeper ends everything, and holds ralph's lock until that is 
 """
 
 import contextlib
+import ctypes
 import io
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,8 +83,8 @@ class Keeper:
                 _Keeping(_Link(its_reads, its_writes), patience).keep()
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
-                with contextlib.suppress(OSError):
-                    self._errors.write_text(traceback.format_exc())
+                with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
+                    sys.excepthook(*sys.exc_info())
             finally:
                 os._exit(0)
         os.close(its_reads)
@@ -181,8 +182,6 @@ def _settle_down(kept: set[int]) -> None:
             os.close(fd)
     signals.install()
     if LINUX:
-        import ctypes  # noqa: PLC0415 - 10 ms that only a run pays
-
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -75,8 +76,6 @@ class ProgressFile:
         """Puts back what was read last; what has taken its place goes to `kept/`."""
         try:
             if self._is_usurped():
-                import shutil  # noqa: PLC0415 - nearly never needed
-
                 shutil.move(self.path, self._state.aside(self.path.name))
             files.replace(self.path, self.text)
         except OSError as error:

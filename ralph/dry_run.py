@@ -1,0 +1,34 @@
+"""`--dry-run`: the command and the prompt of the next iteration; nothing is started."""
+
+import shlex
+from typing import TYPE_CHECKING
+
+from ralph import files, tasklist, tasks
+from ralph.agent import command as agent
+from ralph.errors import RalphError
+from ralph.memory import memory
+from ralph.state import State
+from ralph.strict.roles import roles_of
+
+if TYPE_CHECKING:
+    from ralph.prompt import Value
+    from ralph.start import Start
+
+
+def show(start: "Start", state: State) -> int:
+    """Prints what the agent would be started with, and told."""
+    values: dict[str, Value] = {"ITERATION": state.iterations + 1, "MEMORY": memory(state)}
+    if start.strict:
+        path = start.progress_path
+        listed = tasklist.check(start.begun(files.held(path)), path.name, start.settings)
+        if (task := tasks.select(listed)) is None:
+            raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
+        if roles := roles_of(start):
+            start = start.entered(roles.of(task))
+        values |= tasklist.values(task, tasklist.token())
+    text, settings = start.prompt().render(values), start.settings
+    first, *_ = agent.chosen(settings, start.asked.agent_arguments)
+    mcp = start.tools_server if settings.mcp else ""
+    print(shlex.join(first.argv(settings, "…", file="…", mcp=mcp)), end="\n\n")
+    print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
+    return 0
