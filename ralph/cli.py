@@ -35,10 +35,10 @@ MODE is any PROMPT_<mode>.md, or all; without it the one in the progress file.
   ralph rehearse [PLAN]     see it work, with a stand-in agent
   ralph doctor [PLAN]       is all there that a run needs?
   ralph status [PLAN]       how it stands
-  ralph log PLAN [N]        what happened; -f: what happens
-  ralph report PLAN         what it came to, as one HTML file
-  ralph export PLAN         a plan in JSON with today's statuses
-  ralph mcp PLAN            its tasks as tools, for any agent
+  ralph log [PLAN [N]]      what happened; -f: what happens
+  ralph report [PLAN]       what it came to, as one HTML file
+  ralph export [PLAN]       a plan in JSON with today's statuses
+  ralph mcp [PLAN]          its tasks as tools, for any agent
   ralph notify setup|test   tell Slack, Discord, Telegram, ... how it goes
   ralph config commit on|off|status
   ralph init                write ./.ralph.env, with the verify command it finds
@@ -150,8 +150,7 @@ def _option(meaning: str, *names: str, **more: Any) -> click.Option:
 
 _flag = partial(_option, is_flag=True)
 _file = partial(_option, metavar="FILE", type=options.FILE)
-_PLAN = click.Argument(["word"], metavar="PLAN", type=options.FILE)
-_ANY_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
+_PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
     *("-C", "folder"),
@@ -180,7 +179,7 @@ _VERBS = [
 
         Exit codes: 0 done, 3 work remains, 4 a person is needed.
         """,
-        _ANY_PLAN,
+        _PLAN,
         _PROGRESS,
         _JSON,
     ),
@@ -188,9 +187,9 @@ _VERBS = [
         "ralph.look.log.log",
         """What happened: the iterations of PLAN, a line each; with N, or `last`, what that one said and did.
 
-        PLAN may be left out where there is only one. A dash stands before an iteration that changed nothing.
+        A dash stands before an iteration that changed nothing.
         """,
-        _ANY_PLAN,
+        _PLAN,
         click.Argument(["number"], required=False, metavar="[N]"),
         _flag("what the agent printed, as it is", "--raw", "what", flag_value="raw"),
         _flag("what it was told", "--prompt", "what", flag_value="prompt"),

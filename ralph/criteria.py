@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ralph.channels import http, without_secrets
+from ralph.channels import hosts, http
 from ralph.words import shortened
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _asked(method: str, url: str, wanted: int, base_url: str) -> Met:
     what = f"{method} {_shown(url)}"
     status, said = http.ask(method, base_url.rstrip("/") + url, timeout_s=_ANSWER_S)
     if not status:
-        return Met(False, f"{what}, which should return {wanted}: {without_secrets(base_url)}: {said}")
+        return Met(False, f"{what}, which should return {wanted}: {hosts(base_url)}: {said}")
     if status == wanted:
         return Met(True, f"{what} returned {status}")
     return Met(False, f"{what} returned {status}, not {wanted}", said)

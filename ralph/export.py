@@ -15,7 +15,7 @@ from ralph.taskjson import PASSES, Imported, mark_of
 from ralph.tasks import Task, edits
 
 
-def export(word: str, *, form: str | None, output: str | None, progress_file: str | None) -> int:
+def export(word: str | None, *, form: str | None, output: str | None, progress_file: str | None) -> int:
     """Prints or writes it; 0. Onto the plan itself, that is brought up to date.
 
     Raises RalphError when there are no tasks, or when somebody wrote to the plan meanwhile.

@@ -33,7 +33,7 @@ Category = Literal["pattern", "antipattern", "architecture", "debugging", "build
 _HOW = "Take a task, mark it in progress, do it, check it, mark it complete or blocked. Record what others must know."
 
 
-def mcp(word: str, *, progress_file: str | None, propose: bool) -> int:
+def mcp(word: str | None, *, progress_file: str | None, propose: bool) -> int:
     """Serves the tools until the client leaves."""
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find(word, progress_file)

@@ -78,10 +78,8 @@ OF_A_RUN: Sequence[click.Parameter] = (
 
 def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
     """What these words and options ask for; `rest` is for the agent."""
-    file = said.pop("requirements")
-    words = [word for name in ("plan", "mode", "number") if (word := said.pop(name))]
-    if file:  # then the plan may be missing, and the others stand one word earlier
-        words = [file, *words]
+    places = [said.pop(name) for name in ("requirements", "plan", "mode", "number")]
+    words = [word for word in places if word]  # one of the first two is the plan
     if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:

@@ -60,11 +60,11 @@ class Setting(NamedTuple):
 
     metavar: str
     """Empty where its option stands alone: `--name` means true then, and `--no-name` false."""
-    parse: Callable[[str], Any]
-    """From text to value; raises ValueError with what is allowed."""
     meaning: str
-    default: str
+    default: str = ""
     """As people write it; empty where nothing is the default."""
+    parse: Callable[[str], Any] = values.some
+    """From text to value; raises ValueError with what is allowed."""
     alias: str = ""
     """A second name."""
     many: bool = False
@@ -85,10 +85,8 @@ class Setting(NamedTuple):
         return f"RALPH_{self.field.upper()}"
 
 
-def _row(
-    metavar: str, meaning: str, default: str = "", parse: Callable[[str], object] = values.some, **more: Any
-) -> Any:
-    return Setting(metavar, parse, meaning, default, **more)
+_row: Any = Setting
+"""To its reader each is of the type that its value has."""
 
 
 def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
@@ -113,9 +111,7 @@ class Settings:
     """
 
     max_iterations: int | None = _count("iterations of this start", "unlimited")
-    max_time: float | None = _time(
-        "time of this start; a running iteration is ended then", "unlimited", alias="duration"
-    )
+    max_time: float | None = _time("time of this start; a running iteration ends then", "unlimited", alias="duration")
     max_cost: float | None = _usd("US dollars of this start")
     max_iteration_cost: float | None = _usd("US dollars of one iteration")
     max_total_cost: float | None = _usd("US dollars of the plan for ever, on its line Spent:")
@@ -127,10 +123,7 @@ class Settings:
     idle_timeout: float | None = _time("silence after which the agent is taken for hung and ended", "30m")
     iteration_timeout: float | None = _time("time that one iteration may take", "off")
     max_context: float | None = _row(
-        "PERCENT",
-        "part of the model's context after which the next iteration starts fresh",
-        "off",
-        limit(values.percent),
+        "PERCENT", "part of the model's context after which an iteration starts fresh", "off", limit(values.percent)
     )
     wait: bool = _flag("wait for the end of a reached usage limit, or stop with exit 3", "true")
     verify: str | None = _row(
@@ -140,11 +133,7 @@ class Settings:
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
     task: str | None = _row("ID", "work on this task alone (with --strict)", sources=PRIVATE)
     jobs: int = _row(
-        "N",
-        "tasks tried at the same time, each in a clone (with --strict)",
-        "1",
-        values.count,
-        alias="max-agents",
+        "N", "tasks tried at the same time, each in a clone (with --strict)", "1", values.count, alias="max-agents"
     )
     setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci' (with --jobs)")
     setup_copy: tuple[str, ...] = _list(
@@ -193,10 +182,7 @@ class Settings:
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
     model: str | None = _row("NAME", "the model that the agent uses", sources=_MODES_OWN)
     effort: str | None = _word(
-        "none|low|medium|high|xhigh|max",
-        "how hard the agent thinks; none = not at all",
-        alias="reasoning",
-        sources=_MODES_OWN,
+        "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", sources=_MODES_OWN
     )
     max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
     prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.folder)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 from ralph import files, prompt
@@ -10,8 +11,7 @@ from ralph.errors import RalphError
 from ralph.progress.reading import blocks
 from ralph.settings import BY_VARIABLE, Given, Settings, Source, resolve
 
-_DIRECTIVE = re.compile(r"[ ]{0,3}(RALPH_[A-Z0-9_]+):(.*)")
-_CONTROL = ("RALPH_DONE", "RALPH_STOP", "RALPH_BLOCKED")
+_DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
 
 
 def home_file() -> Path:
@@ -21,23 +21,23 @@ def home_file() -> Path:
 
 def in_file(path: Path, source: Source) -> list[Given]:
     """The RALPH_ names that an env file sets, the last first, and its lines that are no settings at all."""
-    given = list[Given]()
     try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
-            from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
-
-            for one in parse_stream(file):
-                text = one.original.string
-                line = one.original.line + text[: len(text) - len(text.lstrip())].count("\n")
-                where = f"{path}:{line}"
-                if one.error:
-                    given.append(Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where))
-                elif one.key and one.key.startswith("RALPH_") and one.value is not None:
-                    given.append(Given(one.key, one.value, source, where))
+        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
-        pass
+        return []
     except OSError as error:
-        given.append(Given("", f"{path}: cannot be read: {error.strerror}", source, str(path)))
+        return [Given("", f"{path}: cannot be read: {error.strerror}", source, str(path))]
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
+
+    given = list[Given]()
+    for one in parse_stream(StringIO(text)):
+        original = one.original.string
+        blank_lines = len(original) - len(original.lstrip("\n"))
+        where = f"{path}:{one.original.line + blank_lines}"
+        if one.error:
+            given.append(Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where))
+        elif one.key and one.key.startswith("RALPH_") and one.value is not None:
+            given.append(Given(one.key, one.value, source, where))
     return given[::-1]
 
 
@@ -47,7 +47,7 @@ def of_plan(text: bytes, name: str) -> list[Given]:
     for line in blocks(text).lines:
         where = f"{name}:{text.count(bytes([10]), 0, line.start) + 1}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
-        if found and found[1] not in _CONTROL:
+        if found:
             given.append(Given(found[1], found[2], Source.PLAN, where))
         elif line.body.strip() == b"DO_NOT_COMMIT":
             given.append(Given("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where))
@@ -58,16 +58,13 @@ def of_template(text: str, path: Path) -> list[Given]:
     """The directives in a template's leading `{# … #}` comment."""
     given = list[Given]()
     comment = prompt.LEADING_COMMENT.match(text)
-    if not comment:
-        return given
-    first = text.count("\n", 0, comment.start(1)) + 1
-    for number, line in enumerate(comment[1].splitlines(), first):
-        found = _DIRECTIVE.fullmatch(line.strip())
+    lines = text[: comment.end(1)].splitlines() if comment else []
+    for number, line in enumerate(lines, 1):
+        found = _DIRECTIVE.fullmatch(line.strip("\ufeff \t").removeprefix("{#").strip())
         if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
             continue  # a stand-in does not know where it may write
-        setting, source = BY_VARIABLE.get(found[1]), Source.TEMPLATE
-        if setting and Source.MODE in setting.sources:
-            source = Source.MODE
+        setting = BY_VARIABLE.get(found[1])
+        source = Source.MODE if setting and Source.MODE in setting.sources else Source.TEMPLATE
         given.append(Given(found[1], found[2], source, f"{path}:{number}"))
     return given
 

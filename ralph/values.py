@@ -40,8 +40,8 @@ def one_of(words: str) -> Callable[[str], str]:
 
 
 def _seconds(found: re.Match[str]) -> float:
-    hours, minutes, seconds, bare = found.groups(default="0")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds) + float(bare)
+    hours, minutes, seconds, bare = map(float, found.groups(default="0"))
+    return hours * 3600 + minutes * 60 + seconds + bare
 
 
 _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
@@ -60,12 +60,12 @@ truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1])
 address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
 path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
-_names = matching(rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: found[0], "names such as Read, Bash(git log:*)")
-
-
-def names(text: str) -> tuple[str, ...]:
-    """The names, parted by commas and blanks."""
-    return tuple(re.findall(_NAME, _names(text)))
+names = matching(
+    rf"{_NAME}(?:[\s,]+{_NAME})*",
+    lambda found: tuple(re.findall(_NAME, found[0])),
+    "names such as Read, Bash(git log:*)",
+)
+"""Parted by commas and blanks."""
 
 
 def folder(text: str) -> Path:

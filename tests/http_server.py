@@ -6,11 +6,12 @@ import socket
 import struct
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import Message
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+from ralph_driver import eventually
 
 
 class Bad(Enum):
@@ -21,8 +22,7 @@ class Bad(Enum):
     DRIP = "sends the head of an answer byte by byte, without an end"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class Received(NamedTuple):
     """One request as it arrived."""
 
     method: str
@@ -31,74 +31,22 @@ class Received:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """A whole answer."""
 
     status: int = 200
     body: str = ""
     location: str = ""
-    held: bool = False
-    """Sent when the test lets it go, not before."""
-
-
-class Server:
-    """Answers the first request with the first answer, and so on; the last one is repeated."""
-
-    def __init__(self, *answers: Answer | Bad) -> None:
-        self.answers: Sequence[Answer | Bad] = answers or (Answer(),)
-        self.received: list[Received] = []
-        self.closing = threading.Event()
-        self.let_go = threading.Event()
-        self._changed = threading.Condition()
-        server = self
-
-        class Handler(_Handler):
-            story = server
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
-
-    def url(self, path: str = "/") -> str:
-        """An address of this server."""
-        return f"http://127.0.0.1:{self._http.server_port}{path}"
-
-    @property
-    def host(self) -> str:
-        """As a failure shows it."""
-        return f"127.0.0.1:{self._http.server_port}"
-
-    def take(self, request: Received) -> Answer | Bad:
-        """Records the request and says how to answer it."""
-        with self._changed:
-            self.received.append(request)
-            self._changed.notify_all()
-            return self.answers[min(len(self.received), len(self.answers)) - 1]
-
-    def wait_for(self, count: int) -> None:
-        """Returns when so many requests have arrived."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.received) >= count, timeout=60), self.received
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self.let_go.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    story: Server
+    server: "Server"
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answer = self.story.take(Received(method=self.command, path=self.path, headers=self.headers, body=body))
+        self.server.received.append(Received(self.command, self.path, self.headers, body))
+        answers = self.server.answers
+        answer = answers[min(len(self.server.received), len(answers)) - 1]
         with contextlib.suppress(OSError):  # the client may have given up
             self._answer(answer)
 
@@ -106,25 +54,57 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer | Bad) -> None:
         if isinstance(answer, Answer):
-            self._answer_well(answer)
+            self.server.go.wait()
+            self.send_response(answer.status)
+            if answer.location:
+                self.send_header("Location", answer.location)
+            self.end_headers()
+            self.wfile.write(answer.body.encode())
         elif answer is Bad.HANG:
-            self.story.closing.wait()
+            self.server.closing.wait()
         elif answer is Bad.RESET:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             os.close(self.connection.detach())
         else:
             self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-            while not self.story.closing.wait(0.02):
+            while not self.server.closing.wait(0.02):
                 self.wfile.write(b".")
-
-    def _answer_well(self, answer: Answer) -> None:
-        if answer.held:
-            self.story.let_go.wait()
-        self.send_response(answer.status)
-        if answer.location:
-            self.send_header("Location", answer.location)
-        self.end_headers()
-        self.wfile.write(answer.body.encode())
 
     def log_message(self, *_: Any) -> None:
         """Says nothing on stderr."""
+
+
+class Server(ThreadingHTTPServer):
+    """Answers the first request with the first answer, and so on; the last one is repeated."""
+
+    daemon_threads = True
+
+    def __init__(self, *answers: Answer | Bad) -> None:
+        self.answers: Sequence[Answer | Bad] = answers or (Answer(),)
+        self.received: list[Received] = []
+        self.closing, self.go = threading.Event(), threading.Event()
+        self.go.set()  # a test that clears it holds the answers back
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def host(self) -> str:
+        """As a failure shows it."""
+        return f"127.0.0.1:{self.server_port}"
+
+    def url(self, path: str = "/") -> str:
+        """An address of this server."""
+        return f"http://{self.host}{path}"
+
+    def wait_for(self, count: int) -> None:
+        """Returns when so many requests have arrived."""
+        eventually(lambda: len(self.received) >= count)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self.go.set()
+        self.shutdown()
+        self.server_close()

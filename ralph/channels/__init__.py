@@ -22,8 +22,6 @@ from ralph.words import plain, shortened
 
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
-_MOST_WAITING = 20
-"""Notices for one channel; more pile up only behind a destination that does not answer."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
 _NONE: Mapping[str, Any] = {}
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -133,8 +131,8 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
             failure = _send(filled(channel.request, variables), timeout_s)
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
-    line = " ".join(plain(failure).split())
-    return shortened(without_secrets(line, [settings.get(name, "") for name in channel.secret]), 250)
+    line = hosts(" ".join(plain(failure).split()))
+    return shortened(without(line, [settings.get(name, "") for name in channel.secret]), 250)
 
 
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
@@ -155,18 +153,18 @@ def _send(request: Mapping[str, Any], timeout_s: float) -> str:
     if 0 < status < 300:
         return ""
     answer = f"HTTP {status}" if status else ""
-    return ": ".join(filter(None, [without_secrets(request["url"]), answer, told]))
+    return ": ".join(filter(None, [hosts(request["url"]), answer, told]))
 
 
-def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text with addresses shown as their host, and with secrets and parts of secrets as ***."""
-    return cut(_ADDRESS.sub(r"\1", text), secrets)
+def hosts(text: str) -> str:
+    """The text with addresses shown as their host."""
+    return _ADDRESS.sub(r"\1", text)
 
 
-def cut(text: str, secrets: Iterable[str]) -> str:
+def without(text: str, secrets: Iterable[str]) -> str:
     """The text with secrets and parts of secrets as ***; of one that is an address its host is shown."""
     for secret in sorted(secrets, key=len, reverse=True):
-        shown = _ADDRESS.sub(r"\1", secret)
+        shown = hosts(secret)
         if shown != secret:
             text = text.replace(secret, f"{shown}/***")
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(shown, ""))):
@@ -176,17 +174,13 @@ def cut(text: str, secrets: Iterable[str]) -> str:
 
 def filled(template: Any, variables: Mapping[str, str]) -> Any:
     """The same with every string in it rendered, each by itself; what comes out empty in a table is left out."""
-    if isinstance(template, str):
-        return _rendered(template, variables)
     if isinstance(template, list):
         return [filled(item, variables) for item in template]
     if isinstance(template, Mapping):
         table = {key: filled(item, variables) for key, item in template.items()}
         return {key: item for key, item in table.items() if item != ""}
-    return template
-
-
-def _rendered(template: str, variables: Mapping[str, str]) -> str:
+    if not isinstance(template, str):
+        return template
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.filters |= _FILTERS
     return environment.from_string(template).render(variables)
@@ -201,16 +195,12 @@ class Outbox:
         """The first notice of each channel is being sent."""
 
     def send(self, notice: Notice) -> None:
-        """Queues the notice for every channel that is told of such an event, and returns at once.
-
-        Of two that are the same the second is dropped, and of too many the oldest.
-        """
+        """Queues the notice, unless it is there already, for every channel that is told of such an event."""
         for channel, waiting in self._waiting:
             with self._lock:
                 if notice.event not in channel.events or notice in waiting:
                     continue
                 waiting.append(notice)
-                del waiting[1:-_MOST_WAITING]
                 if len(waiting) == 1:
                     with contextlib.suppress(RuntimeError):  # no more threads: the end of the run says what is left
                         threading.Thread(target=self._work, args=(channel, waiting), daemon=True).start()
@@ -219,11 +209,9 @@ class Outbox:
         while first := waiting[:1]:
             why = deliver(channel, first[0], self._values)
             with self._lock:
-                if not waiting:  # close() was quicker
-                    return
-                if why:
+                if why and waiting:  # else close() was quicker
                     self._complain(_lost(channel, first[0], why))
-                del waiting[0]
+                del waiting[:1]
                 if not waiting:
                     return
 

@@ -199,7 +199,7 @@ def _checks(asked: Asked) -> Iterator[_Check]:
         except OSError as error:
             found.append(bad(f"{error.filename}: {error.strerror}", "mend that"))
         for one in found:
-            yield _Check(one.level, channels.cut(one.said, secrets), channels.cut(one.fix, secrets), subject)
+            yield _Check(one.level, channels.without(one.said, secrets), channels.without(one.fix, secrets), subject)
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}

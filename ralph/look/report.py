@@ -24,7 +24,7 @@ _MOST_ROWS = 300
 """The newest: more bars would be thinner than a dot, and `ralph log` has them all."""
 
 
-def report(word: str, *, output: str | None, opens: bool, progress_file: str | None) -> int:
+def report(word: str | None, *, output: str | None, opens: bool, progress_file: str | None) -> int:
     """Writes the report and prints where; 0. By default outside of the working directory, where the agent would see it.
 
     Raises RalphError when there is no place for it.
