@@ -199,6 +199,8 @@ class Crew:
         self._mark("~", task)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
+        self._executor.cancelled.discard(task.id)
+        self._executor.doing[task.id] = "at work"
         self.running[self._executor.submit(job)] = trial
 
     def _job(self, task: Task, share_usd: float | None) -> Job:

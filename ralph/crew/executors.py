@@ -39,8 +39,6 @@ class Local:
 
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
-        self.cancelled.discard(job.task)
-        self.doing[job.task] = ""
         return self._threads.submit(self._below_a_keeper, job)
 
     def now(self, job: Job) -> Attempt:
@@ -110,8 +108,6 @@ class Dask(Local):
 
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
-        self.cancelled.discard(job.task)
-        self.doing[job.task] = "on a worker"
         future: Future[Attempt] = self._cluster.submit(on_worker, asdict(job), self._word.name)
         return future
 
