@@ -14,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +39,7 @@ class Fault:
 
     sentence: str
     file: str
-    tests: tuple[str, ...]
+    tests: list[str]
     old: str
     new: str
 
@@ -56,33 +55,19 @@ class Fault:
 
 def read(text: str) -> list[Fault]:
     """The faults that mutants.md describes."""
-    found = [_fault(match) for match in FAULT.finditer(text)]
+    found = []
+    for match in FAULT.finditer(text):
+        tests = [f"tests/{name.strip(' `')}" for name in match["tests"].split(",")]
+        lines = match["plant"].splitlines()
+        old = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
+        new = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))
+        found.append(Fault(sentence=match["sentence"], file=match["file"], tests=tests, old=old, new=new))
     assert len(found) == len(re.findall("^### ", text, re.MULTILINE)), "a sentence in mutants.md has another form"
     return found
 
 
-def _fault(match: re.Match[str]) -> Fault:
-    lines = match["plant"].splitlines()
-    return Fault(
-        sentence=match["sentence"],
-        file=match["file"],
-        tests=tuple(f"tests/{name.strip(' `')}" for name in match["tests"].split(",")),
-        old="".join(f"{line[1:]}\n" for line in lines if not line.startswith("+")),
-        new="".join(f"{line[1:]}\n" for line in lines if not line.startswith("-")),
-    )
-
-
-@contextmanager
-def copy(of: Path, *, whole: bool = True) -> Iterator[Path]:
-    """The tree as it is now, in a folder that goes away; `whole` with what Python has compiled in it."""
-    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(of, tree, ignore=None if whole else LEFT_OUT, symlinks=True)
-        yield tree
-
-
-def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, str, list[tuple[str, str]]]:
-    """The exit code and the output of pytest there, what failed and why; what does not end in time has failed."""
+def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, str, list[str]]:
+    """The exit code and the output of pytest there, and what failed; what does not end in time has failed."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "", "COLUMNS": "400"}
     with subprocess.Popen(
@@ -93,33 +78,23 @@ def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, 
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(tests.pid, signal.SIGKILL)
-            return FAILED, "", [("the clock", f"no end after {within_s:g} s")]
-    return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", said, re.MULTILINE)
+            return FAILED, "", [f"no end after {within_s:g} s"]
+    return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+)$", said, re.MULTILINE)
 
 
 def judged(fault: Fault, base: Path) -> tuple[str, str]:
-    """What became of it: killed, ALIVE or not plantable; and by whom, or why."""
-    try:
-        planted = fault.planted()
-    except (OSError, ValueError, SyntaxError) as error:
-        return "not plantable", str(error)
-    with copy(base) as tree:
-        (tree / fault.file).write_text(planted, "utf-8")
+    """What became of it in a copy of that tree: killed, ALIVE or not plantable; and by whom, or why."""
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+        tree = shutil.copytree(base, Path(folder) / "tree", symlinks=True)
+        (tree / fault.file).write_text(fault.planted(), "utf-8")
         module = fault.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        imports = subprocess.run(
-            [sys.executable, "-P", "-c", f"import {module}"],
-            env={"PYTHONPATH": str(tree)},
-            capture_output=True,
-            check=False,
-        )
-        if imports.returncode:
+        argv = [sys.executable, "-P", "-c", f"import {module}"]
+        if subprocess.run(argv, env={"PYTHONPATH": str(tree)}, capture_output=True, check=False).returncode:
             return "not plantable", f"{module} can no longer be imported"
         code, said, failed = run(tree, "-x", *fault.tests)
-        if code == FAILED:
-            return "killed", f"by {failed[0][0]}: {failed[0][1][:120]}"
-        if code:
-            return "not plantable", f"{' '.join(fault.tests)}: pytest ended with {code}: {said.strip()[-300:]}"
-    return "ALIVE", ""
+    if code == FAILED:
+        return "killed", f"by {failed[0][:200]}"
+    return ("not plantable", f"pytest ended with {code}: {said.strip()[-300:]}") if code else ("ALIVE", "")
 
 
 def sound(faults: Sequence[Fault], base: Path, jobs: int) -> bool:
@@ -130,7 +105,7 @@ def sound(faults: Sequence[Fault], base: Path, jobs: int) -> bool:
     tests = sorted({test for fault in faults for test in fault.tests})
     code, said, failed = run(base, "-n", str(jobs), *tests, within_s=LONGEST_S * len(tests))
     if code == FAILED and failed:
-        code, said, failed = run(base, *(name for name, _ in failed))
+        code, said, failed = run(base, *(line.partition(" - ")[0] for line in failed))
     if code:
         print(f"without any fault these tests do not pass: {failed or said[-2000:]}")
     return code == 0
@@ -145,39 +120,28 @@ def main() -> int:
     asked = parser.parse_args()
     everything = read(SENTENCES.read_text("utf-8"))
     faults = [one for one in everything if asked.only in f"{one.sentence} {one.file} {' '.join(one.tests)}"]
-    if asked.check:
-        return check(faults)
-    with copy(CHECKOUT, whole=False) as base:
-        return plant(faults, base, asked.j) if sound(faults, base, asked.j) else 2
-
-
-def plant(faults: Sequence[Fault], base: Path, jobs: int) -> int:
-    """Says of each what became of it; the exit code."""
-    counts = {"killed": 0, "ALIVE": 0, "not plantable": 0}
+    counts = {"killed": 0, "ALIVE": 0, "not plantable": 0, "plantable": 0}
 
     def one(fault: Fault) -> None:
         began = time.monotonic()
-        what, why = judged(fault, base)
-        counts[what] += 1
-        print(f"{what:13} {time.monotonic() - began:5.1f} s  {fault.sentence} ({why})", flush=True)
-
-    with ThreadPoolExecutor(jobs) as threads:
-        list(threads.map(one, faults))
-    print(", ".join(f"{count} {what}" for what, count in counts.items()))
-    return 1 if counts["ALIVE"] else 2 if counts["not plantable"] else 0
-
-
-def check(faults: Sequence[Fault]) -> int:
-    """Says which cannot be planted."""
-    wrong = 0
-    for fault in faults:
         try:
             fault.planted()
+            what, why = ("plantable", "") if asked.check else judged(fault, base)
         except (OSError, ValueError, SyntaxError) as error:
-            wrong += 1
-            print(f"not plantable  {fault.sentence} ({error})")
-    print(f"{len(faults) - wrong} of {len(faults)} can be planted")
-    return 2 if wrong else 0
+            what, why = "not plantable", str(error)
+        counts[what] += 1
+        if what != "plantable":
+            print(f"{what:13} {time.monotonic() - began:5.1f} s  {fault.sentence} ({why})", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(asked.j) as threads:
+        base = Path(folder) / "tree"
+        if not asked.check:
+            shutil.copytree(CHECKOUT, base, ignore=LEFT_OUT, symlinks=True)
+            if not sound(faults, base, asked.j):
+                return 2
+        list(threads.map(one, faults))
+    print(", ".join(f"{count} {what}" for what, count in counts.items() if count))
+    return 1 if counts["ALIVE"] else 2 if counts["not plantable"] else 0
 
 
 if __name__ == "__main__":

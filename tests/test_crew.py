@@ -117,43 +117,58 @@ class TestIndependentTasks:
         assert "be quick" not in text
         assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
 
-    def test_pass_their_roles_each_in_its_own_clone(self, crew: Crew, project: Project) -> None:
-        file = 'case $prompt in *"You write the tests"*) f=tests/$task.py;; *) f=$task.txt;; esac'
-        by_role = f"{file}; mkdir -p tests; echo 1 > $f"
-        crew.has(AB, a=by_role, b=by_role)
-        crew.works("--roles", "test,build")
+    def test_of_one_parent_end_with_what_it_asks_for_and_each_passes_its_roles_in_its_clone(
+        self, crew: Crew, project: Project, marks: Path
+    ) -> None:
+        asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
+        file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
+        does = {one: f"{file}; touch {marks}/{one}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
+        crew.has(f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", **does, p="true")
+        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
+        crew.works("--roles", "test,build", "--setup", once)
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
         assert project.git("ls-files").split() == ["a.txt", "b.txt", "feature.md", "tests/a.py", "tests/b.py"]
+        assert (marks / "once").exists(), "a setup may fail once where only the landing needs it"
+        assert [passed for _, passed in crew.tries()] == [True] * 3
+        assert project.progress_text.count("- [x]") == 3
 
-    def test_that_conflict_are_tried_again_on_top_of_the_others(self, crew: Crew, project: Project) -> None:
+    def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
+        self, crew: Crew, project: Project
+    ) -> None:
         both = "echo $task >> README.md"
-        crew.has(AB, a=f"meets b; {both}", b=f"meets a; {both}")
-        run = crew.works()
+        does = {
+            "a": f"meets b; {both}",
+            "b": f"meets a; {both}",
+            "c": "meets d; echo > c.txt",
+            "d": "meets c; echo > d.txt",
+        }
+        crew.has(f"{AB}- [ ] c: The third\n  - after: a, b\n- [ ] d: The fourth\n  - after: a, b\n", **does)
+        run = crew.works("--verify", "! test -e c.txt || ! test -e d.txt", "--max-tries", "2", code=4)
         tries = crew.tries()
-        assert [passed for _, passed in tries] == [True, False, True]
+        assert [passed for _, passed in tries] == [True, False, True, True, False, False]
         assert tries[1][0] == tries[2][0] != tries[0][0]
+        assert tries[3][0] != tries[4][0] == tries[5][0]
         assert "on top of what landed meanwhile: the agent exited with 1: conflicts in README.md" in run.text
-        assert (len(crew.subjects()), crew.clones) == (2, [])
-        assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
-
-    def test_that_break_each_other_never_land_both(self, crew: Crew, project: Project) -> None:
-        crew.has(AB, a="meets b; echo 1 > a.txt", b="meets a; echo 1 > b.txt")
-        run = crew.works("--verify", "! test -e a.txt || ! test -e b.txt", "--max-tries", "2", code=4)
-        assert len(crew.subjects()) == 1
         assert "on top of what landed meanwhile: the verify command" in run.text
+        assert (len(crew.subjects()), crew.clones) == (3, [])
+        assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
         assert project.progress_text.count("- [!]") == 1
 
-    def test_wait_for_the_end_of_a_usage_limit_that_one_of_them_meets(self, project: Project, agent: Agent) -> None:
+    def test_wait_for_the_end_of_a_usage_limit_and_share_what_the_run_may_cost(
+        self, project: Project, agent: Agent
+    ) -> None:
         project.has_tasks("a: The first", "b: The second", "c: The third")
-        works = tries(runs("touch $(mktemp -u made-XXXXXX)"))
+        works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
         agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None), works, works, works)
-        run = project.build("--strict", "--jobs", "2", command=paced(speed=1000))
+        run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=paced(speed=1000))
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
         lines = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
         assert sorted(lines) == [("limit", False)] * 2 + [("ok", True)] * 3
         assert "failed:" not in project.progress_text
         assert "Verified:" not in project.progress_text, "nothing was there that checks"
+        bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
+        assert bounds[:2] == ["4.500000"] * 2
 
     def test_finish_where_another_ends_the_run(self, project: Project, agent: Agent) -> None:
         project.has_tasks("a: The first", "b: The second", "c: The third")
@@ -163,52 +178,26 @@ class TestIndependentTasks:
         assert project.progress_text.count("- [x]") == 1
         assert len(agent.calls) == 2
 
-    def test_share_what_the_run_may_cost(self, project: Project, agent: Agent) -> None:
-        project.has_tasks("a: The first", "b: The second")
-        works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
-        agent.story(works, works)
-        assert project.build("--strict", "--jobs", "2", "--max-cost", "9").code == 0
-        bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
-        assert bounds == ["4.500000"] * 2
-
-    def test_of_one_parent_end_with_what_the_parent_asks_for(self, crew: Crew, project: Project) -> None:
-        asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
-        crew.has(
-            f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", a="meets b; touch a.txt", b="meets a; touch b.txt"
-        )
-        crew.works()
-        assert sorted(task for task, _ in crew.tries()[:2]) == ["a", "b"]
-        assert project.progress_text.count("- [x]") == 3
-
-    def test_land_though_their_clone_could_not_be_made_ready_once(self, crew: Crew, marks: Path) -> None:
-        crew.has(AB, a="meets b; touch a.txt", b="meets a; touch b.txt")
-        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
-        crew.works("--setup", once)
-        assert [passed for _, passed in crew.tries()] == [True, True]
-        assert (marks / "once").exists()
-
 
 class TestThePersonsOwnWork:
     def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:
         (project.root / "README.md").write_text("mine\n")
-        crew.has(
-            "- [ ] a: The first\n- [ ] b: The second\n  - after: a\n",
-            a="echo a >> README.md",
-            b="cat README.md > b.txt",
-        )
-        run = crew.works()
-        assert "git merge ralph/feature brings the work in" in run.text
+        after_a = "- [ ] a: The first\n- [ ] b: The second\n  - after: a\n"
+        crew.has(after_a, a="echo a >> README.md", b="cat README.md > b.txt")
+        run = project.ralph(*["all" if word == "build" else word for word in crew.words()])
+        assert run.code == 4, run.text
+        said = "git merge ralph/feature brings the work in: your own changes were in the way"
+        assert f"{said}; validate looks at what is in your tree; then start it again" in run.stderr
+        assert "\nIN_PROGRESS\n" in project.progress_text
         assert (project.root / "README.md").read_text() == "mine\n"
         assert crew.subjects() == []
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
         project.git("add", "README.md")
         project.git("commit", "-qm", "My own")
         crew.has("- [x] a: The first\n- [x] b: The second\n- [ ] c: The third\n", c="cat b.txt > c.txt")
-        crew.works()
+        assert said in crew.works().text, "what landed stays until it is merged"
         assert crew.subjects() == ["My own"]
-        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"], (
-            "what landed stays until it is merged"
-        )
+        assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"]
 
     def test_that_git_ignores_here_alone_is_not_written_over(self, crew: Crew, project: Project) -> None:
         exclude = project.root / ".git" / "info" / "exclude"
@@ -219,37 +208,24 @@ class TestThePersonsOwnWork:
         assert "git merge ralph/feature brings the work in" in crew.works().text
         assert (project.root / "a.txt").read_text() == "mine\n"
 
-    def test_in_the_way_keeps_all_from_looking_at_a_tree_that_lacks_the_work(
-        self, crew: Crew, project: Project
+    def test_is_built_upon_once_it_is_committed_and_let_alone_on_another_branch(
+        self, crew: Crew, project: Project, marks: Path
     ) -> None:
-        (project.root / "README.md").write_text("mine\n")
-        crew.has("- [ ] a: The first\n", a="echo a >> README.md")
-        run = project.ralph(*["all" if word == "build" else word for word in crew.words()])
-        assert run.code == 4, run.text
-        assert "git merge ralph/feature brings the work in" in run.stderr
-        assert "validate looks at what is in your tree; then start it again" in run.stderr
-        assert "\nIN_PROGRESS\n" in project.progress_text
-
-    def test_on_another_branch_is_none_of_the_works_business(self, crew: Crew, project: Project, marks: Path) -> None:
-        crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets switched; echo a > a.txt")
+        waits = "touch {0}/begun-$task; meets {1}; echo $task > $task.txt"
+        does = {"a": waits.format(marks, "committed"), "b": waits.format(marks, "switched")}
+        crew.has("- [ ] a: The first\n- [ ] b: The second\n  - after: a\n", **does)
         running = project.start(*crew.words())
-        eventually((marks / "begun").exists)
-        project.git("switch", "-qc", "other")
-        (marks / "switched").touch()
-        assert "git merge ralph/feature brings the work in" in running.wait().text
-        assert crew.subjects() == crew.subjects("main") == []
-        assert crew.subjects("ralph/feature") == ["a: Do a"]
-
-    def test_is_built_upon_once_it_is_committed(self, crew: Crew, project: Project, marks: Path) -> None:
-        crew.has("- [ ] a: The first\n", a=f"touch {marks}/begun; meets committed; echo a > a.txt")
-        running = project.start(*crew.words())
-        eventually((marks / "begun").exists)
+        eventually((marks / "begun-a").exists)
         (project.root / "mine.txt").write_text("mine\n")
         project.git("add", "mine.txt")
         project.git("commit", "-qm", "My own")
         (marks / "committed").touch()
-        assert running.wait().code == 0
-        assert crew.subjects() == ["My own", "a: Do a"]
+        eventually((marks / "begun-b").exists)
+        project.git("switch", "-qc", "other")
+        (marks / "switched").touch()
+        assert "git merge ralph/feature brings the work in" in running.wait().text
+        assert crew.subjects() == crew.subjects("main") == ["My own", "a: Do a"]
+        assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b"]
 
     def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
