@@ -111,7 +111,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
         retries_at = min(retries_at, took_s) if stream.retries else math.inf
         reached = {
             Outcome.INTERRUPTED: signals.interrupted() is not None,
-            Outcome.OK: took_s - result_at > pace.patience.after_result_s,
+            Outcome.OK: took_s - result_at > pace.after_result_s,
             Outcome.OUT_OF_TIME: works and run.elapsed_s() >= most_s,
             Outcome.TIMED_OUT: works and took_s > whole_s,
             Outcome.TROUBLE: works and took_s - retries_at > silence_s,  # what it prints of that is no sign of life

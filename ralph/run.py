@@ -44,6 +44,10 @@ class Pace:
     """How time goes for a run, in seconds, how long it waits for what shall end, and how much an agent may print."""
 
     patience: Patience = field(default_factory=Patience)
+    after_result_s: float = 30.0
+    """What the agent has to leave by itself after its `result` event."""
+    send_s: float = 10.0
+    """How long the end of a run waits for notices still on their way."""
     transcript_bytes: int = 2_000_000_000
     """Of one iteration; a disk is not endless."""
 
@@ -143,7 +147,7 @@ class Run:
         self.keepers = list[Keeper]()
         """Those of the tries at the same time."""
         for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0):
-            self.keepers.append(Keeper(f"{self.id}-{number}", patience, folder, held.fd))
+            self.keepers.append(Keeper(f"{self.id}-{number}", patience, folder, held.fd, clear))
         self.screen.open()
 
     @property
@@ -191,7 +195,7 @@ class Run:
     def interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
         number = signals.interrupted()
-        return None if number is None else Stop(Reason.INTERRUPTED, signals.name(number))
+        return None if number is None else Stop(Reason.INTERRUPTED, number.name.replace("SIGINT", "Ctrl+C"))
 
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""

@@ -133,7 +133,7 @@ def _close(run: Run, stop: Stop) -> None:
             run.complain(stop.why)
         run.outbox.send(notices.ended(run, stop, now))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
-    deadline = time.monotonic() + run.pace.patience.send_s
+    deadline = time.monotonic() + run.pace.send_s
     while run.outbox.pending() and time.monotonic() < deadline and not hurried():
         signals.wait(0.05)
     run.outbox.close()

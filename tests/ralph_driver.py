@@ -53,7 +53,8 @@ class Other(Pace):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-main(Other(patience=Patience(**patience)))
+waits = {name: patience.pop(name) for name in ("after_result_s", "send_s") if name in patience}
+main(Other(patience=Patience(**patience), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 """For a night: more examples of each property, and others; longer storms; tables in full."""
@@ -86,7 +87,7 @@ def paced(
     that nobody sets jump once, at the first such leap or when the file `when` is there: the first alone has been set,
     both together have seen the machine asleep. The one that watches over an agent jumps by `awake_s` with each mark
     that the agent in the folder `marks` makes; else what is measured in ralph's own waking seconds stays. How long it
-    waits for what shall end, `patience_s` says (fields of ralph.process.programs.Patience).
+    waits for what shall end, `patience_s` says (fields of Patience and Pace).
     """
     how = {"speed": speed, "times": times, "wall_s": wall_s, "running_s": running_s, "awake_s": awake_s}
     return (*PYTHON, "-c", PACED, json.dumps({**how, "when": str(when), "marks": str(marks)}), json.dumps(patience_s))

@@ -273,7 +273,7 @@ from pathlib import Path
 from ralph.process.keeper import Keeper
 from ralph.process.programs import Patience
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-Keeper("a-run", Patience(), Path("keeper.txt"), 0)
+Keeper("a-run", Patience(), Path("keeper.txt"), 0, lambda: None)
 """
 
 

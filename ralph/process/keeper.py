@@ -16,16 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, NamedTuple
 
 from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.process.programs import LINUX, Patience, Tree, end_strays, start
 
-_LOOK_S = 3600.0 if LINUX else 2.0
-"""Seconds between looks; where orphans do not become the keeper's, having seen them in time is all there is."""
+_LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the keeper's, it has to have seen them in time
 _END = "end"
-_GLANCE_S = 0.2
+_GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
 _CHUNK = 1 << 16
 
 Hear = Callable[[bytes, bytes], None]
@@ -35,14 +34,12 @@ Over = Callable[[float, float, int], bool]
 
 
 class Job(NamedTuple):
-    """What to run, with what."""
+    """What to run, where its output shall go, and the file that it reads as its standard input."""
 
     argv: list[str]
     env: Mapping[str, str]
     output: Path
-    """Where its output goes; its complaints go to the same name with `.err`."""
     prompt: Path = Path(os.devnull)
-    """The file that it reads as its standard input."""
 
     @property
     def errors(self) -> Path:
@@ -51,10 +48,9 @@ class Job(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What became of a job."""
+    """What became of a job; `code` is negative for the signal that killed it."""
 
     code: int
-    """Negative for the signal that killed it."""
     unstarted: str = ""
     """Why it could not be started."""
     left_over: tuple[str, ...] = ()
@@ -70,9 +66,7 @@ class Keeper:
     `lock`, and does `at_last` when all is ended and ralph is gone.
     """
 
-    def __init__(
-        self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None]) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
         self._mark, self._patience, self._errors = mark, patience, folder / f"keeper-{mark}.txt"
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
@@ -80,7 +74,7 @@ class Keeper:
         if not self._pid:
             try:
                 _settle_down({its_reads, its_writes, lock})
-                _Keeping(_Link(its_reads, its_writes), patience).keep()
+                _Keeping(its_reads, its_writes, patience).keep()
                 at_last()
             except BaseException:  # noqa: BLE001 - nobody else could tell
                 with contextlib.suppress(OSError), self._errors.open("w") as sys.stderr:
@@ -89,7 +83,7 @@ class Keeper:
                 os._exit(0)
         os.close(its_reads)
         os.close(its_writes)
-        self._link = _Link(reads, writes)
+        self._reads, self._writes = _reader(reads), writes
 
     def run(self, job: Job, hear: Hear, over: Over, clock: Callable[[], float]) -> Ended:
         """Runs it to its end, or until it is `over`, and ends everything that it started.
@@ -98,88 +92,69 @@ class Keeper:
         and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
         without a keeper.
         """
-        with _made(job.output) as output, _made(job.errors) as errors:
-            try:
-                self._link.send(job)
-                try:
-                    self._follow(output, errors, hear, over, clock)
-                except BaseException:  # whatever went wrong here, nothing outlives it
-                    self._link.send(_END)
-                    raise
-                finally:
-                    ended: Ended = self._link.receive()
-            except EOFError:  # nobody knows any more who descends from whom; what carries the mark can still be found
-                self.dismiss()
-                end_strays(self._mark, self._patience)
-                how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
-                what = f"the keeper {how}: the process of ralph's below which all runs"
-                raise RalphError(what, 1, fix="start ralph again") from None
-            return ended
+        try:
+            output, errors = (io.FileIO(path, "w+") for path in (job.output, job.errors))
+        except OSError as error:
+            raise RalphError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
+        _send(self._writes, job)
+        try:
+            with output, errors:
+                self._follow(output, errors, hear, over, clock)
+        except BaseException:  # whatever went wrong here, nothing outlives it
+            _send(self._writes, _END)
+            raise
+        finally:
+            ended = self._came_of_it()
+        return ended
 
     def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
         """Returns when all has ended and was heard. Whether it is over is asked a last time when it has ended."""
         began = heard_at = now = clock()
         is_over = has_ended = False
         while not has_ended or (heard_at == now and not signals.impatient()):
-            has_ended = signals.wait(0.0 if now == heard_at else _GLANCE_S, self._link.reads)
+            has_ended = signals.wait(0.0 if now == heard_at else 0.2, self._reads)
             now = clock()  # before it looks: what is late by then would have been heard
             news = output.read(_CHUNK), errors.read(_CHUNK)
             heard_at = now if any(news) else heard_at
             hear(*news)
             if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
                 is_over = True
-                self._link.send(_END)
+                _send(self._writes, _END)
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
 
+    def _came_of_it(self) -> Ended:
+        with contextlib.suppress(*_GONE):
+            ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
+            return ended
+        end_strays(self._mark, self._patience)  # nobody knows any more who descends from whom, but it carries the mark
+        how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
+        what = f"the keeper {how}: the process of ralph's below which all runs"
+        raise RalphError(what, 1, fix="start ralph again")
+
     def dismiss(self) -> None:
         """Lets it go, and waits until it has."""
-        self._link.close()
-        with contextlib.suppress(ChildProcessError):  # it was killed, and that is known
-            os.waitpid(self._pid, 0)
+        os.close(self._writes)
+        os.waitpid(self._pid, 0)
 
 
-def _made(path: Path) -> io.FileIO:
-    try:
-        return io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600))
-    except OSError as error:
-        raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
+def _send(writes: int, said: object) -> None:
+    with contextlib.suppress(OSError), open(writes, "wb", closefd=False) as whole:  # who is gone does not answer either
+        pickle.dump(said, whole)
 
 
-class _Link:
-    """One end of a line between two processes: whole objects, and EOFError when nobody is at the other end."""
-
-    def __init__(self, reads: int, writes: int) -> None:
-        self.reads = io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
-        self._writes = io.FileIO(writes, "w")
-
-    def send(self, said: object) -> None:
-        try:
-            with open(self._writes.fileno(), "wb", closefd=False) as whole:
-                pickle.dump(said, whole)
-        except (OSError, ValueError):  # gone, or let go
-            raise EOFError from None
-
-    def receive(self) -> Any:
-        try:
-            return pickle.load(self.reads)  # noqa: S301 - its own other half
-        except pickle.UnpicklingError:  # it died in the middle of a word
-            raise EOFError from None
-
-    def close(self) -> None:
-        self.reads.close()
-        self._writes.close()
+def _reader(reads: int) -> IO[bytes]:
+    return io.BufferedReader(io.FileIO(reads), 1)  # with room for more it would read ahead, unseen by `wait`
 
 
 def _settle_down(kept: set[int]) -> None:
-    """In a session of its own no terminal's and no group's signal gets here, and of ralph's files only these stay."""
+    """Leaves behind ralph's session, so that no terminal's and no group's signal gets here, and all but these files."""
     os.setsid()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nowhere, fd)
-    for fd in set(map(int, os.listdir("/dev/fd"))) - {0, 1, 2} - kept:  # noqa: PTH208 - numbers are wanted
+    for fd in set(map(int, os.listdir("/dev/fd"))) - kept:  # noqa: PTH208 - numbers are wanted
         with contextlib.suppress(OSError):  # the one that listed them
             os.close(fd)
+    for _ in range(3):
+        os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 again: nothing else shall get these numbers
     signals.install()
     if LINUX:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, prctl(2)
@@ -188,49 +163,46 @@ def _settle_down(kept: set[int]) -> None:
 class _Keeping:
     """The keeper's end: one job at a time."""
 
-    def __init__(self, link: _Link, patience: Patience) -> None:
-        self._link, self._patience = link, patience
-        self._pid, self._code = 0, 0
-        """The job's own process, none once it has left, and its exit code."""
+    def __init__(self, reads: int, writes: int, patience: Patience) -> None:
+        self._reads, self._writes, self._patience = _reader(reads), writes, patience
+        self._codes = dict[int, int]()  # of its children that have ended
         self._tree = Tree(lambda _, parent: parent == os.getpid(), self._is_childless if LINUX else None)
 
     def keep(self) -> None:
         """Runs what ralph says until it is gone."""
-        with contextlib.suppress(EOFError):
+        with contextlib.suppress(*_GONE):
             while True:
-                said = self._link.receive()
+                said = pickle.load(self._reads)  # noqa: S301 - its own other half
                 if said != _END:  # which came when that job had just left
-                    self._link.send(self._run(said))
+                    _send(self._writes, self._run(said))
 
     def _run(self, job: Job) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
+        self._codes.clear()
         try:
             with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
-                self._pid = pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
+                pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
         except OSError as error:
             return Ended(code=-signal.SIGKILL, unstarted=error.strerror or str(error))
-        while self._runs() and not signals.wait(_LOOK_S, self._link.reads):
+        while self._runs(pid) and not signals.wait(_LOOK_S, self._reads):
             if not LINUX:
                 self._tree.look()
         deadline = time.monotonic() + self._patience.interrupt_s
-        if self._runs() and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
+        if self._runs(pid) and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
             signals.send(os.killpg, pid, signal.SIGINT)
-        while self._runs() and time.monotonic() < deadline and not signals.impatient():
+        while self._runs(pid) and time.monotonic() < deadline and not signals.impatient():
             signals.wait(0.02)
         left_over, survivors = self._tree.end(self._patience, but=pid)
-        code = -signal.SIGKILL if self._runs() else self._code
-        return Ended(code=code, left_over=left_over, survivors=survivors)
+        return Ended(self._codes.get(pid, -signal.SIGKILL), left_over=left_over, survivors=survivors)
 
-    def _runs(self) -> bool:
-        """Whether the job's own process does."""
+    def _runs(self, pid: int) -> bool:
         self._is_childless()
-        return self._pid != 0
+        return pid not in self._codes
 
     def _is_childless(self) -> bool:
         """Whether no child is left: who inherits every orphan has no descendant then. Reaps all that have ended."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.waitpid(-1, os.WNOHANG))[0]:
-                if dead[0] == self._pid:
-                    self._pid, self._code = 0, os.waitstatus_to_exitcode(dead[1])
+                self._codes[dead[0]] = os.waitstatus_to_exitcode(dead[1])
             return False
         return True

@@ -1,11 +1,8 @@
-"""Programs: started, run to their end, found by descent or by a mark, and ended with all that is below them.
-
-What `call` and `foreground` run is ralph's own (git, a notify script, what a terminal shows), and no part of what the
-keeper ends.
-"""
+"""Programs: started, run to their end, found by descent or by a mark, and ended with all that is below them."""
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -20,10 +17,6 @@ from ralph.process import signals
 MARK = "RALPH_RUN_ID"
 """In the environment of all that runs below a keeper; an inner run's mark follows its outer one's, after a colon."""
 LINUX = sys.platform == "linux"
-_ASK_AGAIN_S = 1.0
-"""A shell that has just forked can lose a signal that it traps."""
-_DYING_S = 5.0
-"""Seconds to wait for what was killed: a dead network disk can hold it."""
 _running: set[int] = set()
 _starting = threading.RLock()
 
@@ -34,29 +27,15 @@ class Patience(NamedTuple):
     interrupt_s: float = 5.0
     terminate_s: float = 5.0
     kill_s: float = 10.0
-    after_result_s: float = 30.0
-    """Seconds the agent has to leave by itself after its `result` event."""
-    send_s: float = 10.0
-    """Seconds that the end of a run waits for notices still on their way."""
 
 
-def start(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    files: Sequence[int],
-    *,
-    cwd: str | Path | None = None,
-    apart: bool = True,
-) -> int:
-    """The pid of this program, which has these files for its first ones, and perhaps a session `apart` from ours.
-
-    Raises OSError when it cannot be started.
-    """
-    if cwd is not None:
+def start(argv: Sequence[str], env: Mapping[str, str], files: Sequence[int] = (), cwd: str | Path = "") -> int:
+    """The pid, or OSError; with these files for its first ones in a session of its own, else in this terminal."""
+    if cwd:
         argv = ("sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv)
     moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
-    ignored_by_python = (signal.SIGPIPE, signal.SIGXFSZ)
-    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=apart, setsigdef=ignored_by_python)
+    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+    return os.posix_spawnp(argv[0], tuple(argv), env, file_actions=moves, setsid=bool(files), setsigdef=usual)
 
 
 class Finished(NamedTuple):
@@ -72,24 +51,23 @@ def call(  # noqa: PLR0913 - each can be said of any program
     argv: Sequence[str],
     *,
     timeout_s: float,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    cwd: str | Path = "",
     stdin: bytes = b"",
     over: Callable[[], bool] = lambda: False,
 ) -> Finished:
     """Runs a program of ralph's own (git, a notify script) to its end, or kills its group at the timeout, or `over`.
 
-    Safe from any thread. What it leaves in the background is not waited for: its output goes to files, as the agent's
-    does. Nothing is started any more for somebody who asked twice to end. Raises OSError when it cannot be started.
+    Safe from any thread. No keeper ends it, and what it leaves in the background is not waited for. Nothing is started
+    any more for somebody who asked twice to end. Raises OSError when it cannot be started.
     """
     if signals.impatient():
         return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"", timed_out=True)
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
-        files = [one.fileno() for one in (given, out, err)]
         with _starting:
-            pid = start(argv, os.environ if env is None else env, files, cwd=cwd)
+            pid = start(argv, env, [given.fileno(), out.fileno(), err.fileno()], cwd)
             _running.add(pid)
         code = None
         try:
@@ -97,7 +75,7 @@ def call(  # noqa: PLR0913 - each can be said of any program
         finally:
             if code is None:
                 signals.send(os.killpg, pid, signal.SIGKILL)
-                _ended(pid, _DYING_S, lambda: False)
+                _ended(pid, 5.0, lambda: False)  # a dead network disk can hold it for ever
             _running.discard(pid)
         out.seek(0)
         err.seek(0)
@@ -129,55 +107,45 @@ def end_own() -> None:
         signals.send(os.killpg, pid, signal.SIGKILL)
 
 
-def foreground(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None) -> int:
+def foreground(argv: Sequence[str], *, env: Mapping[str, str] = os.environ, cwd: str | Path = "") -> int:
     """Runs a program in this terminal; its exit code, negative for a signal.
 
     The first signal is passed on; Ctrl+C goes to both, so that it gets there twice at once, which is one wish. Raises
     KeyboardInterrupt afterwards where ralph was asked to stop.
     """
     sys.stdout.flush()
-    pid = start(argv, env, (0, 1, 2), cwd=cwd, apart=False)
-    code, passed = None, False
-    while code is None:
+    pid = start(argv, env, cwd=cwd)
+    ended, passed = 0, None
+    while not ended:
+        with contextlib.suppress(KeyboardInterrupt):
+            signals.wait(0.1)
+        if passed is None and (passed := signals.interrupted()):
+            signals.send(os.kill, pid, passed)
         ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if ended and os.WIFSTOPPED(status):  # by Ctrl+Z; the shell's `fg` wakes both
             os.kill(os.getpid(), signal.SIGSTOP)
-        elif ended:
-            code = os.waitstatus_to_exitcode(status)
-        elif not passed and (number := signals.interrupted()):
-            os.kill(pid, number)
-            passed = True
-        with contextlib.suppress(KeyboardInterrupt):
-            signals.wait(0.1)
+            ended = 0
     if signals.interrupted() is not None:
         raise KeyboardInterrupt
-    return code
+    return os.waitstatus_to_exitcode(status)
 
 
 class Tree:
-    """The processes that are roots, all below them, and those seen there before whose parents are gone.
-
-    `is_over` is for who knows better than two looks can tell: what is born in one shows in the next.
-    """
+    """The processes that are roots by their pid and their parent's, all below, and those seen there before."""
 
     def __init__(self, is_root: Callable[[int, int], bool], is_over: Callable[[], bool] | None = None) -> None:
         self._is_root = is_root
-        """Whether one is, by its pid and its parent's."""
-        self._is_over = is_over or (lambda: not (self.look() or self.look()))
+        self._is_over = is_over or (lambda: not (self.look() or self.look()))  # what is born in one shows in the next
         self._seen = dict[int, str]()
 
     def look(self) -> list[int]:
         """All that run now, but this process; parents first, so that they are asked before they see a child end."""
         alive = [one for one in (_proc() if LINUX else _ps()) if one[0] != os.getpid()]
-        found = dict[int, str]()
-        for pid, parent, started in alive:
-            if self._seen.get(pid) == started or self._is_root(pid, parent):
-                found[pid] = started
-        grown = -1
-        while grown != len(found):
-            grown = len(found)
+        found, before = dict[int, str](), -1
+        while before != len(found):
+            before = len(found)
             for pid, parent, started in alive:
-                if parent in found:
+                if parent in found or self._seen.get(pid) == started or self._is_root(pid, parent):
                     found.setdefault(pid, started)
         self._seen = found
         return list(found)
@@ -194,7 +162,7 @@ class Tree:
                     break
                 for pid in self.look():
                     if time.monotonic() >= due.get(pid, 0.0):
-                        due[pid] = time.monotonic() + _ASK_AGAIN_S
+                        due[pid] = time.monotonic() + 1.0  # a shell that has just forked can lose what it traps
                         signals.send(os.kill, pid, number)
                 signals.wait(0.02)
         left = self.look()
@@ -202,17 +170,12 @@ class Tree:
 
 
 def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
-    """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines.
-
-    Nothing where environments are hidden.
-    """
+    """Ends what carries the mark of a run that has lost its keeper, and what is below that; its command lines."""
+    marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
 
     def carries(pid: int, _parent: int) -> bool:
-        with contextlib.suppress(OSError):
-            for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                name, _, marks = pair.partition(b"=")
-                if name == MARK.encode() and mark.encode() in marks.split(b":"):
-                    return True
+        with contextlib.suppress(OSError):  # as everywhere where environments are hidden
+            return marked.search(Path(f"/proc/{pid}/environ").read_bytes()) is not None
         return False
 
     return Tree(carries).end(patience)[0]
@@ -229,10 +192,7 @@ def somebody_runs(program: str, inside: Path) -> bool:
 
 
 def _proc() -> Iterator[tuple[int, int, str]]:
-    """All that is alive and may be seen: its pid, its parent, and when it began, which a later one of its pid did not.
-
-    No zombies.
-    """
+    """All that is alive and may be seen, no zombies: its pid, its parent, and when it began, to know it again."""
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - a Path for each of some hundred is what costs
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - same
             row = file.read()
@@ -254,7 +214,6 @@ def _ps() -> Iterator[tuple[int, int, str]]:
 
 
 def _command(pid: int) -> str:
-    """Its command line as a person would recognise it, in one line."""
     line = b""
     with contextlib.suppress(OSError):
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")

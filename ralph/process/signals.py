@@ -12,32 +12,30 @@ from typing import IO
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ASKED_AGAIN_S = 0.1
 """Seconds from which on a second signal is a second wish: a closing terminal sends SIGHUP twice at once."""
-_received: list[tuple[int, float]] = []
+_received: list[tuple[signal.Signals, float]] = []
 _bell: list[int] = []
 
 
 def install(on_suspend: Callable[[], None] = lambda: None) -> None:
     """From now on signals only leave a note here; Ctrl+Z calls `on_suspend`, and nothing else comes of it.
 
-    The agent would go on alone behind a suspended ralph. An inherited ignored SIGHUP (nohup) stays ignored. SIGINT gets
-    a handler even where a script's background job inherits it ignored: programs started from here then have the default
-    again.
+    The agent would go on alone behind a suspended ralph. An ignored SIGHUP (nohup) stays ignored. SIGINT does not, as a
+    script's background job inherits it: programs started from here have the default again.
     """
     _received.clear()
     _bell[:] = os.pipe()
-    for fd in _bell:
-        os.set_blocking(fd, False)
+    os.set_blocking(_bell[1], False)
     signal.set_wakeup_fd(_bell[1], warn_on_full_buffer=False)
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda number, _: _received.append((number, time.monotonic())))
+            signal.signal(number, lambda number, _: _received.append((signal.Signals(number), time.monotonic())))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # its byte in the pipe ends a wait at once
     signal.signal(signal.SIGTSTP, lambda *_: on_suspend())
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop`: printing from the background must not stop ralph
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
-def interrupted() -> int | None:
+def interrupted() -> signal.Signals | None:
     """The signal that asked ralph to stop, or None."""
     return _received[0][0] if _received else None
 
@@ -64,11 +62,6 @@ def send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         kill(pid, number)
         kill(pid, signal.SIGCONT)  # what is stopped hears nothing else
-
-
-def name(number: int) -> str:
-    """What a person calls the signal."""
-    return "Ctrl+C" if number == signal.SIGINT else signal.Signals(number).name
 
 
 def die_by(number: int) -> None:
