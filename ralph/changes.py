@@ -28,7 +28,7 @@ _FIELDS = {"1": 7, "u": 9, "?": 0}
 def git(
     *arguments: str,
     cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] = os.environ,
     stdin: bytes = b"",
     timeout_s: float = _TIMEOUT_S,
 ) -> Finished:
@@ -37,9 +37,8 @@ def git(
     It takes no lock it could do without: the agent may be in the middle of something.
     """
     argv = ["git", "--no-optional-locks", "-C", str(cwd or "."), *arguments]
-    given = {**(os.environ if env is None else env), "LC_ALL": "C"}
     try:
-        return call(argv, timeout_s=timeout_s, env=given, stdin=stdin)
+        return call(argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C"}, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
 
@@ -136,15 +135,15 @@ def locks(tree: Path) -> list[Path]:
     return []
 
 
-def remove_orphaned_locks(locks: Iterable[Path], tree: Path, since: float = 0.0) -> list[Path]:
+def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
-    removed = []
-    for lock in locks:
+    new = [lock for lock in locks(tree) if (touched_at(lock) or 0.0) > since - _TICK_S]
+    if not new or somebody_runs("git", tree):
+        return []
+    for lock in new:
         with contextlib.suppress(OSError):
-            if lock.lstat().st_ctime > since - _TICK_S and not somebody_runs("git", tree):
-                lock.unlink()
-                removed.append(lock)
-    return removed
+            lock.unlink()
+    return new
 
 
 def touched_at(path: Path) -> float | None:
@@ -192,7 +191,7 @@ class Changes:
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
-        return remove_orphaned_locks(locks(self._tree), self._tree, self._began)
+        return remove_orphaned_locks(self._tree, self._began)
 
     def commit(self) -> str:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""

@@ -60,8 +60,7 @@ class Lock(NamedTuple):
             _note(self.tree).unlink()
 
     def release(self) -> None:
-        """Frees the tree at once, whoever else still has the descriptor."""
-        fcntl.flock(self.fd, fcntl.LOCK_UN)
+        """Frees the tree, once no keeper has the descriptor any more."""
         os.close(self.fd)
 
 

@@ -100,7 +100,7 @@ def _clear_up(run: Run, held: Lock) -> None:
     if mark := held.dead_run():
         for command in end_strays(mark, run.pace.patience):
             run.complain(f"ended what the run before left running: {command}")
-        for lock in changes.remove_orphaned_locks(changes.locks(held.tree), held.tree, held.dead_since()):
+        for lock in changes.remove_orphaned_locks(held.tree, held.dead_since()):
             run.complain(f"removed {lock}, left behind by the run before")
     held.forget()
     if death and not journal.tells_of(journal.read(state.journal), death):

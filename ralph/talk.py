@@ -74,9 +74,8 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
             raise
         if not _says_yes(f"{error.what}: stop it after its iteration?"):
             raise
-    had_stop = file.read().stop  # a person's own, which stays
-    if not had_stop:
-        file.edit(progress.with_stop)
+    file.read()
+    file.edit(progress.with_stop)
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -84,8 +83,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
                 return lock.acquire(tree)
             signals.wait(_LOOK_S)
     finally:
-        if not had_stop:
-            file.edit(progress.without_stop)
+        file.edit(progress.without_stop)
     raise KeyboardInterrupt
 
 

@@ -74,25 +74,20 @@ def test_who_does_not_say_yes_is_left_alone(tmux: Tmux, project: Project, talker
     assert (talker.calls, project.progress_text) == ([], before)
 
 
-@pytest.mark.parametrize("own", [pytest.param(False, id="by ralph"), pytest.param(True, id="by the person before")])
-def test_a_run_at_work_is_stopped_after_its_iteration(
-    tmux: Tmux, project: Project, talker: Agent, *, own: bool
-) -> None:
+def test_a_run_at_work_is_stopped_after_its_iteration(tmux: Tmux, project: Project, talker: Agent) -> None:
     project.has_tasks("one", "two")
     talker.story(step(marks("on"), waits_for("go"), ticks="first"), step(ticks="all"))
     run = project.start("feature.md", "build")
     eventually(lambda: talker.reached("on"))
     tmux.enter(ralph("talk"))
     eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
-    if own:
-        project.progress.write_text(f"{project.progress_text}\nRALPH_STOP\n")
     tmux.enter("y")
     eventually(lambda: "it ends after this iteration" in tmux.screen)
     eventually(lambda: "\nRALPH_STOP\n" in project.progress_text)
     talker.let("go")
     assert run.wait().code == 3
     eventually(lambda: "What shall be done?" in tmux.screen)
-    assert project.progress_text.count("RALPH_STOP") == int(own), "only what ralph wrote is taken out"
+    assert "RALPH_STOP" not in project.progress_text
     tmux.enter("")
     eventually(lambda: "go on with build? [y/N]" in tmux.screen)
     tmux.enter("n")
