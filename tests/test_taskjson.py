@@ -212,7 +212,7 @@ def test_whatever_the_words_they_are_tasks_and_nothing_else(stories: list[dict[s
     assert [task.priority for task in found] == [story.get("priority") for story in stories]
     assert [len(task.said("verify")) for task in found] == [len(story["acceptanceCriteria"]) for story in stories]
     now = progress.parse(progress.with_tasks(progress.fresh("p", "p.json", "now"), tasks.lines(imported(text).tasks)))
-    assert (now.done, now.stop, now.blocked, now.unclosed) == (False, False, None, False)
+    assert (now.done, now.stop, now.blocked) == (False, False, None)
     assert len(now.tasks) == len(stories)
 
 

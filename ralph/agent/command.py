@@ -16,11 +16,21 @@ from ralph.settings import Settings, Source
 
 _NONE: Mapping[str, Any] = {}
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
-_COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
-"""Settings that need the flag `max_cost`: who has none for what it may cost does not tell what it costs."""
-_NEED_A_FLAG = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
+_NEEDS = {
+    "model": "model",
+    "effort": "effort",
+    "max_turns": "max_turns",
+    "max_context": "max_context",
+    "tools": "tools",
+    "deny": "deny",
+    "mcp": "mcp",
+    "max_cost": "max_cost",
+    "max_iteration_cost": "max_cost",
+    "max_total_cost": "max_cost",
+}
+"""The flag that each setting needs; who has none for what it may cost does not tell what it costs."""
 _OF_FIRST = ("model", "effort")
-"""What is meant for the first of several agents alone."""
+"""Settings that are meant for the first of several agents alone."""
 _TEMPLATES = (Source.MODE, Source.TEMPLATE)
 _OURS = Path(__file__).parent.parent / "agents"
 _CLAUDE = "claude"
@@ -78,23 +88,29 @@ class Agent(NamedTuple):
 
         `file` holds the prompt, and `mcp` says, in JSON, which server of tools it gets.
         """
-        tools = None
-        if settings.tools:
-            tools = [name for name in settings.tools[0] if all(name in group for group in settings.tools)]
         said: dict[str, object] = {
             "model": settings.model,
-            "effort": None if settings.effort == "none" and self.no_effort else settings.effort,
-            "tools": None if tools is None else ",".join(tools),
-            "deny": ",".join(denied.rules(settings.deny)) if settings.deny else None,
+            "effort": settings.effort,
+            "deny": ",".join(denied.rules(settings.deny)) or None,
             "mcp": mcp or None,
         }
-        env = {**self.env, **(self.mcp_env if mcp else {}), **(self.no_effort if settings.effort == "none" else {})}
-        variables = ["env", *(f"{name}={value}" for name, value in env.items())] if env else []
-        words, given = [*(settings.wrap or ()), *variables, *self.command], self.talk
-        if not settings.interactive:
+        if settings.tools:
+            first, *others = settings.tools
+            said["tools"] = ",".join(name for name in first if all(name in group for group in others))
+        env = {**self.env, **(self.mcp_env if mcp else {})}
+        if settings.effort == "none" and self.no_effort:
+            env |= self.no_effort
+            del said["effort"]
+        words = list(settings.wrap or ())
+        if env:
+            words += ["env", *(f"{name}={value}" for name, value in env.items())]
+        words += self.command
+        if settings.interactive:
+            given = self.talk
+        else:
             words, given = [*words, *self.run], self.prompt
             cost = None if budget_usd is None else f"{budget_usd:.6f}"
-            said |= {"max_turns": settings.max_turns, "max_cost": cost, "max_context": settings.max_context}
+            said |= {"max_turns": settings.max_turns, "max_context": settings.max_context, "max_cost": cost}
         for name, value in said.items():
             if value is not None:
                 words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
@@ -114,13 +130,14 @@ class Agent(NamedTuple):
 
 def check_there(agents: Sequence[Agent], settings: Settings) -> None:
     """Raises RalphError with cause and remedy when there is no such program; in a sandbox nobody can look."""
-    needed = {settings.wrap[0]: ""} if settings.wrap else {one.command[0]: one.install for one in agents}
+    needed = {one.command[0]: one.install for one in agents}
+    if settings.wrap:
+        needed = {settings.wrap[0]: ""}
     for program, install in needed.items():
         if not shutil.which(program):
+            path = os.environ.get("PATH", "unset")
+            what = f"the agent {program} is not on the PATH, or not executable; PATH is {path}"
             how = f"install it{install and f' ({install})'}, chmod +x it, or give its full path with --agent"
-            what = (
-                f"the agent {program} is not on the PATH, or not executable; PATH is {os.environ.get('PATH', 'unset')}"
-            )
             raise RalphError(what, 1, fix=f"{how} (cron has a short PATH)")
 
 
@@ -136,28 +153,32 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     for other in others:
         flags = {name: words for name, words in other.flags.items() if name not in _OF_FIRST}
         agents.append(other._replace(flags=flags, no_effort={}))
-    asked = [name for name in _NEED_A_FLAG if name in settings.said and getattr(settings, name) not in (None, False)]
+    problems: list[RalphError] = []
     for agent in agents:
-        lacking = [settings.said[name] for name in asked if ("max_cost" if name in _COSTS else name) not in agent.flags]
-        what = f": the agent {agent.command[0]} cannot do this"
-        if places := [one.where for one in lacking if one.source not in _TEMPLATES]:
-            raise RalphError(", ".join(places) + what, fix="leave it out")
-        settings.remarks += [RalphError(one.where + what) for one in lacking]
-        asked = [name for name in asked if name not in _OF_FIRST]
+        for name, flag in _NEEDS.items():
+            is_asked = name in settings.said and getattr(settings, name) not in (None, False)
+            if not is_asked or flag in agent.flags or (agent is not agents[0] and name in _OF_FIRST):
+                continue
+            given = settings.said[name]
+            cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
+            (settings.remarks if given.source in _TEMPLATES else problems).append(cannot)
+    if problems:
+        raise RalphError.of(problems)
     return agents
 
 
-def _agent(words: Sequence[str]) -> Agent:
+def _agent(words: list[str]) -> Agent:
     """The agent of a file that this names, else one that is only known to read a prompt on its standard input.
 
     `claude` with a path, or with words of a person's behind it, is claude, as ever.
     """
     name = words[0].rpartition("/")[2]
-    is_name = [name] == [*words]
     for folder in (Path.home() / ".ralph" / "agents", _OURS):
         path = folder / f"{name}.toml"
-        if (is_name or name == _CLAUDE) and path.is_file():
-            return _load(path) if is_name else _load(path)._replace(command=words)
+        if words == [name] and path.is_file():
+            return _load(path)
+        if name == _CLAUDE and path.is_file():
+            return _load(path)._replace(command=words)
     return Agent(name, words)
 
 
@@ -170,9 +191,9 @@ def _load(path: Path) -> Agent:
             agent.rule("")  # its patterns are some
     except (OSError, ValueError, TypeError, AttributeError, KeyError, re.error) as error:
         raise RalphError(f"{path}: is no agent file: {error}") from error
-    commands = agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()
-    if any(isinstance(words, str) for words in commands):
-        raise RalphError(f"{path}: is no agent file: a command is a list of words")
+    for words in (agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()):
+        if isinstance(words, str):
+            raise RalphError(f"{path}: is no agent file: a command is a list of words")
     return agent
 
 
@@ -181,13 +202,10 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
 
     A background `git gc` would outlive the iteration, so git does that in the foreground.
     """
-    env = {name: value for name, value in base.items() if not name.startswith(("RALPH_", "TMUX"))}
-    if port := base.get("RALPH_PORT"):  # of this clone: see --jobs
-        env["RALPH_PORT"] = port
+    ours = {name for name in base if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # of this clone: see --jobs
+    env = {name: value for name, value in base.items() if name not in ours}
     outer = base.get(MARK)
     env |= {MARK: f"{outer}:{run}" if outer else run, "TMUX_TMPDIR": str(tmux), "PWD": str(Path.cwd())}
-    said = env.get("GIT_CONFIG_COUNT", "")
-    count = int(said) if said.isdecimal() else 0
-    for number, key in enumerate(("gc.autoDetach", "maintenance.autoDetach"), count):
-        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": "false"}
-    return env | {"GIT_CONFIG_COUNT": str(count + 2)}
+    number = int(env.get("GIT_CONFIG_COUNT", 0))
+    env |= {f"GIT_CONFIG_KEY_{number}": "gc.autoDetach", f"GIT_CONFIG_VALUE_{number}": "false"}
+    return env | {"GIT_CONFIG_COUNT": str(number + 1)}

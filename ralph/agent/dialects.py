@@ -6,7 +6,7 @@ first event says. Measured with codex 0.169.0, gemini 0.61.0 and opencode 1.18.3
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Event = dict[str, Any]
@@ -28,7 +28,8 @@ def _message(speaker: str, **block: object) -> Event:
     return {"type": speaker, "message": {"content": [block]}}
 
 
-def _says(text: str) -> Event:
+def _says(text: str, seen: Event) -> Event:
+    seen["said"] = text
     return _message("assistant", type="text", text=text)
 
 
@@ -36,106 +37,103 @@ def _calls(call: str, tool: str, arguments: object) -> Event:
     return _message("assistant", type="tool_use", id=call, name=_NAMES.get(tool, tool), input=arguments)
 
 
-def _came(call: str, output: object, *, code: object = None, failed: bool = False) -> Event:
-    text = f"Exit code {code}\n{output}" if code else str(output)
-    return _message("user", type="tool_result", tool_use_id=call, content=text, is_error=bool(code) or failed)
+def _came(call: str, output: str | None, *, failed: bool, code: int | None = None) -> Event:
+    text = output or ""
+    if code:
+        text, failed = f"Exit code {code}\n{text}", True
+    return _message("user", type="tool_result", tool_use_id=call, content=text, is_error=failed)
 
 
-def _result(
-    said: str, tokens: Mapping[str, int], *, error: str = "", status: object = None, cost: float = 0.0
-) -> Event:
+def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: int | None = None) -> Event:
     """The end; `tokens` are those of all models, and a cost of nothing is one that is not known."""
-    ended: Event = {"type": "result", "modelUsage": {"": tokens}, "total_cost_usd": cost or None}
-    return ended | ({"is_error": True, "errors": [error], "api_error_status": status} if error else {"result": said})
+    ended: Event = {"type": "result", "modelUsage": {"": tokens}, "total_cost_usd": seen.get("cost") or None}
+    if error:
+        return {**ended, "is_error": True, "errors": [error], "api_error_status": status}
+    return {**ended, "result": seen.get("said")}
 
 
 def codex(event: Event, seen: Event) -> Iterator[Event]:
     """`codex exec --json`: a thread of items, some of which begin and end."""
-    match event:
-        case {"type": "item.completed", "item": {"type": "agent_message", "text": text}}:
-            seen["said"] = text
-            yield _says(text)
-        case {"type": "item.started" | "item.completed" as what, "item": {"type": tool, "id": call} as item} if (
-            tool not in ("error", "reasoning", "todo_list")
-        ):
-            if call not in seen:
-                seen[call] = item
-                file, command = (item.get("changes") or [{}])[0], str(item.get("command", ""))
-                said = {
-                    "command": command.removeprefix("/bin/bash -lc ").strip("'\"") or None,
-                    "file_path": file.get("path"),
-                }
-                yield _calls(call, tool, item | said)
-            if what == "item.completed":
-                failed = item.get("status") == "failed"
-                yield _came(call, item.get("aggregated_output") or "", code=item.get("exit_code"), failed=failed)
-        case {"type": "error", "message": str(why)} if why.startswith("Reconnecting"):
-            yield {"type": "system", "subtype": "api_retry", "error": why}
-        case {"type": "turn.completed" | "turn.failed"}:
-            error, usage = event.get("error") or {}, Counter[str](event.get("usage"))
-            tokens = {
-                "inputTokens": usage["input_tokens"] - usage["cached_input_tokens"],  # which are a part of them
-                "cacheReadInputTokens": usage["cached_input_tokens"],
-                "cacheCreationInputTokens": usage["cache_write_input_tokens"],
-                "outputTokens": usage["output_tokens"],
-            }
-            yield _result(seen.get("said", ""), tokens, error=error.get("message", ""))
+    kind, item = event["type"], event.get("item", {})
+    if item.get("type") == "agent_message":
+        yield _says(item["text"], seen)
+    elif item and item["type"] not in ("error", "reasoning", "todo_list"):
+        call = item["id"]
+        if call not in seen:
+            seen[call] = item
+            given = dict(item)
+            if "command" in item:
+                given["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
+            if "changes" in item:
+                given["file_path"] = item["changes"][0]["path"]
+            yield _calls(call, item["type"], given)
+        if kind == "item.completed":
+            output, failed = item.get("aggregated_output"), item.get("status") == "failed"
+            yield _came(call, output, failed=failed, code=item.get("exit_code"))
+    elif kind == "error" and event["message"].startswith("Reconnecting"):
+        yield {"type": "system", "subtype": "api_retry", "error": event["message"]}
+    elif kind in ("turn.completed", "turn.failed"):
+        usage = Counter[str](event.get("usage"))
+        tokens = {
+            "inputTokens": usage["input_tokens"] - usage["cached_input_tokens"],  # which are a part of them
+            "cacheReadInputTokens": usage["cached_input_tokens"],
+            "cacheCreationInputTokens": usage["cache_write_input_tokens"],
+            "outputTokens": usage["output_tokens"],
+        }
+        yield _result(seen, tokens, error=(event.get("error") or {}).get("message", ""))
 
 
 def gemini(event: Event, seen: Event) -> Iterator[Event]:
     """`gemini -o stream-json`: words in pieces; and its success is none where it named an error before."""
-    if event["type"] != "message" and (words := seen.pop("words", "")):
-        seen["said"] = words
-        yield _says(words)
-    match event:
-        case {"type": "init", "model": model}:
-            yield {"type": "system", "subtype": "init", "model": model}
-        case {"type": "message", "role": "assistant", "content": piece}:
-            seen["words"] = seen.get("words", "") + piece
-        case {"type": "tool_use", "tool_id": call, "tool_name": tool, "parameters": arguments}:
-            yield _calls(call, tool, arguments)
-        case {"type": "tool_result", "tool_id": call, "status": status}:
-            yield _came(call, event.get("output") or "", failed=status == "error")
-        case {"type": "error", "message": why}:
-            seen["error"] = why
-        case {"type": "result", "stats": stats}:
-            error = (event.get("error") or {}).get("message") or seen.get("error", "")
-            tokens = {
-                "inputTokens": stats["input_tokens"] - stats["cached"],  # which are a part of them
-                "cacheReadInputTokens": stats["cached"],
-                "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # with what it thought
-            }
-            yield _result(seen.get("said", ""), tokens, error=error)
+    kind = event["type"]
+    if kind == "message" and event["role"] == "assistant":
+        seen["words"] = seen.get("words", "") + event["content"]
+    elif words := seen.pop("words", ""):
+        yield _says(words, seen)
+    if kind == "init":
+        yield {"type": "system", "subtype": "init", "model": event["model"]}
+    elif kind == "tool_use":
+        yield _calls(event["tool_id"], event["tool_name"], event["parameters"])
+    elif kind == "tool_result":
+        yield _came(event["tool_id"], event.get("output"), failed=event["status"] == "error")
+    elif kind == "error":
+        seen["error"] = event["message"]
+    elif kind == "result":
+        stats = event["stats"]
+        tokens = {
+            "inputTokens": stats["input_tokens"] - stats["cached"],  # which are a part of them
+            "cacheReadInputTokens": stats["cached"],
+            "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # with what it thought
+        }
+        error = (event.get("error") or {}).get("message") or seen.get("error", "")
+        yield _result(seen, tokens, error=error)
 
 
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
     """`opencode run --format json`: steps, each with what it cost; a tool is told when it is over."""
-    tokens: Counter[str] = seen.setdefault("tokens", Counter())
-    match event:
-        case {"type": "text", "part": {"text": text}}:
-            seen["said"] = text
-            yield _says(text)
-        case {"type": "tool_use", "part": {"callID": call, "tool": tool, "state": state}}:
-            yield _calls(call, tool, state["input"])
-            code = (state.get("metadata") or {}).get("exit")
-            output = state.get("error") or state.get("output") or ""
-            yield _came(call, output, code=code, failed=state["status"] == "error")
-        case {"type": "step_finish", "part": {"tokens": said, "cost": cost, "reason": reason}}:
-            tokens.update(inputTokens=said["input"], outputTokens=said["output"] + said["reasoning"])
-            tokens.update(cacheReadInputTokens=said["cache"]["read"], cacheCreationInputTokens=said["cache"]["write"])
-            seen["cost"] = seen.get("cost", 0.0) + cost
-            if reason != "tool-calls":
-                yield _result(seen.get("said", ""), tokens, cost=seen["cost"])
-        case {"type": "error", "error": error}:
-            data = error.get("data") or {}
-            why, status = data.get("message") or error["name"], data.get("statusCode")
-            yield _result("", tokens, error=why, status=status, cost=seen.get("cost", 0.0))
-
-
-def claude(event: Event, seen: Event) -> Iterable[Event]:  # noqa: ARG001 - all are called alike
-    """`claude -p --output-format stream-json`, or whoever prints such events."""
-    return (event,)
+    kind, part = event["type"], event.get("part", {})
+    tokens = seen.setdefault("tokens", Counter[str]())
+    if kind == "text":
+        yield _says(part["text"], seen)
+    elif kind == "tool_use":
+        call, state = part["callID"], part["state"]
+        yield _calls(call, part["tool"], state["input"])
+        output, code = state.get("error") or state.get("output"), (state.get("metadata") or {}).get("exit")
+        yield _came(call, output, failed=state["status"] == "error", code=code)
+    elif kind == "step_finish":
+        used = part["tokens"]
+        tokens["inputTokens"] += used["input"]
+        tokens["outputTokens"] += used["output"] + used["reasoning"]
+        tokens["cacheReadInputTokens"] += used["cache"]["read"]
+        tokens["cacheCreationInputTokens"] += used["cache"]["write"]
+        seen["cost"] = seen.get("cost", 0.0) + part["cost"]
+        if part["reason"] != "tool-calls":
+            yield _result(seen, tokens)
+    elif kind == "error":
+        error = event["error"]
+        data = error.get("data") or {}
+        yield _result(seen, tokens, error=data.get("message") or error["name"], status=data.get("statusCode"))
 
 
 OTHERS = {"thread.started": codex, "init": gemini, "step_start": opencode, "error": opencode}
-"""Whose dialect an agent speaks that begins so."""
+"""Whose dialect an agent speaks that begins so; all else is claude's."""

@@ -4,28 +4,24 @@ Only the agent's own error results are looked at for words such as those of a us
 tool prints and what a file holds may contain the same words and mean nothing.
 """
 
-import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 from ralph.agent.command import Agent
-from ralph.agent.dialects import OTHERS, Event, claude
+from ralph.agent.dialects import OTHERS, Event
 from ralph.agent.turn import Outcome, Turn
 from ralph.process.keeper import Ended
-from ralph.words import shortened
+from ralph.words import plain, shortened
 
-_LINE_LIMIT = 64 << 20
-"""Bytes after which a line without an end is let go; the longest real ones are a few megabytes."""
 _RESULT_LENGTH = 20_000
 """Characters of the agent's result that are kept; what it claims stands at the end, what it did at the beginning."""
 _TEXT_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints is text."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
-_WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
+_WINDOW = 200_000
 """Tokens that a model's context takes, as long as no result has said it."""
 _RESET_AT_MOST_S = 8 * 86_400
 """The longest limit is one of seven days; what lies beyond is no reset time."""
@@ -73,11 +69,13 @@ class Stream:
         """What is known of it so far."""
         self.retries = False
         """It waits for an answer that it has asked for before; nothing has come of that since."""
-        self._dialect: Callable[[Event], Iterable[Event]] | None = None
-        """None as long as it prints no stream."""
+        self._speaks = ""
+        """The type of its first event, by which its dialect is known; nothing as long as it prints no stream."""
+        self._seen: Event = {}
+        """What its dialect keeps."""
         self._result: Event = {}
         self._error = ""
-        self._is_over = self._is_in_parts = self._is_good_moment = False
+        self._is_over = self._calls_a_tool = False
         self._output, self._complaints = bytearray(), bytearray()
         self._printed = self._complained = ""
         """How the text ends that it prints, and that it complains."""
@@ -85,14 +83,15 @@ class Stream:
     def sees(self, data: bytes) -> None:
         """The next bytes of the output."""
         for line in _whole_lines(self._output, data):
-            with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
+            try:
                 event = json.loads(line)
-                self._dialect = self._dialect or partial(OTHERS.get(event["type"], claude), seen={})
-                for one in self._dialect(event):
+                self._speaks = self._speaks or event["type"]
+                dialect = OTHERS.get(self._speaks)
+                for one in dialect(event, self._seen) if dialect else [event]:
                     self._note(one)
                     self._show(one)
-                continue
-            self._printed = self._text(line, self._printed)
+            except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
+                self._printed = self._text(line, self._printed)
 
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
@@ -107,12 +106,11 @@ class Stream:
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
 
-        No tool runs, and it wants to go on. The real one does not report its cost when it is interrupted while it waits
-        for an answer's first byte (measured); so where answers come in parts, the moment is when one begins to call a
-        tool.
+        No tool runs, and its answer begins to call one, so it wants to go on. The real one does not report its cost
+        when it is interrupted while it waits for an answer's first byte (measured).
         """
         is_full = most is not None and (self.so_far.context or 0.0) > most
-        return is_full and self._is_good_moment and not self.running
+        return is_full and self._calls_a_tool and not self.running
 
     def over(self) -> None:
         """From here on only its cost still counts: ended from outside, the real one adds an error result."""
@@ -130,10 +128,10 @@ class Stream:
         self.finish()
         turn = self.so_far
         turn.outcome, why = self._meant(agent, ended, cut)
-        turn.why = _encodable(why)
-        said = str(self._result.get("result") or "") if self._dialect else self._printed
-        turn.said = _encodable(shortened(said.strip(), _RESULT_LENGTH, end=True))
-        turn.at_least = self._dialect is not None and not self.has_result
+        turn.why = plain(why)
+        said = str(self._result.get("result") or "") if self._speaks else self._printed
+        turn.said = plain(shortened(said.strip(), _RESULT_LENGTH, end=True))
+        turn.at_least = bool(self._speaks) and not self.has_result
         if turn.outcome is not Outcome.LIMIT or not now < (turn.resets_at or 0) < now + _RESET_AT_MOST_S:
             turn.resets_at = None
         turn.left_over, turn.took_s = ended.left_over, took_s
@@ -155,15 +153,12 @@ class Stream:
                 turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
-                self._is_good_moment = False
+                self._calls_a_tool = False
                 self._weigh(message)
-            case {"type": "user"}:
-                self._is_good_moment = not self._is_in_parts
-            case {"type": "stream_event", "event": {"type": "message_start", "message": message}}:
-                self._is_in_parts = True
+            case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
-            case {"type": "stream_event", "event": {"type": "content_block_start", "content_block": block}}:
-                self._is_good_moment = block["type"] == "tool_use"
+            case {"type": "stream_event", "event": {"content_block": block}}:
+                self._calls_a_tool = block["type"] == "tool_use"
             case {"type": "rate_limit_event", "rate_limit_info": {"status": status} as info}:
                 turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
             case {"type": "result"}:
@@ -181,10 +176,9 @@ class Stream:
                 self.so_far.proposal = self.ended[call]
 
     def _weigh(self, message: Event) -> None:
-        usage, model = message.get("usage") or {}, self.so_far.model
-        used = sum(usage.get(name) or 0 for name in _READ)
-        window = self._windows.get(model) or (_LARGE_WINDOW if "[1m]" in model else _WINDOW)
-        self.so_far.context = used / window if used else self.so_far.context
+        usage = message.get("usage") or {}
+        if used := sum(usage.get(name) or 0 for name in _READ):
+            self.so_far.context = used / self._windows.get(self.so_far.model, _WINDOW)
 
     def _count(self, result: Event) -> None:
         cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
@@ -210,13 +204,13 @@ class Stream:
             if subtype in _BOUNDS:
                 return _BOUNDS[subtype], why
             rule = agent.rule(why, self._error, result.get("api_error_status"), code=ended.code)
-        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._dialect):
+        elif (ended.code == 0 or cut is Outcome.OK) and (result or not self._speaks):
             return Outcome.OK, ""
         else:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
-            last = f": {lines[-1][:300]}" if lines else " without a result" * bool(self._dialect)
-            why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._dialect
+            last = f": {lines[-1][:300]}" if lines else " without a result" * bool(self._speaks)
+            why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._speaks
             said = "\n".join(lines) if is_refusal else ""
             rule = agent.rule(said, code=ended.code, stderr=said)
         if not rule:
@@ -249,15 +243,10 @@ def drop_parts(transcript: Path) -> None:
 
 def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
     """The lines that are whole with these bytes; what has no end yet stays in `rest`."""
-    rest += data
-    end = rest.rfind(b"\n") + 1
-    whole = bytes(rest[:end]).split(b"\n")[:-1]
-    del rest[:end]
-    if len(rest) > _LINE_LIMIT:
-        rest.clear()
-    return whole
-
-
-def _encodable(text: str) -> str:
-    """JSON can hold halves of characters; nothing else can."""
-    return text.encode(errors="replace").decode()
+    whole, newline, tail = data.rpartition(b"\n")
+    if not newline:
+        rest += data
+        return []
+    lines = bytes(rest + whole).split(b"\n")
+    rest[:] = tail
+    return lines

@@ -39,10 +39,9 @@ def with_status(text: bytes, word: str) -> bytes:
     text = without_verified(text)
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
-    if word not in words and other not in words:
-        return _under(text, "Status", [word.encode()])
-    places = [(line.start, line.start + len(line.body)) for line in words.get(other, ())]
-    return spliced(text, [(start, end, word.encode()) for start, end in places])
+    if other in words:
+        return spliced(text, [(line.start, line.start + len(line.body), word.encode()) for line in words[other]])
+    return text if word in words else with_lines(text, "Status", [word.encode()])
 
 
 def with_verified(text: bytes, note: str) -> bytes:
@@ -64,16 +63,20 @@ def with_spent(text: bytes, spent_usd: float) -> bytes:
 
 def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
     """The same with the mode that it is in, and this count of rounds, None for the same; but build alone."""
-    said = f"{mode} {parse(text).rounds if rounds is None else rounds}".strip()
+    if rounds is None:
+        rounds = parse(text).rounds
+    said = f"{mode} {rounds}".strip()
     return _with_head(text, "Mode", "" if said == "build" else said)
 
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
     """The same with this in its head under this name, or with nothing, in place of what stands there."""
     text = _without(text, name)
+    if not value:
+        return text
     words = parse(text).words
     above = words.get("Started") or words.get("Plan")
-    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")]) if value else text
+    return insert(text, above[0].end if above else 0, [encoded(f"{name}: {value}")])
 
 
 def blocked(text: bytes, why: str) -> bytes:
@@ -108,7 +111,7 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     if not lines:
         return text
     if not tasks:
-        return _under(text, "Task List", lines)
+        return with_lines(text, "Task List", lines)
     at = tasks[-1].line.end
     for line in blocks(text).lines:
         if line.start == at and line.body.strip() and line.body[:1] in b" \t":  # nested below the last
@@ -118,20 +121,25 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
 
 def section(text: bytes, title: str) -> tuple[int, int]:
     """Where what stands below the heading that begins so starts and ends; the end of the text where there is none."""
-    for heading in _headings(text, title)[:1]:
-        below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
-        return heading.end, min(below, default=len(text))
-    return len(text), len(text)
+    heading = _heading(text, title)
+    if not heading:
+        return len(text), len(text)
+    below = [line.start for line, level, _ in parse(text).headings if level <= 2 and line.start > heading.start]
+    return heading.end, min(below, default=len(text))
 
 
 def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
-    """The same with these lines at the end of the section of that title, made where there is none."""
+    """The same with these lines at the end of the section whose title begins as this one, made where there is none."""
     if not lines:
         return text
-    start, end = section(text, title)
-    if said := text[start:end].rstrip():
-        return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
-    return _under(text, title, lines)
+    begins = title.split(maxsplit=1)[0]
+    if not _heading(text, begins):
+        return insert(text, len(text), [b"", encoded(f"## {title}"), b"", *lines])
+    start, end = section(text, begins)
+    said = text[start:end].rstrip()
+    if not said:
+        return insert(text, start, [b"", *lines])
+    return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
 
 
 def with_refusal(text: bytes, reasons: Sequence[str], output: str = "") -> bytes:
@@ -191,13 +199,9 @@ def _without(text: bytes, name: str, begins: str = "") -> bytes:
     return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
-def _under(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
-    """The same with these lines below the heading of that title, made where there is none."""
-    if headings := _headings(text, title.split(maxsplit=1)[0]):
-        return insert(text, headings[0].end, [b"", *lines])
-    return insert(text, len(text), [b"", encoded(f"## {title}"), b"", *lines])
-
-
-def _headings(text: bytes, title: str) -> list[Line]:
-    """Those that begin so."""
-    return [line for line, _, one in parse(text).headings if one.casefold().startswith(title.casefold())]
+def _heading(text: bytes, title: str) -> Line | None:
+    """The first that begins so."""
+    for line, _, one in parse(text).headings:
+        if one.casefold().startswith(title.casefold()):
+            return line
+    return None

@@ -16,7 +16,7 @@ _WORD = re.compile(
 _HEADING = re.compile(rb"[ ]{0,3}(#{1,6})[ \t]+(.*)")
 _TASK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX~!])\][ \t]+(\S.*)")
 _OF_HEAD = ("Plan", "Started", "Spent", "Mode")
-_ROUND = re.compile(r"(?:^|\s)\d{1,4}(?:/\d{1,4})?$")
+_MODE = re.compile(r"(.*?)\s*((?<!\S)(\d{1,4})(?:/\d{1,4})?)?$")
 _DOLLARS = re.compile(r"\$?(\d[\d,]{0,14}(?:\.\d+)?)")
 _LISTS = ("task", "notes", "acceptance", "success criteria", "proposed")
 """How the titles begin of sections whose checkboxes are known to be tasks, and to be none: people write criteria as
@@ -45,8 +45,6 @@ class Blocks(NamedTuple):
     """What stands outside of code fences."""
     fences: list[tuple[Line, Line]]
     """The first and the last line of each."""
-    unclosed: bool
-    """One finds no end."""
 
 
 def blocks(text: bytes) -> Blocks:
@@ -71,7 +69,7 @@ def blocks(text: bytes) -> Blocks:
             fence, marks = [line], opening[1]
         else:
             lines.append(line)
-    return Blocks(lines + fence, fences, bool(fence))
+    return Blocks(lines + fence, fences)
 
 
 class Task(NamedTuple):
@@ -93,10 +91,8 @@ class Progress(NamedTuple):
 
     size: int
     words: dict[str, list[Line]]
-    """The lines that count, by the word that they begin with: the control words; below RALPH_DONE Verified, the note
-    of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
-    said: dict[str, str]
-    """What stands behind the colon of the first of each."""
+    """The lines that count, by the word that they begin with: the control words; directly below RALPH_DONE Verified,
+    the note of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
     done: bool
     """Whether RALPH_DONE stands there."""
     verified: bool
@@ -105,8 +101,18 @@ class Progress(NamedTuple):
     """Whether RALPH_STOP stands there."""
     blocked: str | None
     """The reason after RALPH_BLOCKED, perhaps empty; None when the word is not there."""
+    blocked_by_ralph: bool
+    """Whether it was ralph that gave up, not the agent or a person."""
     plan: str
     """The plan it was made for, if it says so."""
+    spent_usd: float | None
+    """What the plan cost so far, if it says so."""
+    mode: str
+    """The mode that it is in; empty where none is said, which means build."""
+    rounds: str
+    """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
+    round: int
+    """The first of these numbers, or 0."""
     headings: Sequence[tuple[Line, int, str]]
     """With level and title."""
     tasks: tuple[Task, ...]
@@ -114,41 +120,8 @@ class Progress(NamedTuple):
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
     open: tuple[Task, ...]
     """The tasks that are not ticked."""
-    unclosed: bool
-    """A code fence is never closed, and therefore counts as text."""
-
-    @property
-    def blocked_by_ralph(self) -> bool:
-        """Whether it was ralph that gave up, not the agent or a person."""
-        return (self.blocked or "").startswith(BY_RALPH)
-
-    @property
-    def spent_usd(self) -> float | None:
-        """What the plan cost so far, if it says so."""
-        dollars = _DOLLARS.match(self.said.get("Spent", ""))
-        return float(dollars[1].replace(",", "")) if dollars else None
-
-    @property
-    def mode(self) -> str:
-        """The mode that it is in; empty where none is said, which means build."""
-        mode = _ROUND.sub("", self.said.get("Mode", ""))
-        return "" if mode == "build" else mode
-
-    @property
-    def rounds(self) -> str:
-        """`2/3`: how many times what was built was handed on to be validated, and how often it may be; or nothing."""
-        found = _ROUND.search(self.said.get("Mode", ""))
-        return found[0].strip() if found else ""
-
-    @property
-    def round(self) -> int:
-        """The first of these numbers, or 0."""
-        return int(self.rounds.partition("/")[0] or 0)
-
-    @property
-    def ticked(self) -> int:
-        """How many tasks are done."""
-        return len(self.tasks) - len(self.open)
+    ticked: int
+    """How many are."""
 
 
 def said_on(line: Line) -> str:
@@ -159,7 +132,7 @@ def said_on(line: Line) -> str:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    lines, _, unclosed = blocks(text)
+    lines, _ = blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
@@ -169,8 +142,8 @@ def parse(text: bytes) -> Progress:
     for line in lines:
         name = ""
         if item := _TASK.fullmatch(line.body):
-            said = item[2].decode(errors="surrogateescape").strip()
-            items.append((around[-1][1], Task(said, item[1].decode(), line)))
+            what = item[2].decode(errors="surrogateescape").strip()
+            items.append((around[-1][1], Task(what, item[1].decode(), line)))
         elif heading := _HEADING.fullmatch(line.body):
             level, title = len(heading[1]), heading[2].decode(errors="replace").strip(" \t*_#")
             headings.append((line, level, title))
@@ -183,24 +156,31 @@ def parse(text: bytes) -> Progress:
             name = (word[1] or word[2]).decode()
             if {"Verified": is_below_done}.get(name, is_head or name not in _OF_HEAD):
                 words.setdefault(name, []).append(line)
-        goes_on = is_below_done and (name == "Verified" or not line.body.strip())
-        is_below_done = goes_on or name == "RALPH_DONE"
-    first = {name: said_on(each[0]) for name, each in words.items()}
+        is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
+    said = {name: said_on(each[0]) for name, each in words.items()}
+    blocked = said.get("RALPH_BLOCKED")
+    dollars = _DOLLARS.match(said.get("Spent", ""))
+    mode, rounds, number = _MODE.findall(said.get("Mode", ""))[0]
     tasks = tuple(task for kind, task in items if kind == listed)
+    undone = tuple(task for task in tasks if not task.done)
     return Progress(
         size=len(text),
         words=words,
-        said=first,
         done="RALPH_DONE" in words,
         verified="Verified" in words,
         stop="RALPH_STOP" in words,
-        blocked=first.get("RALPH_BLOCKED"),
-        plan=first.get("Plan", ""),
+        blocked=blocked,
+        blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
+        plan=said.get("Plan", ""),
+        spent_usd=float(dollars[1].replace(",", "")) if dollars else None,
+        mode="" if mode == "build" else mode,
+        rounds=rounds,
+        round=int(number or 0),
         headings=headings,
         tasks=tasks,
         elsewhere=tuple(task for kind, task in items if kind != listed),
-        open=tuple(task for task in tasks if not task.done),
-        unclosed=unclosed,
+        open=undone,
+        ticked=len(tasks) - len(undone),
     )
 
 
