@@ -5,13 +5,11 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph.channels import hosts, http
+from ralph.verify import CommandRun
 from ralph.words import shortened
-
-if TYPE_CHECKING:
-    from ralph.verify import CommandRun
 
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
@@ -54,16 +52,6 @@ class Criterion(NamedTuple):
     said: Mapping[str, str] = {}
 
 
-class Met(NamedTuple):
-    """What came of checking a criterion."""
-
-    met: bool
-    why: str
-    """What was found, and where it is something else, what should have been: one line."""
-    output: str = ""
-    """The end of what a command printed or the beginning of a server's answer, when it is not met."""
-
-
 def parse(text: str) -> Criterion:
     """The criterion on this line; one that fits no pattern is UNCHECKED. Raises nothing.
 
@@ -88,40 +76,53 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     """The same with actions that follow one another as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
-        last = found[-1] if found else one
-        if found and last.kind is one.kind is Kind.BROWSER:
-            command = f"{last.said['command']} && {one.said['command']}"
-            found[-1] = Criterion(f"{last.text}; {one.text}", one.kind, {**one.said, "command": command})
-        else:
+        if not found or not found[-1].kind is one.kind is Kind.BROWSER:
             found.append(one)
+            continue
+        last = found.pop()
+        command = f"{last.said['command']} && {one.said['command']}"
+        found.append(Criterion(f"{last.text}; {one.text}", one.kind, {**one.said, "command": command}))
     return found
 
 
 def check(
-    criterion: Criterion, *, project: Path, base_url: str | None, run: "Callable[[str], CommandRun | None]"
-) -> Met | None:
-    """Whether it is met; an UNCHECKED one is, with a note that nobody looked. None when a signal ended the command.
+    criterion: Criterion, *, project: Path, base_url: str | None, run: Callable[[str], CommandRun | None]
+) -> CommandRun | None:
+    """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
-    `run` runs a shell command, `base_url` is where the server is that answers.
+    `run` runs a shell command, `base_url` is where the server is that answers. An UNCHECKED one is met, with a note
+    that nobody looked.
     """
     said = criterion.said
     if criterion.kind is Kind.UNCHECKED:
-        return Met(True, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
+        return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
     if criterion.kind is Kind.FILE:
         return _looked_at(said["path"], said.get("holds", ""), project)
+    code: int | None
+    wanted = int(said["wanted"])
     if criterion.kind is Kind.HTTP:
-        return _asked(said["method"].upper(), said["url"], int(said["wanted"]), base_url or "")
-    if (ended := run(said["command"])) is None:
-        return None
-    what = f"Run `{_shown(said['command'])}` {ended.what}"
-    if ended.code == int(said["wanted"]):
-        return Met(True, what)
-    return Met(False, f"{what}, and should have exited with {said['wanted']}", ended.output)
+        method = said["method"].upper()
+        top = base_url or ""
+        code, output = http.ask(method, top.rstrip("/") + said["url"], timeout_s=_ANSWER_S)  # with no secret of ours
+        came = f"returned {code}" if code else f"got no answer of {hosts(top)}"
+        what = f"{method} {_shown(said['url'])} {came}"
+        should = "returned"
+    else:
+        if (ended := run(said["command"])) is None:
+            return None
+        code = ended.code
+        output = ended.output
+        what = f"Run `{_shown(said['command'])}` {ended.what}"
+        should = "exited with"
+    if code == wanted:
+        return CommandRun(0, what)
+    return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str, project: Path) -> Met:
+def _looked_at(path: str, holds: str, project: Path) -> CommandRun:
     """Of the project alone, wherever links lead; a folder exists as well."""
-    top, odd = project.resolve(), ""
+    top = project.resolve()
+    odd = ""
     try:
         target = (top / path).resolve()
         if not target.is_relative_to(top):
@@ -132,21 +133,10 @@ def _looked_at(path: str, holds: str, project: Path) -> Met:
             odd = "is no file"
         elif holds and holds.encode(errors="surrogateescape") not in target.read_bytes():
             odd = f"does not contain `{_shown(holds)}`"
-    except (OSError, RuntimeError) as error:  # before Python 3.13 links in a circle are a RuntimeError
-        odd = f"cannot be read: {getattr(error, 'strerror', None) or 'its links form a circle'}"
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        odd = f"cannot be read: {error}"
     as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"
-    return Met(not odd, f"File `{_shown(path)}` {odd or as_wanted}")
-
-
-def _asked(method: str, url: str, wanted: int, base_url: str) -> Met:
-    """A redirect is an answer and is not followed; a request has no content and bears no secret."""
-    what = f"{method} {_shown(url)}"
-    status, said = http.ask(method, base_url.rstrip("/") + url, timeout_s=_ANSWER_S)
-    if not status:
-        return Met(False, f"{what}, which should return {wanted}: {hosts(base_url)}: {said}")
-    if status == wanted:
-        return Met(True, f"{what} returned {status}")
-    return Met(False, f"{what} returned {status}, not {wanted}", said)
+    return CommandRun(1 if odd else 0, f"File `{_shown(path)}` {odd or as_wanted}")
 
 
 def _shown(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ralph import files, progress, taskjson, tasks
+from ralph import files, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
@@ -30,11 +30,11 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
         whole = data[: imported.start] + made + data[imported.end :]
     else:
         made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
-    if output in (None, "-"):
+    if not output or output == "-":
         sys.stdout.buffer.write(made)
         return 0
-    path = Path(output or "")
-    is_plan = os.path.realpath(path) == os.path.realpath(plan.path)
+    path = Path(output)
+    is_plan = os.path.realpath(output) == os.path.realpath(plan.path)
     if os.path.realpath(path) == os.path.realpath(plan.progress_path) or (is_plan and not whole):
         raise RalphError(f"{path}: would not be what it is any more", fix="name another file")
     try:
@@ -49,37 +49,43 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
 
 def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     """The tasks of the Task List; before the first run, those of the plan."""
-    path, listed = plan.progress_path, files.held(plan.progress_path)
+    listed = files.held(plan.progress_path)
     if imported and not listed:
         return imported.tasks
-    other = Path(progress.parse(listed).plan or plan.path)
-    if other.exists() and not other.samefile(plan.path):
-        raise RalphError(f"{path} belongs to another plan, {other}", fix="name the right one: --progress-file")
     if found := tasks.read(edits.with_ids(listed)):
         return found
-    raise RalphError(f"{path}: has no task")
+    raise RalphError(f"{plan.progress_path}: has no task")
 
 
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
-    text, nodes, form = imported.text, imported.nodes, imported.form
-    statuses = [node["status"].value for node in nodes.values() if "status" in node]
-    own_words = {mark_of(said): said for said in statuses}
-    marks = {task.id: task.mark for task in imported.tasks}
-    new = [json.dumps(_object(task, form), ensure_ascii=False) for task in today if task.id not in nodes]
+    text = imported.text
+    nodes = imported.nodes
+    form = imported.form
+    said = [node["status"].value for node in nodes.values() if "status" in node]
+    own_words = {mark_of(one): one for one in said}
     last = max(node[""].end for node in nodes.values())
-    puts = [(last, last, "".join(f",\n    {one}" for one in new))]
+    puts = []
+    more = ""
     for task in today:
+        node = nodes.get(task.id)
         mark = "x" if task.done else task.mark
-        if mark == marks.get(task.id, mark):
+        if node is None:
+            more += f",\n    {json.dumps(_object(task, form), ensure_ascii=False)}"
             continue
-        word, members = json.dumps(own_words.get(mark) or _word(task, form)), nodes[task.id].values()
-        found = [one for one in members if one.name in PASSES or (one.name == "status" and mark_of(one.value))]
-        puts += [(one.start, one.end, word if one.name == "status" else json.dumps(task.done)) for one in found]
-        if not found:
+        word = json.dumps(own_words.get(mark) or _word(task, form))
+        members = node.values()
+        told = [one for one in members if one.name in PASSES or (one.name == "status" and mark_of(one.value))]
+        for one in told:
+            was = mark_of(one.value)
+            if one.name == "status" and was != mark:
+                puts.append((one.start, one.end, word))
+            elif one.name in PASSES and (was == "x") != task.done:
+                puts.append((one.start, one.end, json.dumps(task.done)))
+        if not told and mark != " ":
             end = max(one.end for one in members if one.name)
             puts.append((end, end, f', "status": {word}'))
-    for start, end, put in sorted(puts, reverse=True):
+    for start, end, put in sorted([*puts, (last, last, more)], reverse=True):
         text = text[:start] + put + text[end:]
     return text
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ralph import tasks
 from ralph.errors import RalphError
-from ralph.progress import blocks
+from ralph.progress import BOM, blocks
 from ralph.tasks import WHOLE, Note, Task
 from ralph.words import counted, named, shortened
 
@@ -67,11 +67,15 @@ def _line(value: Any) -> str | None:
     return " ".join(line.strip() for line in str(value).splitlines()).strip()
 
 
-def _lines(value: Any) -> list[Any] | None:
+def _lines(value: Any) -> list[str] | None:
     """Those of a list of texts, or of objects that have a description each."""
-    items = value if isinstance(value, list) else [None]
-    found = [_line(one.get("description") if isinstance(one, dict) else one) for one in items]
-    return found if all(found) else None
+    found = []
+    for one in value if isinstance(value, list) else [None]:
+        line = _line(one.get("description") if isinstance(one, dict) else one)
+        if not line:
+            return None
+        found.append(line)
+    return found
 
 
 def _id(value: Any) -> str | None:
@@ -89,8 +93,7 @@ def _objects(value: Any) -> list[Any] | None:
 
 
 _MEMBERS: Mapping[str, tuple[Sequence[str], Callable[[Any], Any], str]] = {
-    "title": (("title", "name"), _line, "a string"),
-    "text": (("requirement", "description"), _line, "a string"),
+    "text": (("title", "name", "requirement", "description"), _line, "a string"),
     "id": (("id",), _id, "one word of at most 64 letters, digits, _ . and -, that begins with a letter or digit"),
     "mark": ((*PASSES, "status"), mark_of, "true, false, pending, in_progress, done, complete or blocked"),
     "after": (("dependencies", "dependsOn", "depends_on"), _lines, "a list of ids"),
@@ -109,24 +112,22 @@ class Imported:
     """A task list in JSON, untouched, with what it says. Raises RalphError with all that is wrong with it."""
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
-        self.start, self.end = start, end
+        self.start = start
+        self.end = end
         """Where in the plan's bytes it stands."""
         self.text = data[start:end].decode(errors="surrogateescape")
         """The JSON as it stands."""
-        self._name, self._line = name, data.count(b"\n", 0, start)
-        self.place = f"{name}:{self._line}" if start else name
+        self._name = name
+        self._line = data.count(b"\n", 0, start)
+        self.place = f"{name}:{self._line}" if self._line else name
         """Where it is, for people."""
-        self._plain = plain = self.text.replace("\ufeff", " ")
-        """The same for a decoder, which takes no mark of the byte order, wherever that stands."""
         try:
-            root = _DECODER.decode(plain)
-        except json.JSONDecodeError as error:
-            at = f"{name}:{self._line + error.lineno}:{error.colno}"
-            raise RalphError(f"{at}: is no JSON: {error.msg}") from error
+            root = _DECODER.decode("\n" * self._line + self.text)
         except (ValueError, RecursionError) as error:
-            raise RalphError(f"{self.place}: is nested too deep for a task list, or has too long a number") from error
-        top = len(plain) - len(plain.lstrip("\t\r\n "))
-        held = _parts(plain, top) if isinstance(root, dict) else [Part("", root, top, 0)]
+            raise RalphError(f"{name}: is no JSON that can be read: {error}") from error
+        held = [Part("", root, self.text.find("["), 0)]
+        if isinstance(root, dict):
+            held = _parts(self.text, self.text.index("{"))
         lists = [one for one in held if one.name in ("", *_LISTS) and _objects(one.value)]
         if len(lists) != 1:
             what = "holds no task list, or several; one is a list of objects, alone or called requirements, tasks"
@@ -148,26 +149,25 @@ class Imported:
 
     def _read(self, listed: Part, path: str, above: tuple[Task, ...]) -> None:
         """Takes down the tasks of this list."""
-        for place, whole in enumerate(_parts(self._plain, listed.start)):
-            node = {one.name: one for one in [*_parts(self._plain, whole.start), whole]}
-            where, line = f"{path}[{place}]", self._line + 1 + self.text.count("\n", 0, whole.start)
-            said = self._said(whole.value, f"{self._name}:{line}: {where}")
+        for place, whole in enumerate(_parts(self.text, listed.start)):
+            where = f"{path}[{place}]"
+            number = self._line + 1 + self.text.count("\n", 0, whole.start)
+            said = self._said(whole.value, f"{self._name}:{number}: {where}")
             text = said["text"] or ""
-            if (title := said["title"] or "") and not text.startswith(title):
-                text = f"{title} ({text})" if text else title
-            is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
-                mark="!" if is_blocked else said["mark"] or " ",
-                number=line,
+                mark=said["mark"] or " ",
+                number=number,
                 notes=[Note(name, one) for name in ("after", "priority", "verify") for one in said[name] or ()],
                 above=above,
             )
             if above:
                 above[0].subtasks.append(task)
-            self.nodes[task.id] = node
             self.tasks.append(task)
+            self.nodes[task.id] = node = {"": whole}
+            for one in _parts(self.text, whole.start):
+                node[one.name] = one
             if said["subtasks"]:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 
@@ -181,7 +181,7 @@ class Imported:
                 self._wrong.append(f"{where}.{name}: must be {wanted}")
             if key == "after":
                 self._waits += [(f"{where}.{name}[{place}]", one) for place, one in enumerate(said[key] or ())]
-        if not said["title"] and not said["text"]:
+        if not said["text"]:
             self._wrong.append(f"{where}: has no description; say what shall be built")
         return said
 
@@ -192,26 +192,22 @@ class Imported:
     def left_out(self, text: bytes) -> str:
         """Which of its open tasks the progress file has not, whose bytes `text` is, and how they get there."""
         known = {task.id for task in tasks.read(text)}
-        missing = [one for one in self.tasks if not one.done and one.id not in known]
+        missing = [one.id for one in self.tasks if not one.done and one.id not in known]
         if not missing:
             return ""
-        names, first = named([one.id for one in missing]), missing[0]
-        what = f"{counted(len(missing), 'task')} of {self.place} not in the Task List, and so not built: {names}"
-        return f"{what}; write there what shall be built, such as `- [ ] {first.id}: {shortened(first.text, 60)}`"
+        what = f"{counted(len(missing), 'task')} of {self.place} not in the Task List, and so not built"
+        return f"{what}: {named(missing)}; write there what shall be built, such as `- [ ] {missing[0]}: …`"
 
 
 def of_plan(path: Path, data: bytes) -> Imported | None:
     """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
     if path.name.endswith(".json"):
-        return Imported(path.name, data, 0, len(data))
+        return Imported(path.name, data, len(data) - len(data.removeprefix(BOM)), len(data))
     found = []
     for first, last in blocks(data).fences:
         opening = _OPENING.match(data, first.start)
-        if not opening:
-            continue
-        start, end = opening.end(), last.start
-        if opening[1].split()[:1] == [b"ralph"] or _TELLING.search(data, start, end):
-            found.append(Imported(path.name, data, start, end))
+        if opening and (opening[1].split()[:1] == [b"ralph"] or _TELLING.search(data, opening.end(), last.start)):
+            found.append(Imported(path.name, data, opening.end(), last.start))
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")

@@ -1,7 +1,6 @@
 """Acceptance criteria: how their lines are read, and real files, commands, servers and browsers behind them."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from http_server import Answer, Server
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.criteria import Criterion, Kind, Met, check, in_one_browser, parse
+from ralph.criteria import Criterion, Kind, check, in_one_browser, parse
 from ralph.process.programs import call
 from ralph.verify import CommandRun
 
@@ -22,21 +21,17 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def shell(folder: Path) -> Callable[[str], CommandRun]:
+def checked(one: str | Criterion, folder: Path, base_url: str | None = None) -> CommandRun:
     def run(command: str) -> CommandRun:
         done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=30, cwd=str(folder))
-        what = f"exited with {done.code}" if done.code >= 0 else f"was killed by signal {-done.code}"
-        return CommandRun(code=done.code, what=what, output=done.stdout.decode(), took_s=0)
+        how = f"exited with {done.code}" if done.code >= 0 else f"was killed by signal {-done.code}"
+        return CommandRun(done.code, how, done.stdout.decode())
 
-    return run
-
-
-def checked(one: str | Criterion, folder: Path, base_url: str | None = None) -> Met:
     criterion = parse(one) if isinstance(one, str) else one
-    met = check(criterion, project=folder, base_url=base_url, run=shell(folder))
-    assert met
-    assert "\n" not in met.why
-    return met
+    came = check(criterion, project=folder, base_url=base_url, run=run)
+    assert came
+    assert "\n" not in came.what
+    return came
 
 
 RUN, FILE, HTTP, BROWSER = Kind.RUN, Kind.FILE, Kind.HTTP, Kind.BROWSER
@@ -64,10 +59,8 @@ def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str
     assert said.items() <= found.said.items()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
+def test_anything_else_is_not_machine_checked_and_that_is_said(folder: Path) -> None:
+    for text in (
         "The code is clean",
         "Run ``a` - exits with code 0",
         "Run `a` - exits with code 0 and Run `b` - exits with code 0",
@@ -76,13 +69,10 @@ def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str
         "File ` ` exists",
         "GET http://example.com/ returns 200",
         "agent-browser: click 'a - b",
-    ],
-)
-def test_anything_else_is_not_machine_checked_and_that_is_said(text: str, folder: Path) -> None:
-    assert parse(text) == Criterion(text=text)
-    met = checked(text, folder)
-    assert met.met
-    assert met.why.startswith("not machine-checked, nobody looked: ")
+    ):
+        assert parse(text) == Criterion(text=text)
+        came = checked(text, folder)
+        assert (came.failed, came.what[:49]) == ("", "not machine-checked, nobody looked: " + text[:13]), text
 
 
 @given(st.text() | st.text(alphabet="`Run File exists contains 0-agent-browser:/\"'\\- ", max_size=60))
@@ -91,30 +81,27 @@ def test_any_text_is_some_criterion(text: str) -> None:
         assert parse(full).text == full.strip()
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "met", "what"),
-    [
-        pytest.param("exit 3", 3, True, "exited with 3", id="a failure as wanted"),
-        pytest.param("exit 1", 0, False, "exited with 1, and should have exited with 0", id="a failure"),
-        pytest.param("kill -9 $$", 0, False, "was killed by signal 9, and should have exited with 0", id="killed"),
-    ],
-)
-def test_a_command_is_run(command: str, code: int, met: bool, what: str, folder: Path) -> None:
-    text = f"Run `{command}` - exits with code {code}"
-    assert checked(text, folder)[:2] == (met, f"Run `{command}` {what}")
-    assert checked(f"Run `echo so; {command}` - exits with code 1{code}", folder).output.startswith("so\n")
-    ended = CommandRun(code=None, what="had not ended after 2s", output="so far\n", took_s=2)
-    late = check(parse(text), project=folder, base_url=None, run=lambda _: ended)
-    wanted = f"Run `{command}` had not ended after 2s, and should have exited with {code}"
-    assert late == Met(False, wanted, "so far\n")
-    assert check(parse(text), project=folder, base_url=None, run=lambda _: None) is None
+def test_a_command_ends_as_it_should(folder: Path) -> None:
+    for command, wanted, how in [
+        ("exit 3", 3, ""),
+        ("echo so; exit 1", 0, "exited with 1, and should have exited with 0"),
+        ("kill -9 $$", 0, "was killed by signal 9, and should have exited with 0"),
+    ]:
+        came = checked(f"Run `{command}` - exits with code {wanted}", folder)
+        assert came.failed == (f"Run `{command}` {how}" if how else "")
+        assert ("so" in came.output) == ("echo" in command)
+    text = "Run `a` - exits with code 0"
+    late = CommandRun(None, "had not ended after 2s", "so far\n")
+    came_late = check(parse(text), project=folder, base_url=None, run=lambda _: late)
+    assert came_late == CommandRun(1, "Run `a` had not ended after 2s, and should have exited with 0", "so far\n")
+    assert check(parse(text), project=folder, base_url=None, run=lambda _: None) is None, "a signal is no answer"
 
 
 def test_a_file_exists_or_not_and_contains_a_text_or_not(folder: Path) -> None:
     (folder / "src").mkdir()
     (folder / "src" / "a b.py").write_bytes("\0SECRET = 'ü'\n".encode() + b"\xff")
     os.mkfifo(folder / "pipe")
-    for text, met, why in [
+    for text, is_met, what in [
         ("`src/a b.py` exists", True, "exists"),
         ("`src/` exists", True, "exists"),
         ("`src/c.py` exists", False, "does not exist"),
@@ -124,38 +111,41 @@ def test_a_file_exists_or_not_and_contains_a_text_or_not(folder: Path) -> None:
         ("`src/a b.py` contains `secret`", False, "does not contain `secret`"),
         ("`gone.py` contains `x`", False, "does not exist"),
     ]:
-        found = checked(f"File {text}", folder)
-        assert (found.met, why in found.why) == (met, True), found.why
+        came = checked(f"File {text}", folder)
+        assert (came.code == 0, what in came.what) == (is_met, True), came.what
 
 
 def test_a_link_counts_within_the_project_only(folder: Path) -> None:
     for name in ("project/folder", "project-two"):
         (folder.parent / name).mkdir()
         (folder.parent / name / "file").write_text("x")
-    for leads, out in [("/etc/passwd", True), ("../project-two/file", True), ("link", False), ("folder/file", False)]:
+    for leads, is_out in [
+        ("/etc/passwd", True),
+        ("../project-two/file", True),
+        ("link", False),
+        ("folder/file", False),
+    ]:
         (folder / "link").unlink(missing_ok=True)
         (folder / "link").symlink_to(leads)
-        met = checked("File `link` contains `x`", folder)
-        assert (met.met, "leads out of the project" in met.why) == (leads == "folder/file", out), met.why
+        came = checked("File `link` contains `x`", folder)
+        assert came.code == (leads != "folder/file"), came.what
+        assert ("leads out of the project" in came.what) == is_out, came.what
     for path in ("/etc/passwd", "../project-two/file", "a/../../x"):
-        assert "leads out of the project; write it" in checked(f"File `{path}` exists", folder).why
+        assert "leads out of the project; write it" in checked(f"File `{path}` exists", folder).what
 
 
 def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_not_followed(folder: Path) -> None:
-    with Server(
-        Answer(status=201), Answer(status=500, body="no such table"), Answer(status=302, location="/")
-    ) as server:
+    with Server(Answer(status=201), Answer(status=500, body="no table"), Answer(status=302, location="/")) as server:
         base = server.url("/v1/")
-        assert checked("post /api/x?y=z returns 201", folder, base) == Met(True, "POST /api/x?y=z returned 201")
-        assert checked("GET /x returns 200", folder, base) == Met(
-            False, "GET /x returned 500, not 200", "no such table"
-        )
-        assert checked("GET /here returns 302", folder, base).met
+        assert checked("post /api/x?y=z returns 201", folder, base) == CommandRun(0, "POST /api/x?y=z returned 201")
+        wrong = CommandRun(1, "GET /x returned 500, and should have returned 200", "no table")
+        assert checked("GET /x returns 200", folder, base) == wrong
+        assert checked("GET /here returns 302", folder, base).code == 0
     request = server.received[0]
     assert (request.method, request.path, request.body, len(server.received)) == ("POST", "/v1/api/x?y=z", b"", 3)
     gone = checked("GET /x returns 200", folder, base.replace("http://", "http://me:passw0rd@"))
-    assert "return 200: 127.0.0.1:" in gone.why
-    assert gone.why.endswith(": Connection refused")
+    assert gone.failed.startswith("GET /x got no answer of 127.0.0.1:")
+    assert gone.output == "Connection refused"
 
 
 def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
@@ -170,9 +160,9 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     actions = [parse(f"agent-browser: {one}") for one in said]
     together = in_one_browser([*actions, parse("File `x` exists"), actions[0]])
     assert [one.kind for one in together] == [BROWSER, FILE, BROWSER]
-    met = checked(together[0], folder)
-    assert (met.met, met.output.splitlines()[-1]) == (False, "did click Broken")
-    assert "agent-browser click Broken && agent-browser click Next` exited with 1" in met.why
+    came = checked(together[0], folder)
+    assert came.output.splitlines()[-1] == "did click Broken"
+    assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"
     assert not list(folder.iterdir()), "the shell sees no more than words"
-    assert checked(together[2], folder).met
+    assert checked(together[2], folder).code == 0

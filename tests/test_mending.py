@@ -125,7 +125,8 @@ def test_what_ralph_wrote_about_done_is_its_own() -> None:
     before = progress.with_refusal(BEFORE, ["the check failed"], "1 failed\n")
     found = undone(progress.without_refusal(before) + NOTE, before)
     assert '"## Verification" removed' in found.what
-    assert progress.without_refusal(found.text) == BEFORE + NOTE
+    assert NOTE in found.text
+    assert b"## Verification" not in progress.without_refusal(found.text)
     forged = undone(progress.with_refusal(BEFORE, ["all is well"]))
     assert forged.text.startswith(BEFORE.rstrip())
     assert "## Verification" not in forged.text.decode(errors="replace")

@@ -96,7 +96,7 @@ def read(text: str) -> tuple[Task, ...]:
             PRD,
             "prd",
             """\
-- [ ] T-001: Add the cart (People collect what they want to buy.)
+- [ ] T-001: Add the cart
   - priority: 1
   - verify: File `src/cart.py` exists
   - [x] T-001.1: Model
@@ -108,7 +108,7 @@ def read(text: str) -> tuple[Task, ...]:
             STORIES,
             "prd",
             """\
-- [x] US-001: Log in (As a user I log in)
+- [x] US-001: Log in
   - priority: 2
   - verify: POST /login returns 200
   - verify: Typecheck passes
@@ -129,7 +129,7 @@ def test_words_are_told_as_words() -> None:
         [
             {"description": "Login: add it", "done": True, "steps": ["Run `grep 'a  b' c`\n- exits with\r\ncode 0"]},
             {"description": "Login: test it", "passes": False},
-            {"title": "Short", "description": "many words " * 100, "passes": False},
+            {"description": "many words " * 100, "passes": False},
         ]
     )
     add, test, short = read(text)
@@ -138,12 +138,11 @@ def test_words_are_told_as_words() -> None:
         ("login_test_it", "Login: test it", " "),
     ]
     assert add.said("verify") == ["Run `grep 'a  b' c` - exits with code 0"], "a command keeps its blanks"
-    assert short.text.startswith("Short (many words")
+    assert short.text.startswith("many words")
     assert (short.text.endswith("…"), len(short.text) <= 300) == (True, True)
     text = '{"tasks": [{"id": 1.1, "description": "x"}, {"id": 1.10, "description": "y", "dependencies": [1.1]}]}'
     assert [(task.id, task.after) for task in read(text)] == [("1.1", []), ("1.10", ["1.1"])], "ids as they are spelled"
-    marked = '\ufeff[\ufeff{"id":\ufeff1, "title": "x", "passes": false}]'
-    assert listed(marked) == "- [ ] 1: x", "a mark of the byte order between values is a blank"
+    assert listed('\ufeff[{"id": 1, "title": "x", "passes": false}]') == "- [ ] 1: x"
     assert tasks.lines(read('[{"description": "caf\udce9", "passes": false}]')) == [b"- [ ] caf: caf\xe9"]
 
 
@@ -231,10 +230,14 @@ STORY_BLOCK = '```json\n[{"title": "x", "passes": false}]\n```\n'
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("r.json", '{"tasks": [\n  {"id": 1,}\n]}', "r.json:2:"),
-        ("r.json", "hello world", "r.json:1:1: is no JSON: "),
-        ("r.json", "[" * 100_000, "r.json: is nested too deep for a task list"),
-        ("r.json", f'[{{"id": {"1" * 5000}}}]', "r.json: is nested too deep for a task list, or has too long a number"),
+        (
+            "r.json",
+            '{"tasks": [\n  {"id": 1,}\n]}',
+            "r.json: is no JSON that can be read: Expecting property name enclosed in double quotes: line 2 ",
+        ),
+        ("r.json", "hello world", "r.json: is no JSON that can be read: Expecting value: line 1 column 1"),
+        ("r.json", "[" * 100_000, "r.json: is no JSON that can be read: maximum recursion"),
+        ("r.json", f'[{{"id": {"1" * 5000}}}]', "r.json: is no JSON that can be read: Exceeds the limit"),
         ("r.json", '["x"]', "r.json: holds no task list, or several; one is a list of objects, alone or called "),
         ("r.json", '{"tasks": [{"id": 1}], "stories": [{"id": 1}]}', "r.json: holds no task list, or several; "),
         ("r.json", of(completed="yes"), f"r.json:1: tasks[0].completed: {A_MARK}"),
@@ -285,7 +288,7 @@ def test_what_is_added_to_the_plan_later_is_told_at_every_start(project: Project
     assert second.code == 0, second.text
     told = "2 tasks of r.json not in the Task List, and so not built: two, c; write there what shall be built"
     assert told in second.stderr
-    assert "`- [ ] two: two.txt exists`" in project.ralph_tty("r.json", "build", "--strict").stdout
+    assert "`- [ ] two: …`" in project.ralph_tty("r.json", "build", "--strict").stdout
     assert plan.read_text() == text
     assert project.ralph("export", "r.json").stdout == text.replace("pending", "done", 1)
 

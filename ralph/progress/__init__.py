@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from ralph.progress.reading import BOM, BY_RALPH, LARGE_BYTES, Line, Progress, Task, blocks, parse, said_on, vanished
 from ralph.words import shortened
 
-__all__ = ["LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
+__all__ = ["BOM", "LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
 
 Change = tuple[int, int, bytes]
 """What to put in place of `text[start:end]`."""

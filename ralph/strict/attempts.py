@@ -1,7 +1,7 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -35,8 +35,11 @@ class Strict:
     """The one that is being tried."""
 
     def __init__(self, run: Run, guard: Guard) -> None:
-        self._run, self._guard, self._file = run, guard, run.file
-        guard.run_git, guard.put_right = self._run_git, self.put_right
+        self._run = run
+        self._guard = guard
+        self._file = run.file
+        guard.run_git = self._run_git
+        guard.put_right = self.put_right
         self._roles = roles_of(run.start)
         self._role = ""
         """The one that works on the task, where there are several."""
@@ -58,12 +61,14 @@ class Strict:
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
-        run, alone = self._run, self._run.settings.task
+        run = self._run
+        alone = self._run.settings.task
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select(listed, alone)) is None:
             there = tasks.find(listed, alone)
             return Stop(Reason.ONCE) if there and there.done else tasklist.nothing_to_begin(listed)
-        self._task, run.task = task, task.id
+        self._task = task
+        run.task = task.id
         if self._roles:
             self._role = self._roles.of(task)
             run.enter(self._role)
@@ -77,26 +82,26 @@ class Strict:
 
     def put_right(self, when: str) -> Sequence[str]:
         """Puts back what is ralph's in the progress file; what was done to it, in words."""
-        run, name = self._run, self._file.path.name
+        run = self._run
+        name = self._file.path.name
         run.read()
         left = self._file.text
-        mended = mend(self._text, left)
+        what = mend(self._text, left).what
         self._file.edit(lambda text: mend(self._text, text).text)
         if self._file.text == left:
             return ()
-        kept = run.state.keep(name, left)
-        if not mended.what:
-            run.complain("the task list is as it was, in its order; new tasks are under ## Proposed")
-        else:
-            undone = "; ".join(mended.what)
-            run.complain(f"undone, since the tasks are ralph's {when}: {undone}")
+        kept, said = run.state.keep(name, left), "the task list is in its order; new tasks are under ## Proposed"
+        if what:
+            undone = "; ".join(what)
+            said = f"undone, since the tasks are ralph's {when}: {undone}"
             run.write_down("tamper", success=False, message=undone, kept=kept.name)
-        run.complain(f"{name} as it was left is {kept}")
-        return mended.what
+        run.complain(f"{said}; {name} as it was left is {kept}")
+        return what
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
-        run, outcome = self._run, iteration.turn.outcome
+        run = self._run
+        outcome = iteration.turn.outcome
         goes_on = outcome is Outcome.CONTEXT_FULL and not iteration.failed and run.settings.on_failure == "keep"
         if iteration.again or iteration.ended or outcome is Outcome.FAILED or goes_on:
             iteration = self._put_down(iteration)
@@ -123,7 +128,9 @@ class Strict:
 
     def _judged(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
-        run, task, roles = self._run, self._task, self._roles
+        run = self._run
+        task = self._task
+        roles = self._roles
         found = self._finding(iteration)
         self.put_right("while a task is checked")
         self._guard.settle_programs()
@@ -132,82 +139,78 @@ class Strict:
                 self._write(lambda text: edits.marked(text, " ", task.id, note="role", why=role))
             elif why := self._pass(iteration):
                 found = Finding(failed=why, red=True)
-        if found is None or self._guard.blocked or (found.failed and run.interrupted()):
-            return self._put_down(replace(iteration, ended=run.interrupted()))
-        if found.failed:
-            return self._fail(iteration, found)
-        if why := found.blocked:
-            self._let_go()
-            self._write(lambda text: edits.marked(text, "!", task.id, note="blocked", why=why))
-            return replace(iteration, failed=f"{task.id} is blocked: {why}", tried=True)
-        return replace(iteration, moved=True, passed=True)
+        stop = run.interrupted()
+        if self._guard.blocked or (found.failed and stop):
+            return self._put_down(replace(iteration, ended=stop))
+        if found == Finding():
+            return replace(iteration, moved=True, passed=True)
+        self._let_go()
+        if found.blocked:
+            self._write(lambda text: edits.marked(text, "!", task.id, note="blocked", why=found.blocked))
+            return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
+        if roles:
+            role = roles.after_failure(self._role, found)
+            self._write(lambda text: edits.marked(text, " ", task.id, note="role", why=role))
+        most = run.settings.max_tries
+        why = found.failed
+        self._write(lambda text: edits.with_failure(text, task.id, why, most))
+        said = f"{task.id}, try {task.tries + 1}: {': '.join(why.splitlines())}"
+        return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
-    def _finding(self, iteration: Iteration) -> Finding | None:
-        """What came of the try: what the agent did, then the task's criteria and verify. None when a signal came."""
-        turn, outside, roles = iteration.turn, iteration.watched.outside, self._roles
+    def _finding(self, iteration: Iteration) -> Finding:
+        """What came of the try: what the agent did, then the task's criteria and verify."""
+        run = self._run
+        task = self._task
+        roles = self._roles
+        turn = iteration.turn
         if iteration.failed:
             return Finding(failed=iteration.failed)
-        if outside:
+        if outside := iteration.watched.outside:
             return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
-        claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=self._task.id)
+        claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
-        wanted, verifies = tasklist.wanted(self._task.chain), bool(self._run.settings.verify)
+        wanted = tasklist.wanted(task.chain)
         if not iteration.changed and all(one.kind is Kind.UNCHECKED for one in wanted):
-            if not verifies and iteration.before.size == iteration.after.size:
+            if not run.settings.verify and iteration.before.size == iteration.after.size:
                 return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
-            said = f"{self._task.id} changed no file, and no criterion of its own says that it is done"
-            self._run.screen.remark(f"ralph: {said}")
-        for one in () if self._run.start.rehearsal else criteria.in_one_browser(wanted):  # no stand-in can meet them
-            found = self._checked(one)
-            if found != Finding():
-                return found
-        verified = verify(self._run) if verifies else CommandRun(0, "")
-        if verified is None:
-            return None
-        return _red(verified.failed, verified.output) if verified.failed else Finding()
+            run.screen.remark(f"ralph: {task.id} changed no file, and no criterion of its own says that it is done")
+        for ended in self._checks(wanted):
+            if ended is None or run.interrupted():
+                return Finding(failed="a signal came while it was checked")
+            if ended.failed:
+                return _red(ended)
+        return Finding()
 
-    def _checked(self, criterion: Criterion) -> Finding | None:
-        """What came of checking it. None when a signal came."""
+    def _checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
+        """Checks it by these criteria and then by verify: what came of each, None when a signal came."""
         run = self._run
-        met = criteria.check(
-            criterion,
-            project=run.top,
-            base_url=run.settings.base_url,
-            run=lambda command: run_shell(run, "checking", "the check", command),
-        )
-        if met is None or run.interrupted():
-            return None
-        if criterion.kind is Kind.UNCHECKED or not met.met:
-            run.screen.remark(f"ralph: {met.why}")
-        return Finding() if met.met else _red(met.why, met.output)
+        for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no stand-in can meet them
+            ended = criteria.check(
+                one,
+                project=run.top,
+                base_url=run.settings.base_url,
+                run=lambda command: run_shell(run, "checking", "the check", command),
+            )
+            if ended and (ended.failed or one.kind is Kind.UNCHECKED):
+                run.screen.remark(f"ralph: {ended.what}")
+            yield ended
+        if run.settings.verify:
+            yield verify(run)
 
     def _pass(self, iteration: Iteration) -> str:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
-        task, done, before = self._task, [one.id for one in self._task.chain], self._file.text
-        self._write(lambda text: edits.marked(text, "x", *done))
-        ticked = self._text
+        task = self._task
+        before = self._file.text
+        self._write(lambda text: edits.marked(text, "x", *[one.id for one in task.chain]))
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
         if failed:
-            self._write(lambda text: before if text == ticked else edits.marked(text, " ", *done))
+            self._write(lambda text: mend(before, text).text)
         return failed
-
-    def _fail(self, iteration: Iteration, found: Finding) -> Iteration:
-        task, most, roles = self._task, self._run.settings.max_tries, self._roles
-        self._let_go()
-
-        def written(text: bytes) -> bytes:
-            if roles:
-                text = edits.marked(text, " ", task.id, note="role", why=roles.after_failure(self._role, found))
-            return edits.with_failure(text, task.id, found.failed, most)
-
-        self._write(written)
-        said = f"{task.id}, try {task.tries + 1}: {': '.join(found.failed.splitlines())}"
-        return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:
@@ -229,22 +232,21 @@ class Strict:
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
         run = self._run
-        output = run.state.record(run.id, run.number)
-        given = output.with_suffix(".names")
-        given.write_bytes(stdin)
         env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
-        both = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
+        output = run.state.record(run.id, run.number)
+        names = output.with_suffix(".names")
+        names.write_bytes(stdin)
+        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], env, output, prompt=names)
         run.does("committing")
-        job = Job(both, env, output, prompt=given)
         ended = run_program(run, "the commit", job, _HOOKS_S)
-        for path in (given, output, job.errors):
+        for path in (names, output, job.errors):
             path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
         if ended is None:
             return "git was interrupted"
-        return _red(f"git {ended.failed}", ended.output).failed if ended.failed else ""
+        return _red(ended._replace(what=f"git {ended.what}")).failed if ended.failed else ""
 
 
-def _red(why: str, output: str) -> Finding:
+def _red(ended: CommandRun) -> Finding:
     """A check that did not pass."""
-    lines = [line.strip() for line in progress.harmless_output(output).splitlines() if line.strip()]
-    return Finding(failed=f"{why}\n{' / '.join(lines)[-_TAIL:]}".strip(), red=True)
+    lines = [line.strip() for line in progress.harmless_output(ended.output).splitlines() if line.strip()]
+    return Finding(failed=f"{ended.failed}\n{' / '.join(lines)[-_TAIL:]}".strip(), red=True)

@@ -23,10 +23,8 @@ _MOST_COLUMNS = 60
 STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """By mark."""
 _NOWHERE = Line(0, 0, b"")
-_MOST_NAMED = 6
 _LONGEST = 500
 """Characters of what is said of tasks that are stuck."""
-_ARTICLES = {"a", "an", "the"}
 _MOST_WORDS = 5
 _LONGEST_ID = 56
 """Leaves room for `_2` within the 64 characters of an id."""
@@ -157,9 +155,10 @@ def lines(tasks: Sequence[Task]) -> list[bytes]:
 def new_id(text: str, taken: Iterable[str]) -> str:
     """An id of the text's own words, none of those taken; capitals do not tell two apart."""
     used = {name.casefold() for name in taken}
-    words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
+    words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in ("a", "an", "the")]
     base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
-    name, number = base, 1
+    name = base
+    number = 1
     while name in used:
         number += 1
         name = f"{base}_{number}"
@@ -214,7 +213,8 @@ def problems(tasks: Sequence[Task]) -> list[str]:
     is there. A task waits for its parts, and a part for what its task comes after.
     """
     by_id: dict[str, Task] = {}
-    wrong, order = list[str](), TopologicalSorter[str]()
+    wrong = list[str]()
+    order = TopologicalSorter[str]()
     for task in tasks:
         if by_id.setdefault(task.id, task) is not task:
             wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
@@ -227,6 +227,6 @@ def problems(tasks: Sequence[Task]) -> list[str]:
         order.prepare()
     except CycleError as error:
         around = [task for task in tasks if task.id in error.args[1]]
-        names = named([task.id for task in around], _MOST_NAMED)
+        names = named([task.id for task in around])
         return wrong or [f"line {around[0].number}: these tasks wait for each other: {names}"]
     return wrong

@@ -4,7 +4,7 @@ import re
 import time
 
 from ralph.progress import encoded, harmless_output, insert, spliced
-from ralph.tasks import find, new_id, read
+from ralph.tasks import Task, find, new_id, read
 from ralph.words import shortened
 
 _LONGEST = 600
@@ -27,18 +27,23 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> 
             changes.append((at, at + 1, mark.encode()))
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
     text = spliced(text, changes)
-    return _noted(text, ids[0], note, why) if note else text
+    noted = find(read(text), ids[0]) if note else None
+    return _noted(text, noted, note, why) if noted else text
 
 
-def _noted(text: bytes, task_id: str, note: str, why: str) -> bytes:
+def _noted(text: bytes, task: Task, note: str, why: str) -> bytes:
     """The same with one more note below those the task has, on one line in which nothing means anything."""
-    if (task := find(read(text), task_id)) is None:
-        return text
     plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
-    last = task.notes[-1].line if task.notes else task.line
-    indent = last.body[: -len(last.body.lstrip())] + (b"" if task.notes else b"  ")
-    more = _GOES_ON.match(text, last.end)
-    return insert(text, more.end() if more else last.end, [indent + b"- " + encoded(f"{note}: {plain}")])
+    indent = b"  "
+    last = task.line
+    if task.notes:
+        indent = b""
+        last = task.notes[-1].line
+    indent += last.body[: -len(last.body.lstrip())]
+    end = last.end
+    if more := _GOES_ON.match(text, end):
+        end = more.end()
+    return insert(text, end, [indent + b"- " + encoded(f"{note}: {plain}")])
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -> bytes:
@@ -61,7 +66,8 @@ def put_down(text: bytes) -> bytes:
 
 def with_ids(text: bytes) -> bytes:
     """The same with an id for every task that had none, from its own words."""
-    listed, changes = read(text), []
+    listed = read(text)
+    changes = []
     taken = [task.id for task in listed]
     for task in listed:
         if not task.id:

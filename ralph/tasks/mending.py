@@ -5,7 +5,6 @@ stop a run are anybody's. However tricky a text is, the result is only taken if 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from ralph import progress
@@ -27,10 +26,13 @@ class Mended(NamedTuple):
 
 def mend(before: bytes, after: bytes) -> Mended:
     """The text `after` with what is ralph's alone as it is in `before`, but for a new RALPH_STOP or RALPH_BLOCKED."""
-    wanted, left = _meaning(before), _meaning(after)
+    wanted = _meaning(before)
+    left = _meaning(after)
     if left == wanted:
         return Mended(after)
-    known = {key for task in read(before) for key in (task.id, task.text) if key}
+    known = set[str]()
+    for task in read(before):
+        known |= {task.id, task.text} - {""}
     new = [task for task in read(after) if task.id not in known and task.text not in known]
     text = _with_stops(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
@@ -39,16 +41,22 @@ def mend(before: bytes, after: bytes) -> Mended:
             text = merged
             break
     free = {*wanted, *lines(new)}
-    undone = [(line, "added") for line in left if line not in free]
-    undone += [(line, "removed") for line in wanted if line not in left]
-    what = [f'"{line.decode(errors="replace").strip()}" {how}' for line, how in undone[:_MOST_SAID]]
-    return Mended(text, tuple(what))
+    what = [f"{_quoted(line)} added" for line in left if line not in free]
+    what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
+    return Mended(text, tuple(what[:_MOST_SAID]))
+
+
+def _quoted(line: bytes) -> str:
+    return f'"{line.decode(errors="replace").strip()}"'
 
 
 def _meaning(text: bytes) -> list[bytes]:
     """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
-    words = progress.parse(text).words
-    said = sorted(found[0].body.strip() for word, found in words.items() if word not in _STOPS)
+    said = []
+    for word, found in progress.parse(text).words.items():
+        if word not in _STOPS:
+            said.append(found[0].body.strip())
+    said.sort()
     for title, _, section in _sections(text):
         if title.startswith("verification"):
             said += [line.strip() for line in section.splitlines() if line.strip()]
@@ -58,33 +66,39 @@ def _meaning(text: bytes) -> list[bytes]:
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
-    places = [(0, "")]
-    places += [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start]
-    for (start, title), (end, _) in pairwise([*places, (len(text), "")]):
+    starts = [0]
+    titles = [""]
+    for line, level, title in now.headings:
+        if level <= 2 and line.start:
+            starts.append(line.start)
+            titles.append(title.casefold())
+    for title, start, end in zip(titles, starts, [*starts[1:], len(text)], strict=True):
         is_ours = not title or title.startswith(_OURS)
-        yield title, is_ours or any(start <= task.line.start < end for task in now.tasks), text[start:end]
+        is_ours = is_ours or any(start <= task.line.start < end for task in now.tasks)
+        yield title, is_ours, text[start:end]
 
 
 def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
-    """Ralph's sections as they were; all others as they are, in the order that was, and the new tasks in Proposed."""
-    ours = {title for title, is_ours, _ in _sections(before) if is_ours}
-    theirs: dict[str, bytes] = {}
-    for title, _, section in _sections(after):
-        if title in ours or title.startswith(_OURS):
-            continue
-        heading, *rest = section.splitlines(keepends=True)
-        theirs[title] = theirs.get(title, b"") + quote.join([heading, *rest])
+    """Ralph's sections as they were, then all others as they are, and the new tasks in Proposed."""
     parts = []
-    for title, _, section in _sections(before):
-        parts.append(section if title in ours else theirs.pop(title, b""))
-    parts += theirs.values()
-    text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
+    ours = set()
+    for title, is_ours, section in _sections(before):
+        if is_ours:
+            parts.append(section)
+            ours.add(title)
+    for title, _, section in _sections(after):
+        if title not in ours and not title.startswith(_OURS):
+            parts.append(quote.join(section.splitlines(keepends=True)))
+    text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
     return progress.with_lines(text, "Proposed", [line.replace(b"- [x]", b"- [ ]", 1) for line in lines(new)])
 
 
 def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
-    was, now = progress.parse(text).words, progress.parse(after).words
+    was = progress.parse(text).words
+    now = progress.parse(after).words
+    at = len(text)
+    if "IN_PROGRESS" in was:
+        at = was["IN_PROGRESS"][0].end
     stops = [now[word][0].body for word in _STOPS if word in now and word not in was]
-    under_way = was.get("IN_PROGRESS")
-    return insert(text, under_way[0].end if under_way else len(text), stops)
+    return insert(text, at, stops)
