@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph import journal, progress
-from ralph.agent.stream import Stream, drop_parts
+from ralph.agent.stream import drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import Notice, notices
 from ralph.errors import RalphError
@@ -92,8 +92,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
 def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
-    stream = Stream(view.show, view.tell, run.windows)
-    view.begin(stream)
+    stream = view.begin(run.windows)
     silence_s = settings.idle_timeout or math.inf
     whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
     result_at, retries_at, cut = math.inf, math.inf, None

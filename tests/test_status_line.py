@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from stories import api_retry, init, result, says, tool, tool_result
 
-from ralph.agent.stream import Stream
 from ralph.progress import parse
 from ralph.screen.screen import Screen
 from ralph.screen.text import LINE_LIMIT, clipped, columns, wrapped
@@ -89,8 +88,7 @@ def watched(*events: Event, width: int | None = None) -> tuple[View, list[str]]:
     """A view that has seen these, and its lines."""
     lines: list[str] = []
     view = View(lines.append, lambda: width)
-    stream = Stream(view.show, view.tell)
-    view.begin(stream)
+    stream = view.begin()
     for event in events:
         before = view.heard_at
         stream.sees(json.dumps(event).encode() + b"\n")
@@ -103,7 +101,7 @@ SUB = tool("Grep", tool_id="t3", parent="t1", pattern="foo")
 
 
 DOES = {
-    "nothing is known": ([], "starting"),
+    "nothing is known": ([], "working"),
     "the model has the prompt": ([init()], "thinking"),
     "a tool runs": ([SLOW], "Bash pytest"),
     "one of two still runs": ([SLOW, READ, tool_result("x", tool_id="t2")], "Bash pytest"),

@@ -3,30 +3,25 @@
 Changes nothing.
 """
 
-import contextlib
 import json
 import os
 import platform
 import shlex
 import shutil
-import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from textwrap import TextWrapper
 from typing import NamedTuple
 
 from ralph import __version__, changes, channels, files, lock, progress, sources, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.judge import tasks as ticked
-from ralph.look import plans
 from ralph.options import Asked
 from ralph.process.programs import call
 from ralph.progress.file import ProgressFile
-from ralph.screen.text import draws, width
-from ralph.settings import ON_COMMAND_LINE, Settings
+from ralph.screen.text import draws, width, wrapped
+from ralph.settings import ON_COMMAND_LINE, Given, Settings
 from ralph.state import State
 from ralph.words import counted, named, plain
 
@@ -37,7 +32,7 @@ class _Check(NamedTuple):
     level: str
     """`ok`; `warning`, which deserves a word; `bad`, which needs mending before a run."""
     said: str
-    """What was found, without a secret."""
+    """What was found."""
     fix: str = ""
     """What to do about it; what stands after a line end is a command, as it is."""
     subject: str = ""
@@ -50,23 +45,21 @@ class _Doctor:
     """What is looked at: a run that is asked for. Each of `_SUBJECTS` is a method."""
 
     def __init__(self, asked: Asked) -> None:
-        self.asked, self.settings, self.agents = asked, Settings(), list[agent.Agent]()
-        self.is_read = False
-        """Whether there are settings."""
-        with contextlib.suppress(RalphError):  # a start says that there is no such plan
-            self.asked = replace(asked, plan=str(plans.find(asked.plan).path) if asked.plan else "")
+        self.asked, self.settings = asked, Settings()
+        self.agents: list[agent.Agent] = []
+        """None where the settings are wrong."""
 
     def check_settings(self) -> Iterator[_Check]:
         """What was said, and where; what ends a run. Raises RalphError with all that is wrong."""
         self.settings = settings = sources.everywhere(Path(self.asked.plan), self.asked.given, self.asked.mode)
         self.agents = agent.chosen(settings, self.asked.agent_arguments)
-        self.is_read = True
         for setting in ON_COMMAND_LINE:
             if one := settings.said.get(setting.field):
-                yield ok(f"{setting.name} {' '.join(one.text.split())} ({one.where})")
-        yield from (warning(one.what, one.fix) for one in settings.remarks)
-        limits = settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
-        if not any(limits) and not settings.once:
+                yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
+        for remark in settings.remarks:
+            yield warning(remark.what, remark.fix)
+        ends = settings.max_iterations or settings.max_time or settings.max_cost or settings.max_total_cost
+        if not ends and not settings.once:
             fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
             yield warning("no limit: nothing but done, failure or you ends a run", fix)
         if not settings.verify:
@@ -74,7 +67,7 @@ class _Doctor:
 
     def check_plan(self) -> Iterator[_Check]:
         """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
-        if not self.is_read or not self.asked.plan:
+        if not self.agents or not self.asked.plan:
             return
         found = start.find(self.asked)
         found.prompt()
@@ -89,24 +82,20 @@ class _Doctor:
             yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:
-        """Whether each is found. Raises RalphError where one is not."""
+        """Whether each is found, and who pays, by its own word. Raises RalphError where one is not found."""
         agent.check_there(self.agents, self.settings)
         for one in self.agents:
-            yield ok(f"{one.name} at {shutil.which(one.command[0]) or 'a place that only its sandbox knows'}")
-
-    def check_login(self) -> Iterator[_Check]:
-        """Whether somebody is logged in, by each agent's own word; and who pays."""
-        for one in self.agents:
-            about, program = one.doctor, one.command[0]
-            if self.settings.wrap or not about or not shutil.which(program):
+            place, about = shutil.which(one.command[0]), one.doctor
+            if not place or not about or self.settings.wrap:
+                yield ok(f"{one.name} at {place or 'a place that only its sandbox knows'}")
                 continue
-            env = {**agent.environment(os.environ, run="doctor", tmux=Path(os.devnull)), **one.env}
-            if key := next((key for key in about.get("keys", ()) if os.environ.get(key)), ""):
-                yield ok(f"{key} is set, and pays")
-            elif "login" in about and call([program, *about["login"]], timeout_s=30, env=env).code:
-                yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
-            else:
-                yield ok(f"no key in the environment, so that {one.name}'s own login pays")
+            pays = next((key for key in about.get("keys", ()) if os.environ.get(key)), "")
+            if not pays and "login" in about:
+                env = {**agent.environment(os.environ, run="doctor", tmux=Path(os.devnull)), **one.env}
+                if call([place, *about["login"]], timeout_s=30, env=env).code:
+                    yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
+                    continue
+            yield ok(f"{one.name} at {place}: {pays or 'its own login'} pays")
 
     def check_rights(self) -> Iterator[_Check]:
         """Whether it runs for root, and what keeps it."""
@@ -124,7 +113,8 @@ class _Doctor:
         if not (tree / ".git").exists():
             yield warning(f"{tree} is no repository: nothing can be committed, or undone", "git init, and commit")
             return
-        if (done := changes.git("rev-parse", "--show-toplevel", cwd=tree)).code:
+        done = changes.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=tree)
+        if done.code:
             yield bad(f"{tree}: {changes.complaint(done)}", "mend what git complains about")
             return
         who = changes.git("var", "GIT_COMMITTER_IDENT", cwd=tree)
@@ -136,14 +126,14 @@ class _Doctor:
             yield ok(f"commits are by {who.stdout.decode(errors='replace').rpartition('>')[0]}>")
         for left in changes.locks(tree):
             yield bad(f"{left} is there: a git works here, or one that was killed left it", f"remove it:\nrm {left}")
-        now = changes.tree(tree)
-        if names := sorted(name for name in (now.files if now else ()) if not name.endswith("_PROGRESS.md")):
+        changed = [entry[3:] for entry in changes.names_in(done.stdout)]
+        if names := [name for name in changed if not name.endswith("_PROGRESS.md")]:
             said = f"{counted(len(names), 'uncommitted file')}: {named(names, 3)}"
             yield warning(said, "commit or stash first; the agent may change them, and commit them with its own")
 
     def check_machine(self) -> Iterator[_Check]:
         """Whether there is room to write. Raises RalphError where there is none."""
-        yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}")
+        yield ok(f"ralph {__version__}, Python {platform.python_version()}, {platform.system()}")
         for path in (Path.cwd(), files.state_home()):
             files.check_room(next(place for place in (path, *path.parents) if place.exists()))
 
@@ -159,15 +149,15 @@ class _Doctor:
         """The line for the crontab, and what cron does not have."""
         if not self.asked.plan:
             return
-        line = f"cd {shlex.quote(str(Path.cwd()))} && "
-        for name in [one.doctor.get("sandbox") for one in self.agents]:
-            line += f"{name}=1 " * (name in os.environ)
-        for one in self.asked.given:
-            line += f"{one.variable}={shlex.quote(one.text)} "
-        words = ["ralph", self.asked.plan, *filter(None, [self.asked.mode])]
+        words = ["env", *(f"{one.variable}={_shown(one)}" for one in self.asked.given)]
+        needed = ["PATH", *(one.doctor.get("sandbox", "") for one in self.agents)]
+        words += [f"{name}={os.environ[name]}" for name in needed if name in os.environ]
+        words += ["ralph", self.asked.plan]
+        if self.asked.mode:
+            words.append(self.asked.mode)
         if self.asked.agent_arguments:
             words += ["--", *self.asked.agent_arguments]
-        line += f"PATH={shlex.quote(os.environ.get('PATH', os.defpath))} {shlex.join(words)}"
+        line = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}"
         said = "this line of a crontab gives a run all that it finds here"
         yield ok(said, "\n" + line.replace("%", r"\%"))  # % ends a command
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
@@ -175,35 +165,36 @@ class _Doctor:
             yield warning(said, f"write that into {sources.home_file()}")
 
 
-_SUBJECTS = ("settings", "plan", "agent", "login", "rights", "repository", "machine", "notices", "cron")
-_SHORT = 4
-"""What is so short is no secret, and would be found everywhere."""
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "_PAT", "_URL", "_URLS")
-"""How names end whose values are not to be seen; but that of `--base-url` is an address of the project's own."""
+def _shown(one: Given) -> str:
+    """What was said, but for an address that may let others in."""
+    return "***" if one.variable == "RALPH_HEARTBEAT_URL" else one.text
+
+
+_SUBJECTS = ("settings", "plan", "agent", "rights", "repository", "machine", "notices", "cron")
 
 
 def _checks(asked: Asked) -> Iterator[_Check]:
     """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
-    known = [*sources.channel_values().items(), *os.environ.items()]
-    known += [(one.variable, one.text) for one in sources.collected(Path(asked.plan), asked.given)]
-    known = [(name, text.strip()) for name, text in known if name.endswith(_SECRET) and name != "RALPH_BASE_URL"]
-    secrets = {spelled for _, text in known if len(text) > _SHORT for spelled in (text, text.replace("%", r"\%"))}
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
-        found: list[_Check] = []
-        try:
-            for one in getattr(doctor, f"check_{subject}")():
-                found.append(one)  # noqa: PERF402 - what was found before an error is kept
-        except RalphError as error:
-            found += [bad(one.what, one.fix or "mend that") for one in error.problems]
-        except OSError as error:
-            found.append(bad(f"{error.filename}: {error.strerror}", "mend that"))
-        for one in found:
-            yield _Check(one.level, channels.without(one.said, secrets), channels.without(one.fix, secrets), subject)
+        for one in _told(getattr(doctor, f"check_{subject}")):
+            yield one._replace(subject=subject)
+
+
+def _told(look: Callable[[], Iterator[_Check]]) -> Iterator[_Check]:
+    """What was found, and at the end what went wrong."""
+    try:
+        yield from look()
+    except RalphError as error:
+        for one in error.problems:
+            yield bad(one.what, one.fix or "mend that")
+    except OSError as error:
+        yield bad(f"{error.filename}: {error.strerror}", "mend that")
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
 """From the best to the worst: a word, and on a terminal a sign and its colour."""
+_NARROWEST = 20
 
 
 def doctor(asked: Asked) -> int:
@@ -217,9 +208,10 @@ def doctor(asked: Asked) -> int:
         print(json.dumps({"ok": not wrong, "checks": [one._asdict() for one in seen]}))
         return 1 if wrong else 0
     first = {one.subject: one for one in reversed(seen)}
-    for one in sorted(seen, key=lambda one: list(_MARKS).index(one.level)):
-        if asked.verbose or one.level != "ok" or one is first[one.subject]:
-            _print(one)
+    for level in _MARKS:
+        for one in seen:
+            if one.level == level and (asked.verbose or level != "ok" or one is first[one.subject]):
+                _print(one)
     mend = f"{counted(len(wrong), 'thing')} to mend: {', '.join(wrong)}."
     print(mend if wrong else "A run would find what it needs.")
     return 1 if wrong else 0
@@ -227,13 +219,14 @@ def doctor(asked: Asked) -> int:
 
 def _print(check: _Check) -> None:
     """Its rows, and below them the remedy; a command stands on a line of its own, to be copied."""
-    word, sign, colour = _MARKS[check.level]
-    lead, (remedy, _, command) = f"{sign if draws() else word} {check.subject:12}", check.fix.partition("\n")
-    wrapped = TextWrapper(width() or sys.maxsize, subsequent_indent=" " * len(lead), break_on_hyphens=False)
-    rows = wrapped.wrap(lead + plain(check.said))
-    if draws() and not os.environ.get("NO_COLOR"):
-        rows[0] = f"\x1b[{colour}m{sign}\x1b[0m{rows[0].removeprefix(sign)}"
-    if remedy:
-        rows += wrapped.wrap(" " * len(lead) + f"→ {remedy}")
-    rows += [f"    {plain(line)}" for line in command.splitlines()]
-    print("\n".join(rows))
+    mark, sign, colour = _MARKS[check.level]
+    remedy, _, command = check.fix.partition("\n")
+    if draws():
+        mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
+    indent = " " * (len(sign if draws() else mark) + 13)
+    edge = width()
+    room = edge and max(_NARROWEST, edge - len(indent))
+    rows = [*wrapped(check.said, room), *(wrapped(f"→ {remedy}", room) if remedy else ())]
+    print(f"{mark} {check.subject:12}" + f"\n{indent}".join(rows))
+    for line in command.splitlines():
+        print(f"    {plain(line)}")

@@ -3,14 +3,12 @@
 import contextlib
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ralph import journal
-from ralph.agent.stream import Stream
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
@@ -45,9 +43,7 @@ def log(  # noqa: PLR0913 - what can be asked for
     for row in reversed(seen.rows):
         if number in (None, "last", str(row.iteration)):
             return _show(plan, row, what, verbose=verbose)
-    if number in (None, "last"):
-        raise RalphError(f"{plan.name}: there is no iteration yet")
-    raise RalphError(f'{plan.name}: there is no iteration "{number}"', fix=f"`ralph log {plan.name}` lists them")
+    raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
 
 
 def _say(line: str) -> None:
@@ -79,9 +75,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
         what = f"{plan.name}: there is no transcript of iteration {row.iteration}; the newest 200 MB are kept"
         raise RalphError(what, 1)
     if what:
-        sys.stdout.flush()
-        with path.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.write(path.read_bytes())
         return 0
     replay = _Replay(plan, row.mode, row.iteration, path, View(_say, width, whole=verbose))
     replay.rest()
@@ -97,9 +91,8 @@ class _Replay:
     def __init__(self, plan: Plan, mode: str, iteration: int, path: Path, view: View) -> None:
         _say(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
-        self._stream = Stream(view.show, view.tell)
+        self._stream = view.begin()
         self._at = {path: 0, path.with_suffix(".err"): 0}
-        view.begin(self._stream)
 
     def more(self) -> None:
         """Shows what is new."""

@@ -18,8 +18,6 @@ from ralph.verdict import Reason, Tally, verdict
 from ralph.words import moment
 
 _SUFFIX = "_PROGRESS.md"
-_EXIT_CODES = {"done": 0, "blocked": 4}
-_WORK_REMAINS = 3
 
 
 class Plan(NamedTuple):
@@ -107,7 +105,7 @@ class Standing(NamedTuple):
     @property
     def exit_code(self) -> int:
         """As a run's: 0 done, 3 work remains, 4 a person is needed."""
-        return _EXIT_CODES.get(self.state, _WORK_REMAINS)
+        return {"done": 0, "blocked": 4}.get(self.state, 3)
 
 
 class Seen(NamedTuple):
@@ -178,8 +176,7 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death
         return Standing("stopped", "ralph was killed between two iterations")
     if last.ended == "once" and last.mode == "plan":
         return Standing("planned")
-    is_stuck = last.ended == "stuck" and any(task.mark == "!" for task in now.open)
-    return Standing("blocked" if is_stuck else "stopped", last.summary)
+    return Standing("blocked" if last.ended == "stuck" else "stopped", last.summary)
 
 
 def told(record: Record) -> str:

@@ -6,8 +6,7 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -32,7 +31,6 @@ def report(word: str | None, *, output: str | None, opens: bool, progress_file: 
     plan = plans.find(word, progress_file)
     made = page(plans.look(plan), time.time())
     if output == "-":
-        sys.stdout.flush()
         sys.stdout.buffer.write(made)
         return 0
     path = Path(output or plan.state.folder / "report.html")
@@ -68,24 +66,11 @@ _CHARTS = {
 
 
 def _parts(row: Record) -> Mapping[str, float]:
-    """What an iteration came to, by kind. A journal may hold negative numbers, a bar cannot."""
+    """What an iteration came to, by kind."""
     done = row.done or 0
     found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
     found |= {kind: getattr(row, kind) for kind in TOKENS}
-    found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
-    return defaultdict(float, {kind: max(0.0, value) for kind, value in found.items()})
-
-
-def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
-    """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
-    found: list[list[Record]] = []
-    for row in sorted(rows, key=lambda row: row.began):
-        free = [lane for lane in found if lane[-1].at <= row.began + 1]  # timestamps are whole seconds
-        if free:
-            free[0].append(row)
-        else:
-            found.append([row])
-    return found
+    return found | {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
 
 
 def page(seen: Seen, now: float) -> bytes:
@@ -108,7 +93,6 @@ def page(seen: Seen, now: float) -> bytes:
         bars=bars,
         charts=_CHARTS,
         tops=tops,
-        lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(told, seen.records))[-_MOST_ROWS:],
         told=told,

@@ -14,16 +14,17 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from ralph import changes, files, journal, lock, progress, start
 from ralph.errors import RalphError
 from ralph.options import Asked
 from ralph.process import signals
 from ralph.process.programs import MARK, call, foreground
 from ralph.rehearsal import sample
-from ralph.screen.screen import Screen
 from ralph.state import State
 from ralph.verdict import Reason
-from ralph.words import named
+from ralph.words import named, plain
 
 _SHELL_S = 60.0
 _INTRO = """All of it is real but the agent, a stand-in: no key, no cost, and a throwaway
@@ -61,7 +62,6 @@ def rehearse(asked: Asked) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             this.play()
     if (number := signals.interrupted()) is not None:
-        this.screen.close()
         signals.die_by(number)
     return this.close()
 
@@ -81,18 +81,20 @@ def _make_sample(top: Path) -> None:
     os.chdir(top)
 
 
+def _say(text: str, *, heading: bool = False) -> None:
+    click.secho(plain(text), bold=heading)
+
+
 class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
-        self.found = start.find(asked)
-        self.asked = replace(asked, mode="all" if asked.mode == "all" else self.found.mode)
+        self.asked, self.found = asked, start.find(asked)
+        self.mode = "all" if asked.mode == "all" else self.found.mode
         self.folder, self.is_sample = folder, is_sample
         self.original = lock.working_tree(Path.cwd().resolve())
         self.top = folder / "tree" / self.original.name
         """The copy; of the same name, as notices show it."""
-        self.screen = Screen()
-        self.screen.open()
         self.happened, self.wrong = list[str](), list[str]()
         """What would have happened, and gone wrong, in a line each."""
 
@@ -107,7 +109,7 @@ class Rehearsal:
             self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
             return
         watched = changes.Changes(top, ())
-        self.screen.agent(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
+        _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._copy()
         self._show("cat", "sample.md")
         file = self._counterpart(found.progress_path)
@@ -115,13 +117,9 @@ class Rehearsal:
             file = self.folder / file.name
         if text:  # also from outside; the plan that it names is that of the copy
             files.replace(file, os.fsencode(self._moved(os.fsdecode(text))))
-        kind, code = "once" if found.settings.once else "work", 0
-        if self.asked.mode == "all":
-            kind = "all"
-        elif not (kind == "once" or found.imported or now.tasks or now.done):
-            code = self._start("plan", "once", file)
-        if code == 0:
-            self._start(self.asked.mode, kind, file)
+        is_planned = found.imported or now.tasks or now.done or found.settings.once
+        if is_planned or self.mode == "all" or self._start("plan", file) == 0:
+            self._start(self.mode, file)
         self._show("git", "log", "--oneline")
         self._show("cat", "sample_PROGRESS.md")
         _, names = watched.look()
@@ -131,21 +129,20 @@ class Rehearsal:
 
     def close(self) -> int:
         """Says what would have happened, and what would have gone wrong; the exit code."""
-        self.screen.say("WHAT WOULD HAVE HAPPENED")
-        self.screen.agent("  " + "\n  ".join(self.happened) + "\n")
-        self.screen.say("WHAT WOULD HAVE GONE WRONG")
+        _say("WHAT WOULD HAVE HAPPENED", heading=True)
+        _say("  " + "\n  ".join(self.happened) + "\n")
+        _say("WHAT WOULD HAVE GONE WRONG", heading=True)
         nothing = "nothing: each start ended well, and your repository is as it was"
-        self.screen.agent("  " + "\n  ".join(self.wrong or [nothing]))
+        _say("  " + "\n  ".join(self.wrong or [nothing]))
         if self.is_sample and not self.wrong:
-            self.screen.agent(_SAMPLE_OUTRO)
-        self.screen.close()
+            _say(_SAMPLE_OUTRO)
         return 1 if self.wrong else 0
 
     def _show(self, *command: str) -> None:
         """What a command prints in the sample."""
         if self.is_sample:
-            self.screen.say(f"$ {shlex.join(command)}")
-            self.screen.agent(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=self.top).stdout).rstrip() + "\n")
+            _say(f"$ {shlex.join(command)}", heading=True)
+            _say(os.fsdecode(call(command, timeout_s=_SHELL_S, cwd=self.top).stdout))
 
     def _copy(self) -> None:
         """Copies the working tree, the ignored included. Raises RalphError."""
@@ -172,7 +169,7 @@ class Rehearsal:
     def _take(self, what: Path, to: Path) -> None:
         to.mkdir(parents=True)
         if foreground(["cp", "-a", f"{what}/.", f"{to}/"], env=os.environ):
-            self.screen.complain("not all could be copied; what needs the rest may fail here only")
+            _say("not all could be copied; what needs the rest may fail here only")
 
     def _counterpart(self, path: Path) -> Path:
         """What `path` is in the copy; itself, links followed, where it lies outside of the working tree."""
@@ -203,13 +200,14 @@ class Rehearsal:
             "RALPH_REHEARSAL": "1",
         }
 
-    def _start(self, mode: str, kind: str, file: Path) -> int:
+    def _start(self, mode: str, file: Path) -> int:
         """A real start of ralph in the copy and in this terminal, and what came of it; the exit code."""
         settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
         stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
-        turn = shlex.join([*python, "ralph.rehearsal.standin", kind, str(plan), str(file), commits])
+        once = "once" if settings.once and mode != "all" else ""
+        turn = shlex.join([*python, "ralph.rehearsal.standin", once, str(plan), str(file), commits])
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
@@ -222,11 +220,10 @@ class Rehearsal:
         if settings.only:
             env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
         name = shlex.join(["ralph", self.asked.plan, mode])
-        self.screen.say(f"$ {name}")
-        self.screen.close()  # what was said before comes before
+        _say(f"$ {name}", heading=True)
         argv = [*python, "ralph", str(plan), mode, *([] if self.asked.verbose else ["--quiet"])]
         code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
-        self.screen.agent("")
+        _say("")
         outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):
             last = journal.read(path)[-1]

@@ -1,8 +1,8 @@
 """The stand-in agent: does small, real work without a model, and prints events as the real one does.
 
-`python -m ralph.rehearsal.standin KIND PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it needs only
-the signal that --strict asks for. KIND is `once` where it shall plan or validate, `work`, or `all` where the progress
-file says which. Any plan will do: for a task that is not the sample's it writes a note.
+`python -m ralph.rehearsal.standin ONCE PLAN PROGRESS_FILE COMMITS`, the prompt on standard input. Of that it needs only
+the signal that --strict asks for. It plans where there is no task yet; ONCE is empty unless a mode is rehearsed that
+works on none. Any plan will do: for a task that is not the sample's it writes a note.
 """
 
 import json
@@ -28,12 +28,16 @@ _POINT = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX~!]\][ \t]+)?(\S.*?)\
 def main() -> int:
     """One turn of the agent; the exit code."""
     signals.install()  # so that a signal ends the turn between two steps, never in the middle of a commit
-    kind, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    once, plan, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     is_error = False
     try:
         now = progress.parse(file.read_bytes())
-        is_once = kind == "once" or (kind == "all" and now.mode in ("plan", "validate"))
-        said = _works(file) if not is_once else "Nothing is missing." if now.tasks else _plans(plan, file)
+        if not now.tasks and not now.done:
+            said = _plans(plan, file)
+        elif once or now.mode in ("plan", "validate"):
+            said = "Nothing is missing."
+        else:
+            said = _works(file)
     except (RalphError, OSError) as error:
         said, is_error = str(error), True
     _says(said)

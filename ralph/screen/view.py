@@ -39,14 +39,15 @@ class View:
         self._say, self._width, self._whole = say, width, whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = ""
-        self.begin(Stream(self.show, self.tell))
+        self.begin()
 
-    def begin(self, stream: Stream) -> None:
-        """A new agent starts, and `stream` reads what it prints."""
-        self._stream = stream
-        self.doing = "starting"
+    def begin(self, windows: dict[str, int] | None = None) -> Stream:
+        """What reads the output of a new agent, to show it; how large the `windows` of models are is noted there."""
+        self._stream = Stream(self.show, self.tell, windows)
+        self.doing = "working"
         """What it does now."""
         self.heard_at = time.monotonic()
+        return self._stream
 
     def show(self, event: Event) -> None:
         """The lines of one event, which the stream has noted; unknown ones have none."""
@@ -74,8 +75,6 @@ class View:
     def tell(self, line: str) -> None:
         """A line of text."""
         self.heard_at = time.monotonic()
-        if self.doing == "starting":
-            self.doing = "working"  # all that can be known of an agent that prints text
         self._say(_MARGIN + line)
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
