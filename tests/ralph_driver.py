@@ -106,6 +106,17 @@ def eventually(condition: Callable[[], T], within_s: float = PATIENCE_S) -> T:
     return value
 
 
+def everything_in(*folders: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Of all there is, what git keeps included: its mode, what it holds, and of a file when it was written."""
+    found = {}
+    for path in (one for folder in folders for one in sorted(folder.rglob("*"))):
+        data, about = b"", path.lstat()
+        if path.is_symlink() or path.is_file():
+            data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        found[str(path)] = about.st_mode, 0 if path.is_dir() else about.st_mtime_ns, data
+    return found
+
+
 def alive(pid: int | None) -> bool:
     """Whether this process runs; a zombie does not."""
     if pid is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project
+from ralph_driver import Project, everything_in
 from tmux import lines_only
 
 from ralph import cli
@@ -17,6 +17,7 @@ from ralph.screen.text import columns
 
 AS_ROOT = os.getuid() == 0
 Doctor = Callable[..., list[str]]
+SECRET = "s3cr3t-never-to-be-seen"
 
 
 def programs(project: Project) -> Path:
@@ -58,6 +59,7 @@ def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         code = cli.ralph.main(["doctor", "--json", *args], standalone_mode=False)
         said = json.loads(capfd.readouterr().out)
         seen = [f"{one['level']} {one['subject']}: {one['said']} -> {one['fix']}" for one in said["checks"]]
+        assert SECRET not in f"{said}"
         is_ok = not any(one.startswith("bad") for one in seen)
         assert (said["ok"], code) == (is_ok, 0 if is_ok else 1)
         assert all(one.startswith("ok") or not one.endswith("-> ") for one in seen), "each with a remedy"
@@ -73,55 +75,51 @@ def says(seen: list[str], *told: str) -> None:
         assert [line for line in seen if line.startswith(first) and all(part in line for part in parts)], (one, seen)
 
 
-def test_what_is_right_is_said_with_where_it_stands(doctor: Doctor) -> None:
+def test_what_is_right_and_what_deserves_a_word_is_said(doctor: Doctor, patient: Project) -> None:
+    seen = doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
     says(
-        doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"}),
-        "ok agent: claude at /",
-        "ok login: …claude's own login pays",
+        seen,
+        "ok agent: claude at /…its own login pays",
         "ok settings: no verify command",
         "ok settings: delay 9s (--delay)",
         "ok plan: …the first start makes it",
         "ok rights: not wrapped",
         "ok repository: …A Tester <tester@example.invalid> ->",
-        "ok cron: …:/bin… ralph feature.md",
+        "ok cron: …IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
         "warning notices: no channel is set up…ralph notify setup",
     )
-
-
-def test_what_deserves_a_word_is_said_with_what_to_do(doctor: Doctor, patient: Project) -> None:
     has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "~/.ralph.env": ""})
     has(patient, dict.fromkeys("abcd", ""))
     patient.has_tasks("x one")
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
     says(
-        doctor("feature"),
-        "ok login: ANTHROPIC_API_KEY is set, and pays",
+        doctor("feature.md", "--wrap", "env", "--heartbeat-url", f"https://x.example/{SECRET}"),
         "ok settings: max-time 8h (feature.md:2)",
-        "ok settings: verify ./check.sh -q (feature.md:3)",
+        "ok settings: heartbeat-url *** (",
         "ok plan: …1/1 tasks",
+        "ok rights: wrapped in env",
         "ok notices: slack: set up, `ralph notify test` tries it",
-        "warning repository: 5 uncommitted files: a, b, c and 2 more…stash",
+        "warning repository: 5 uncommitted files: feature.md, a, b and 2 more…stash",
         "warning cron: RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment…/.ralph.env",
     )
+    if AS_ROOT:
+        says(doctor(env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
     shutil.rmtree(patient.root / ".git")
+    says(doctor(), "ok agent: …: ANTHROPIC_API_KEY pays")
     seen = doctor("--agent", "/bin/cat")
-    says(seen, "warning repository: …is no repository…git init")
+    says(seen, "warning repository: …is no repository…git init", "ok agent: cat at /")
     assert not [one for one in seen if " plan: " in one or " cron: " in one], "none is named"
 
 
 FAST = '{"requirements": [{"id": 1, "requirement": "x", "verification_criteria": ["it is fast"]}]}'
 STRICT = "feature.md build --strict"
 FAULTS: list[tuple[str, dict[str, str], str]] = [
-    ("feature.md", {"$claude": "#!/bin/sh\nexit 1\n"}, "login: …nobody is logged in…claude setup-token"),
+    ("feature.md", {"$claude": "#!/bin/sh\nexit 1\n"}, "agent: …nobody is logged in…claude setup-token"),
     ("feature.md", {"feature.md": "F\nRALPH_DELAY: soon"}, 'settings: feature.md:2: RALPH_DELAY: "soon": write'),
-    ("feature.md odd", {}, 'settings: "odd" is no mode'),
-    ("feature.md", {".ralph/PROMPT_build.md": "{# RALPH_DELAY: x #}\nDo.\n"}, "settings: …PROMPT_build.md:1"),
     ("feature.md", {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n"}, "plan: …PROMPT_build.md: PLAN_FIEL is no"),
-    ("feature.md", {"feature_PROGRESS.md": "## Status\nRALPH_BLOCKED: no key\n"}, "plan: …no key…RALPH_BLOCKED out"),
     ("feature.md", {"feature_PROGRESS.md/x": ""}, "plan: …move it away"),
     (STRICT, {"feature_PROGRESS.md": "## Tasks\n"}, "plan: …there is no task in…plan --strict"),
-    ("r.json", {"r.json": '{"requirements": [{"id": 1}]}'}, "plan: …requirements[0]: has no description…say what"),
     ("r.json build --strict --criteria strict", {"r.json": FAST}, "plan: …it is fast"),
     ("feature.md", {".git/HEAD": ""}, "repository: …not a git repository"),
     ("feature.md", {"~/.gitconfig": "[user]\n\tuseConfigOnly = true\n"}, "repository: …commits fail…git config"),
@@ -151,17 +149,14 @@ def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: lis
     (programs(patient) / "claude").unlink()
     has(patient, {"~/.ralph/notify/x.toml": "["})
     env = {"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}  # without any name no file is read
-    run = patient.ralph("doctor", "feature.md", env=env)
-    assert "BAD  agent       the agent claude is not on the PATH" in run.stdout, run.stdout
-    assert "No such file or directory: 'git'\n" in run.stdout
-    assert "x.toml: is no channel file: " in run.stdout
-    assert run.stdout.splitlines()[-1] == "3 things to mend: agent, repository, notices."
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="only root is refused")
-def test_root_needs_a_sandbox_which_cron_does_not_know_of(doctor: Doctor) -> None:
-    says(doctor("feature.md"), "ok cron: …&& IS_SANDBOX=1 PATH=")
-    says(doctor(env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
+    said = patient.ralph("doctor", "feature.md", env=env).stdout
+    for one in (
+        "BAD  agent       the agent claude is not on the PATH",
+        "directory: 'git'\n",
+        "x.toml: is no channel file: ",
+    ):
+        assert one in said, said
+    assert said.splitlines()[-1] == "3 things to mend: agent, repository, notices."
 
 
 def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
@@ -182,19 +177,14 @@ def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Pr
     assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
 
 
-SUBJECTS = ["settings", "plan", "agent", "login", "rights", "repository", "machine", "cron"]
+SUBJECTS = ["settings", "plan", "agent", "rights", "repository", "machine", "cron"]
 
 
-def snapshot(*folders: Path) -> dict[str, tuple[int, ...]]:
-    """What tells one version of each file and folder from another."""
-    found = [path for folder in folders for path in (folder, *folder.rglob("*"))]
-    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ino, path.lstat().st_size) for path in found}
-
-
-def test_as_cron_starts_it_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patient: Project) -> None:
+def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patient: Project) -> None:
+    """Where ralph gave up, a start from a terminal tries again, and one from cron does not."""
     patient.has_tasks("one")
     folders = (patient.root, patient.home, patient.state, Path(patient.env["TMPDIR"]))
-    before = snapshot(*folders)
+    before = everything_in(*folders)
     variables = [f"{name}={value}" for name, value in patient.env.items()]
     run = patient.ralph("doctor", "feature.md", "50", prefix=["env", "-i", *variables])
     assert (run.code, run.stderr) == (0, "")
@@ -204,16 +194,11 @@ def test_as_cron_starts_it_it_says_a_line_for_each_subject_the_worst_last_and_wr
     assert worst == "warn notices     no channel is set up: nobody hears how a run ends"
     assert fix == "                 → ralph notify setup"
     assert last == "A run would find what it needs."
-    assert snapshot(*folders) == before
+    assert everything_in(*folders) == before
     assert "\nok   settings    no verify command: " in patient.ralph("doctor", "feature.md", "50", "--verbose").stdout
-
-
-def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -> None:
-    """Where ralph gave up, a start from a terminal tries again, and one from cron does not."""
     patient.has_tasks("one", status="RALPH_BLOCKED: ralph: 3 failures in a row")
     cron = patient.ralph("doctor", "feature.md")
-    assert cron.code == 1, cron.text
-    assert "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout
+    assert (cron.code, "\nBAD  plan        feature is blocked: ralph: 3 failures" in cron.stdout) == (1, True)
     person = patient.ralph_tty("doctor", "feature.md")
     assert (person.code, "\x1b[33m!\x1b[0m notices " in person.stdout) == (0, True), person.text
     lines = lines_only(person.stdout).splitlines()
@@ -222,30 +207,11 @@ def test_on_a_terminal_it_is_wrapped_and_has_signs_in_colour(patient: Project) -
     assert "\x1b" not in patient.ralph_tty("doctor", env={"NO_COLOR": "1"}).stdout
 
 
-SECRET = "s3cr3t-never-to-be-seen"
-
-
-def test_no_line_shows_a_secret(patient: Project) -> None:
-    hook = f"https://x.example/{SECRET}%20a/b"
-    has(patient, {"~/.ralph.env": f"RALPH_SLACK_WEBHOOK_URL={hook}\nRALPH_HEARTBEAT_URL={hook}\n"})
-    patient.env |= {"ANTHROPIC_API_KEY": SECRET, "RALPH_TELEGRAM_BOT_TOKEN": SECRET, "A_TOKEN": "a/n/o/t/h/e/r"}
-    command = f"tool {SECRET}; curl https://me:{SECRET}@x.example/{SECRET} ; cat ~/.ssh/id; tool a/n/o/t/h/e/r"
-    asked = ("doctor", "feature.md", "--verbose", "--heartbeat-url", hook, "--verify", command)
-    said = " ".join(patient.ralph(*asked).text.split())
-    assert "heartbeat-url x.example/*** (--heartbeat-url)" in said
-    assert "verify tool ***; curl https://me:***@x.example/*** ; cat ~/.ssh/id; tool *** (" in said
-    assert "RALPH_HEARTBEAT_URL=x.example/*** " in said
-    assert SECRET not in said.lower()
-
-
 def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
-    doctor: Doctor, patient: Project
+    doctor: Doctor, patient: Project, claude: Path
 ) -> None:
-    found = os.environ.get("RALPH_TEST_CLAUDE") or shutil.which("claude")
-    if not found:
-        pytest.skip("no claude: neither on PATH nor named by RALPH_TEST_CLAUDE")
     (programs(patient) / "claude").unlink()
-    (programs(patient) / "claude").symlink_to(Path(found).absolute())
+    (programs(patient) / "claude").symlink_to(claude)
     patient.env |= {
         "PATH": f"{patient.env['PATH']}{os.pathsep}{os.environ['PATH']}",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
@@ -257,7 +223,7 @@ def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
     servers = {"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}
     settings = json.dumps({"hooks": {"SessionStart": [hook]}})
     has(patient, {".claude/settings.json": settings, ".mcp.json": json.dumps(servers)})
-    says(doctor(), "bad login: …nobody is logged in")
-    says(doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}), "ok login: ANTHROPIC_API_KEY is set, and pays")
-    assert not [path for path in patient.root.iterdir() if path.name.endswith("-ran")]
+    says(doctor(), "bad agent: …nobody is logged in")
+    says(doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}), "ok agent: …ANTHROPIC_API_KEY pays")
+    assert not list(patient.root.glob("*-ran"))
     assert not list(patient.home.glob(".claude/projects/*")), "no session is kept"
