@@ -40,7 +40,7 @@ class Tree:
         while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
             time.sleep(0.01)
         repository = self.project()
-        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], [], repository)
+        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], [Path(".ralph")], repository)
         self.shadow.begin()
         self.before = (repository, repository.place()) if repository else None
 
@@ -67,9 +67,9 @@ class Tree:
         """The files that are in the commit of these."""
         repository = self.project()
         assert repository is not None
-        commit, failed = repository.commit(names, message)
+        commits, failed = repository.commit(names, message)
         assert failed == ""
-        return {*repository.describe(commit)[1]} if commit else set()
+        return {*repository.describe(commits.head)[1]} if commits.count else set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
         path = self.root / name

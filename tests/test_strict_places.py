@@ -85,15 +85,16 @@ def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(pro
     built(project, code=4)
 
 
-def test_a_plan_in_a_folder_that_git_ignores_is_a_matter_for_a_person(project: Project, agent: Agent) -> None:
+def test_a_plan_in_a_folder_that_git_ignores_is_put_back_too(project: Project, agent: Agent) -> None:
     (project.root / ".gitignore").write_text("private/\n")
     (project.root / "private").mkdir()
     plan = (project.root / "feature.md").rename(project.root / "private" / "feature.md")
     plan.write_text("RALPH_VERIFY: test -e ok\n\n# x\n")
     wants(project, ONE)
     agent.story(tries(writes("one.txt", "1"), writes("private/feature.md", "# weaker\n")))
-    run = project.ralph("private/feature.md", "build", "--strict")
-    assert (run.code, "private/feature.md was changed" in run.text) == (4, True), run.text
+    run = project.ralph("private/feature.md", "build", "--strict", "--max-iterations", "1")
+    assert (run.code, "private/feature.md was changed, which decides" in run.text) == (3, True), run.text
+    assert plan.read_text() == "RALPH_VERIFY: test -e ok\n\n# x\n"
 
 
 def test_a_private_folder_stays_private(project: Project, agent: Agent) -> None:

@@ -4,9 +4,8 @@ A difference that matters ends the run, and a person decides. git is run at most
 repository, and only where they differ.
 """
 
-import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ralph import files, sources
@@ -14,6 +13,7 @@ from ralph.changes import git, names_in
 from ralph.strict.repository import Repository, text_of
 
 _LEADS = "-> "
+_MAKE_IT_WHAT_IT_WAS = "no git ran since, so HEAD and the index are as they were left: make it what it was"
 _DEEP = ("objects", "refs", "logs", "hooks", "info")
 """Folders of git's that are looked through; of its objects only the first level is."""
 _SETTINGS_FILES = ("config", "config.worktree")
@@ -32,18 +32,31 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
     found = {str(path): text_of(path) for path in paths if path.is_file()}  # a pipe would be waited for
     if str(plan) in found:
         found[str(plan)] = settings_in(files.held(plan), plan)
-    if repository is None:
-        return found
-    for folder in (repository.root, repository.git_dir, repository.common):
-        if folder.is_dir():
-            found[str(folder)] = _LEADS + os.path.realpath(folder)
-    for folder in {repository.git_dir, repository.common}:
-        for name, entry in _below(str(folder)):
-            is_hook = name.startswith("hooks/") and not name.endswith(".sample")
-            if entry.is_symlink():
-                found[entry.path] = _LEADS + os.readlink(entry.path)  # noqa: PTH115 - a string
-            elif (is_hook or name in _COMPARED) and entry.is_file():
-                found[entry.path] = text_of(Path(entry.path))
+    if repository:
+        for folder in (repository.root, repository.git_dir, repository.common):
+            if folder.is_dir():
+                found[str(folder)] = _LEADS + os.path.realpath(folder)
+        for git_dir in {repository.git_dir, repository.common}:
+            found |= _of_git(str(git_dir))
+    return found
+
+
+def _of_git(git_dir: str) -> dict[str, str]:
+    """What git is told in its folder; and the links there, as deep as git writes."""
+    found = dict[str, str]()
+    told = [f"{git_dir}/{name}" for name in _COMPARED]
+    for top, folders, names in os.walk(git_dir):
+        is_hooks = top.startswith(f"{git_dir}/hooks")
+        for name in (*folders, *names):
+            path = f"{top}/{name}"
+            if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
+                found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
+            elif os.path.isfile(path) and (path in told or (is_hooks and not name.endswith(".sample"))):  # noqa: PTH113 - same
+                found[path] = text_of(Path(path))
+        if top == git_dir:
+            folders[:] = _DEEP
+        elif top == f"{git_dir}/objects":
+            folders.clear()
     return found
 
 
@@ -53,10 +66,10 @@ def changed(
     """Of what changed that which matters, both versions kept; else what is only to be said, such as a new hook."""
     serious, kept, remark = list[str](), list[str](), ""
     for name in sorted(before.keys() | now.keys()):
-        path, was, is_now = Path(name), before.get(name, ""), now.get(name, "")
-        if was == is_now or (path.suffix == ".jsonl" and is_now.startswith(was)):  # to a history one may append
+        was, is_now = before.get(name, ""), now.get(name, "")
+        if was == is_now or (name.endswith(".jsonl") and is_now.startswith(was)):  # to a history one may append
             continue
-        what, matters = _difference(path, was, is_now)
+        what, matters = _difference(Path(name), was, is_now)
         said = f"{name.removeprefix(f'{root}/')} {what}"
         if not matters:
             remark = said
@@ -64,12 +77,12 @@ def changed(
         serious.append(said)
         for text in (was, is_now):
             if text and not text.startswith(_LEADS):
-                kept.append(str(keep(path.name, text.encode(errors="surrogateescape"))))
+                kept.append(str(keep(name.rpartition("/")[2], os.fsencode(text))))
     if not serious:
         return "", remark
-    where = f"; before and after are {', '.join(kept)}" if kept else ""
-    stays = "no git ran since, so HEAD and the index are as they were left: make it what it was"
-    return f"{'; '.join(serious)}{where}; {stays}", ""
+    if kept:
+        serious.append(f"before and after are {', '.join(kept)}")
+    return "; ".join([*serious, _MAKE_IT_WHAT_IT_WAS]), ""
 
 
 def _difference(path: Path, was: str, is_now: str) -> tuple[str, bool]:
@@ -97,14 +110,3 @@ def _settings(text: str) -> set[str]:
     argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
     done = git(*argv, cwd=Path("/"), stdin=text.encode(errors="surrogateescape"))
     return {f"core\n{text}"} if done.code else set(names_in(done.stdout))
-
-
-def _below(folder: str, above: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """What lies in a folder of git's, as deep as git writes there or is told something; names are from the top."""
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
-            name = above + entry.name
-            yield name, entry
-            is_deep = name in _DEEP or (above and not above.startswith("objects"))
-            if is_deep and entry.is_dir(follow_symlinks=False):
-                yield from _below(entry.path, f"{name}/")

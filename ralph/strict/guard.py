@@ -60,32 +60,32 @@ class Guard:
     """
 
     def __init__(self, run: "Run") -> None:
-        top = Path.cwd()
+        self._top = top = Path.cwd()
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._repository = Repository.around(top)
         self._root = root = self._repository.root.resolve() if self._repository else top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj") is not None
-        self._here = f"{os.path.relpath(top, root)}/".removeprefix("./")
-        own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
-        never = [*own, os.path.relpath(files.state_home().resolve(), root)]
-        paths = [self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan]
-        places = {one for path in paths for one in (path.parent.resolve() / path.name, path.resolve())}
-        outside = [one for one in places if not one.is_relative_to(root) or self._is_in_ignored_folder(one)]
-        inside = places.difference(outside, {root})
-        self._protected = [str(one.relative_to(root)) for one in inside]
+        self._protected = set[Path]()
         """The names of what decides how ralph works: put back under --strict."""
-        self._outside = [*outside, run.history] if run.history else outside
+        self._outside = [run.history] if run.history else []
         """What else does, and is only compared; and a person's own history."""
-        folder = files.state_home() / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
+        for path in (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan):
+            for place in (path.parent.resolve() / path.name, path.resolve()):
+                if not place.is_relative_to(root):
+                    self._outside.append(place)
+                elif place != root:
+                    self._protected.add(place.relative_to(root))
+        own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
+        state = files.state_home()
+        folder = state / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
+        never = [*own, os.path.relpath(state.resolve(), root)]
         self._shadow = Shadow(root, folder, never, self._protected, self._repository)
-        self._own_in_commits = own
+        self._own_in_commits = set[str]()
         """Those of ralph's own files that go into each commit, since git tracks them."""
         if self._repository:
             self._repository.index_copy = folder / "index-of-project"
             self._own_in_commits = own.intersection(self._repository.names("ls-files", "-z"))
         self._then = _Then(None, "", False, (), {})
-        self._protected_then: object = None
-        """How what is protected was when it was looked at last."""
         self._died_at: float | None = None
         """When the iteration was over that died; what was changed later is a person's."""
         self._uncommitted: dict[str, list[str]] = {}
@@ -103,12 +103,6 @@ class Guard:
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
-    def _is_in_ignored_folder(self, path: Path) -> bool:
-        """Whether the shadow cannot see it, since git does not look into its folder; `.ralph` is seen all the same."""
-        if self._repository is None or path.parent == self._root or self._root / ".ralph" in path.parents:
-            return False
-        return self._repository.ask("check-ignore", str(path.parent)) != ""
-
     @property
     def _name(self) -> str:
         """Of what is kept of this iteration."""
@@ -122,20 +116,22 @@ class Guard:
     @contextlib.contextmanager
     def watching(self) -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
-        run, watched = self._run, Watched()
-        self._begin()
+        watched = Watched()
+        with _disk_errors_end_the_run():
+            self._begin()
         yield watched
         if not self.check():
-            run.remove_orphaned_locks("the agent")
+            self._run.remove_orphaned_locks("the agent")
         undone = self.put_right("while an agent works") if self.put_right else []
-        self._settle(run.task, watched)
-        watched.tampered, watched.blocked = (*undone, *watched.tampered), self.blocked
+        self._settle(self._run.task, watched)
+        watched.tampered = (*undone, *watched.tampered)
+        watched.blocked = self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
         then = self._then
         if not self.blocked and then.compared:
-            now = self._look(is_strict=then.is_strict)
+            now = self._look()
             self.blocked, remark = compared.changed(self._root, then.compared, now, self._state.keep)
             self._then = then._replace(compared=now)
             if remark:
@@ -147,7 +143,7 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            if self._then.only or self._protected_then != self._protected_now():
+            if self._then.only or any(map(self._why_not, self._shadow.protected_changes())):
                 self._files_back()
 
     @_disk_errors_end_the_run()
@@ -159,8 +155,8 @@ class Guard:
         if self._repository and names:
             self._repository.keep(names, self._name)
         _, undone = self._undo(lambda _: "thrown away")
-        if undone:
-            self._run.complain(f"restored {counted(len(undone), 'file')}; what went is in {self._state.folder}/kept")
+        for names in undone.values():
+            self._run.complain(f"restored {counted(len(names), 'file')}; what went is in {self._state.folder}/kept")
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
@@ -170,32 +166,23 @@ class Guard:
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
-        if not self._run.settings.auto_commit:
-            self._note_uncommitted(task, ())
-            return ""
-        repository, place, failed = self._repository, self._then.place, ""
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
-        names = self._own_in_commits | changed
-        if self._has_jj and names:  # without names jj would take all files
+        names, failed = self._own_in_commits | changed, ""
+        if not names or not self._run.settings.auto_commit:
+            self.committed = Commits()
+        elif self._has_jj:
             failed = jj_commit(self._root, names, message)
             self.committed = Commits(count=int(not failed))
-            if repository:  # whose HEAD jj has moved, in a folder of both
-                self._then = self._then._replace(place=repository.place())
-        elif repository:
-            commit, failed = repository.commit(names, message, self.run_git)
-            if commit and place:
-                self.committed, in_it = repository.describe(commit)
-                more = [name for name in in_it if name not in names]
-                if self.committed.base == place.commit and not more:
-                    self._then = self._then._replace(place=repository.place())
-                else:
-                    failed = f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
-                    self.committed = Commits()
-                    self._head_back()
-        if not failed:
-            self._note_uncommitted(task, ())
-        return failed
+        elif self._repository:
+            self.committed, failed = self._repository.commit(names, message, self.run_git)
+        if failed:
+            self._head_back()
+            return failed
+        if self._repository and self._then.place:
+            self._then = self._then._replace(place=self._repository.place())
+        self._note_uncommitted(task, ())
+        return ""
 
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
@@ -222,33 +209,30 @@ class Guard:
         """The run is over: nothing has to be put back any more."""
         self._state.note(_NOTE, "")
 
-    @_disk_errors_end_the_run()
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         settings, shadow = self._run.settings, self._shadow
         self.blocked, self.committed = "", Commits()
         shadow.begin()
+        place = self._repository.place() if self._repository else None
+        iteration = self._state.noted("iteration").partition("\n")[0]
         is_strict = settings.strict and not settings.once
-        self._then = _Then(
-            self._repository.place() if self._repository else None,
-            self._state.noted("iteration").partition("\n")[0],
-            is_strict,
-            settings.only,
-            self._look(is_strict=is_strict),
-        )
+        self._then = _Then(place, iteration, is_strict, settings.only, {})
+        self._then = self._then._replace(compared=self._look())
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.modes]))
 
-    def _look(self, *, is_strict: bool) -> dict[str, str]:
+    def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
-        return compared.look(self._repository, self._outside if is_strict else (), self._plan)
+        outside = self._outside if self._then.is_strict else []
+        return compared.look(self._repository, outside, self._plan)
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            (place, iteration, *then), *shadow = json.loads(self._state.noted(_NOTE))
-            if self._state.noted("iteration").startswith(f"{iteration}\n"):
-                self._then = _Then(place and Place(*place), iteration, *then)
+            then, *shadow = json.loads(self._state.noted(_NOTE))
+            if self._state.noted("iteration").startswith(f"{then[1]}\n"):
+                self._then = _Then(*then)
                 return self._shadow.resume(since, *shadow)
         return False
 
@@ -263,10 +247,11 @@ class Guard:
         if self._then.is_strict and not self.blocked:
             self._head_back()
         changed, undone = self._files_back()
-        watched.tampered = tuple(f"{name} was changed" for name, why in undone.items() if why == _GOVERNS)
-        watched.outside = tuple(name for name, why in undone.items() if why == _NOT_ALLOWED)
+        watched.tampered = tuple(f"{name} was changed" for name in undone.get(_GOVERNS, ()))
+        watched.outside = tuple(undone.get(_NOT_ALLOWED, ()))
         if self._then.is_strict:
-            watched.changed, self._earlier = changed, self._uncommitted.get(task, ())
+            watched.changed = changed
+            self._earlier = self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
         elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
             _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved))
@@ -283,54 +268,49 @@ class Guard:
             self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved
 
-    def _files_back(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Puts back what may not change; the files that are changed then, and what was put back and why."""
+    def _files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+        """Puts back what may not change; the files that are changed then, and by the reason what was put back."""
         changes, undone = self._undo(self._why_not)
-        for why in dict.fromkeys(undone.values()):
-            names = named([name for name in undone if undone[name] == why])
+        for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
-            self._run.complain(f"{names} was changed, {why}: {where}")
+            self._run.complain(f"{named(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
             self._run.complain(f"{named(within)} has a repository of its own: left alone, and not committed")
-        self._protected_then = self._protected_now()
         return tuple(name for name in changes if name not in within), undone
 
-    def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, str]]:
-        """Undoes each change for which there is a reason; what is changed then, and what was undone and why."""
-        undone = dict[str, str]()
+    def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
+        """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
+        undone = dict[str, list[str]]()
         for _ in range(_ROUNDS):
             changes = self._shadow.changes()
             changes = {name: changes[name] for name in changes if not self._is_later(self._root / name)}
-            wrong = {name: why for name in changes if (why := why_not(name))}
+            wrong = [name for name in changes if why_not(name)]
             new = sorted(name for name in wrong if not changes[name])
             if len(new) > _MOST_NEW_FILES:
                 what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
                 self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
-                wrong = {}
+                wrong = []
             if not wrong:
                 return changes, undone
-            undone |= wrong
+            for name in wrong:
+                undone.setdefault(why_not(name), []).append(name)
             self._shadow.put_back(wrong, changes, self._state.aside)
-        raise RalphError(f"{named([*wrong])}: cannot be put back in {self._root}", 1)
+        raise RalphError(f"{named(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
         """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
-        path, only = self._root / name, self._then.only
-        if self._then.is_strict and any(name == one or name.startswith(f"{one}/") for one in self._protected):
+        path, relative = self._root / name, Path(name)
+        if self._then.is_strict and self._protected & {relative, *relative.parents}:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             if compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path):
                 return _GOVERNS
-        within = f"{name}.git" if name.endswith("/") else name  # a pattern for all in it covers it
-        is_here = within.startswith(self._here)  # patterns are relative to the working directory
-        if not only or (is_here and allowed(within.removeprefix(self._here), only)):
+        if not self._then.only:
+            return ""
+        within = os.path.relpath(path, self._top) + "/" * name.endswith("/")
+        if not within.startswith("../") and allowed(within, self._then.only):
             return ""
         return _NOT_ALLOWED
-
-    def _protected_now(self) -> list[object]:
-        """When each protected file was changed."""
-        tops = [self._root / one for one in self._protected if self._then.is_strict]
-        return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
@@ -347,28 +327,25 @@ _MEANS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
-    """Whether a pattern of each group covers this file; none does of a group that is empty."""
-    return all(any(_covers(pattern, name) for pattern in group) for group in groups)
-
-
-def _covers(pattern: str, name: str) -> bool:
-    """Whether a file of this name is meant.
+    """Whether a pattern of each group covers this file; none does of a group that is empty.
 
     `*` and `?` stay within a folder, `**` goes through folders, `[abc]` and `{a,b}` are one of them; what ends in a
     plain name covers the folder of that name with all in it.
     """
-    pattern = pattern.removeprefix("./").lstrip("/")
-    pattern += "**" * pattern.endswith("/")
-    below = "" if _WILD.search(pattern.rpartition("/")[2]) else "(/.*)?"
-    return re.fullmatch(_expression(pattern) + below, name, re.DOTALL) is not None
+    for group in groups:
+        expressions = [_expression(pattern.removeprefix("./").lstrip("/")) for pattern in group]
+        if not re.fullmatch("|".join(expressions), name, re.DOTALL):
+            return False
+    return True
 
 
-def _expression(pattern: str) -> str:
-    """The same as a regular expression."""
+def _expression(pattern: str, below: str = "(/.*)?") -> str:
+    """A pattern as a regular expression."""
     said = ""
+    pattern += "**" * pattern.endswith("/")
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
-            said += f"({'|'.join(_expression(one) for one in part[1:-1].split(','))})"
+            said += f"({'|'.join(_expression(one, '') for one in part[1:-1].split(','))})"
         else:
             said += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
-    return said
+    return said if _WILD.search(pattern.rpartition("/")[2]) else said + below

@@ -11,21 +11,18 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes
 from ralph.errors import RalphError
 from ralph.process.programs import Finished, call
+from ralph.words import named
 
 _TIMEOUT_S = 600.0
 _SIGNING_S = 30.0
 """It may wait for a passphrase, and nobody is there."""
-_BEGUN = (
-    *("MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD"),
-    *("REVERT_HEAD", "sequencer", "BISECT_LOG"),
-)
+_BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
 """Files in git's folder that tell of something unfinished."""
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -60,15 +57,9 @@ class Git:
         return git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
 
 
-class Place(NamedTuple):
-    """Where everything but the files was; of the index there is a copy."""
-
-    branch: str
-    """`refs/heads/main`; empty where HEAD is on none."""
-    commit: str
-    """Empty before the first."""
-    begun: Collection[str]
-    """Files that tell of something unfinished."""
+Place = tuple[str, str, list[str]]
+"""Where everything but the files was: the branch, empty where HEAD is on none, the commit, empty before the first, and
+which files tell of something unfinished. Of the index there is a copy."""
 
 
 class Repository(Git):
@@ -77,12 +68,11 @@ class Repository(Git):
     index_copy: Path
     """Where `place` puts a copy of the index."""
 
-    def __init__(self, root: str, git_dir: str, common: str, index: str, hooks: str) -> None:
-        places = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index}
-        super().__init__(Path(root), {**os.environ, **places, "GIT_NO_REPLACE_OBJECTS": "1"})
+    def __init__(self, places: Sequence[str]) -> None:
+        root, git_dir, common, index, self.hooks = places
+        env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
+        super().__init__(Path(root), {**os.environ, **env})
         self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
-        self.hooks = hooks
-        """The folder of the project's hooks."""
 
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
@@ -91,20 +81,19 @@ class Repository(Git):
         done = git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
         if done.code and b"not a git repository" not in done.stderr:
             raise RalphError(f"git does not work in {top}: {complaint(done)}")
-        return None if done.code else cls(*os.fsdecode(done.stdout).splitlines())
+        return None if done.code else cls(os.fsdecode(done.stdout).splitlines())
 
-    def rules(self) -> bytes:
-        """The rules for ignoring that are not in the tree."""
-        config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-        own = self.ask("config", "--type=path", "core.excludesFile") or f"{config}/git/ignore"
-        return b"\n".join(files.held(path) for path in (Path(own).expanduser(), self.common / "info" / "exclude"))
+    def rules(self) -> list[Path]:
+        """Files with rules for ignoring that are neither in the tree nor where every git looks."""
+        own = self.ask("config", "--type=path", "core.excludesFile")
+        return [Path(own), self.common / "info" / "exclude"]
 
     def place(self) -> Place:
         """How everything is now; of the index a copy is made."""
         files.overwrite(self.index_copy, files.held(self._index))
         with contextlib.suppress(FileNotFoundError):
             shutil.copystat(self._index, self.index_copy)
-        return Place(*self.head(), self._begun())
+        return *self.head(), self._begun()
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""
@@ -126,34 +115,34 @@ class Repository(Git):
             shutil.copystat(self.index_copy, self._index)  # newer, it would hide what changed meanwhile
         if not staged:
             self._index.unlink(missing_ok=True)
-        branch, commit = self.head()
-        begun = [one for one in self._begun() if one not in was.begun]
-        if (branch, commit) == (was.branch, was.commit) and not begun:
+        branch, commit, were_begun = was
+        now = self.head()
+        begun = [one for one in self._begun() if one not in were_begun]
+        if now == (branch, commit) and not begun:
             return None
         kept = ""
-        for one in (self.ask("rev-parse", "--verify", "--quiet", was.branch or "HEAD"), commit):
-            if one not in ("", was.commit):
+        for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
+            if one not in ("", commit):
                 kept = self._keep(one, name)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
-        if was.commit:
-            self.run("update-ref", "--no-deref", was.branch or "HEAD", was.commit)
+        if commit:
+            self.run("update-ref", "--no-deref", branch or "HEAD", commit)
         else:
-            self.run("update-ref", "--no-deref", "-d", was.branch)
-        if was.branch:
-            self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", was.branch)
+            self.run("update-ref", "--no-deref", "-d", branch)
+        if branch:
+            self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept
 
     def keep(self, names: Iterable[str], name: str) -> None:
         """A ref of that name has these files as they are now, in a commit on top of HEAD; none where git cannot."""
-        head, index = self.head()[1], {"GIT_INDEX_FILE": f"{self.index_copy}-kept"}
-        scratch, parent = Git(self.root, {**self._env, **index}), ("-p", head) if head else ()
+        scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
-            scratch.run("read-tree", head or "--empty")
+            scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
             tree = scratch.ask("write-tree")
-            commit = scratch.run("commit-tree", *parent, "-m", "ralph: thrown away", tree).decode().strip()
-            self._keep(commit, name)
+            commit = scratch.run("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree)
+            self._keep(commit.decode().strip(), name)
 
     def _keep(self, commit: str, name: str) -> str:
         """The ref that keeps this commit from now on."""
@@ -164,8 +153,8 @@ class Repository(Git):
     def _begun(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
-    def commit(self, names: Collection[str], message: str, run: Runner | None = None) -> tuple[str, str]:
-        """Commits these files as they are now, and nothing else: the new commit, or why not.
+    def commit(self, names: Collection[str], message: str, run: Runner | None = None) -> tuple[Commits, str]:
+        """Commits these files as they are now, and nothing else: what was committed, and why not.
 
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; without it they do not run.
@@ -173,24 +162,30 @@ class Repository(Git):
         before, there = self.head()[1], standing(self.root, names)
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):
-            return "", f"git add fails: {complaint(added)}"
+            return Commits(), f"git add fails: {complaint(added)}"
+        known = set(names)
         if added.code or len(there) < len(names):  # some are ignored, or gone
-            names = set(names).intersection(self.names("ls-files", "-z"))
-        if not names:
-            return "", ""
+            known.intersection_update(self.names("ls-files", "-z"))
+        if not known:
+            return Commits(), ""
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
-        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+        pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         text = message.replace("\0", "")
         argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
-        stdin = pathspecs(sorted(names))
+        stdin = pathspecs(known)
         if run:
             failed = run(["git", "-C", str(self.root), *pinned, *argv], stdin)
         else:
             failed = complaint(self._call(*argv, stdin=stdin, timeout_s=_SIGNING_S))
-        if (now := self.head()[1]) != before:
-            return now, ""
-        changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
-        return "", failed if changed.intersection(names) else ""
+        now = self.head()[1]
+        if now == before:
+            changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
+            return Commits(), failed if changed.intersection(known) else ""
+        made, in_it = self.describe(now)
+        more = [name for name in in_it if name not in names]
+        if more or made.base != before:
+            return Commits(), f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
+        return made, ""
 
     def describe(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""
@@ -215,8 +210,8 @@ class Repository(Git):
 
 def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     """Commits these files by jj (https://jj-vcs.github.io/jj/), which records changes itself; why not, or nothing."""
-    named = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in sorted(names)]
-    argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *named]
+    filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in sorted(names)]
+    argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
     done = call(argv, timeout_s=_TIMEOUT_S, cwd=root)
     return complaint(done) if done.code else ""
 

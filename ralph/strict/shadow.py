@@ -9,7 +9,6 @@ What is not as it was is moved aside, never removed, and git writes what was the
 """
 
 import contextlib
-import glob
 import os
 import shutil
 import stat
@@ -26,12 +25,17 @@ _CONFIG = b"""\
 [core]
 \trepositoryFormatVersion = 0
 \tbare = false
-\texcludesFile = /dev/null
 \tcompression = 0
 [gc]
 \tauto = 0
 """
 _TO_THE_BYTE = b"* -text -eol -crlf -ident -filter -working-tree-encoding\n"
+_SETTINGS = {
+    "HEAD": b"ref: refs/heads/none\n",
+    "config": _CONFIG,
+    "info/attributes": _TO_THE_BYTE,
+    "info/exclude": b"/.jj/\n",
+}
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """Modes that git's own two stand for."""
 _TICK_S = 0.02
@@ -46,16 +50,15 @@ class Shadow(Git):
     """
 
     def __init__(
-        self, root: Path, folder: Path, own: Iterable[str], protected: Iterable[str], repository: Repository | None
+        self, root: Path, folder: Path, own: Iterable[str], protected: Iterable[Path], repository: Repository | None
     ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
         super().__init__(root, {**env, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull})
         self.folder, self._repository = folder, repository
-        self._rules = b"/.jj/\n"
-        """The rules for ignoring beside those in the tree, as they were when the run began."""
+        self._rules = repository.rules() if repository else []
         self._own = [name for name in own if not name.startswith("..")]
-        self._also = [f"--exclude=!/{glob.escape(name)}{below}" for name in protected for below in ("", "/**")]
+        self._protected = [f":(top,literal){name}" for name in protected]
         self._began = 0.0
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
@@ -66,21 +69,23 @@ class Shadow(Git):
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        also = [] if self._began else self._open()
-        self._began, self.left_alone = time.time() - _TICK_S, []
-        found, readable = {*self._look(), *also}, set[str]()
+        tracked = [] if self._began else self._open()
+        self._began = time.time() - _TICK_S
+        self.left_alone = []
+        found = {*self._look(), *tracked}
+        known = set[str]()
         for name, at in standing(self.root, found).items():
             is_file = stat.S_ISREG(at.st_mode) and os.access(self.root / name, os.R_OK)
-            if not is_file and not stat.S_ISLNK(at.st_mode):
+            if is_file or stat.S_ISLNK(at.st_mode):
+                known.add(name)
+            else:
                 self.left_alone.append(name)
-                continue
-            readable.add(name)
             mode = stat.S_IMODE(at.st_mode)
             self.modes.pop(name, None)
             if is_file and mode not in _USUAL:
                 self.modes[name] = mode
         try:
-            for how, names in (("--force-remove", found - readable), ("--add", readable)):
+            for how, names in (("--force-remove", found - known), ("--add", known)):
                 if names:
                     self.run("update-index", how, "--remove", "-z", "--stdin", stdin=terminated(names))
         except RalphError:  # the disk may be full of what was looked at
@@ -98,14 +103,12 @@ class Shadow(Git):
         self.folder.mkdir(mode=0o700)  # in it is what was private
         if self._repository is None:
             return []
-        self._rules += self._repository.rules()
         with contextlib.suppress(OSError):  # another file system
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.names("ls-files", "-z")
 
     def resume(self, began: float, checksum: str, left_alone: list[str], modes: dict[str, int]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
-        self._rules = files.held(self.folder / "info" / "exclude")
         self._began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
         return self._checksum_now() == checksum
 
@@ -119,10 +122,11 @@ class Shadow(Git):
         found = self._look()
         if self._checksum_now() != self.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
-        if any(name.endswith(".gitignore") for name in found):  # what is only no longer ignored is not new
-            since = self._began  # by ctime, which nobody can set back
-            old = [name for name in found if (touched_at(self.root / name) or since) < since]
-            found = {name: was_there for name, was_there in found.items() if was_there or name not in old}
+        if any(name.endswith(".gitignore") for name in found):
+            for name in [name for name, was_there in found.items() if not was_there]:
+                touched = touched_at(self.root / name)
+                if touched and touched < self._began:  # it is only no longer ignored
+                    del found[name]
         return found
 
     def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> None:
@@ -134,14 +138,14 @@ class Shadow(Git):
         for name in wrong:
             path = self.root / name
             above = [*path.parents][: name.rstrip("/").count("/")]
-            for place in (*reversed(above), path):
-                is_folder = place.is_dir() and not place.is_symlink()
-                if os.path.lexists(place) and (place == path or not is_folder):
-                    shutil.move(place, aside(os.path.relpath(place, self.root)))
-                    break
-            with contextlib.suppress(OSError):  # not empty
-                for folder in () if changes[name] else above:
-                    folder.rmdir()
+            in_the_way = [one for one in above if one.is_symlink() or not one.is_dir()]
+            place = [path, *in_the_way][-1]
+            if os.path.lexists(place):
+                shutil.move(place, aside(os.path.relpath(place, self.root)))
+            if not changes[name]:
+                with contextlib.suppress(OSError):  # not empty
+                    for folder in above:
+                        folder.rmdir()
         back = [name for name in wrong if changes[name]]
         self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
         for name in self.modes.keys() & back:
@@ -161,10 +165,8 @@ class Shadow(Git):
                 raise RalphError(f"{place}: is a link, and ralph made none there", 1, fix=f"remove {place}")
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.overwrite(self.folder / "HEAD", b"ref: refs/heads/none\n")
-        files.overwrite(self.folder / "config", _CONFIG)
-        files.overwrite(self.folder / "info" / "attributes", _TO_THE_BYTE)
-        files.overwrite(self.folder / "info" / "exclude", self._rules)
+        for name, text in _SETTINGS.items():
+            files.overwrite(self.folder / name, text)
 
     def _checksum_now(self) -> str:
         """With it git ends an index; empty where there is none."""
@@ -172,8 +174,15 @@ class Shadow(Git):
 
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
+        rules = [f"--exclude-from={path}" for path in self._rules if path.is_file()]
+        return self.protected_changes() | self._differ(["."], "--exclude-standard", *rules)
+
+    def protected_changes(self) -> dict[str, bool]:
+        """The same of what is protected alone, which takes a moment."""
+        return self._differ(self._protected)
+
+    def _differ(self, places: Iterable[str], *rules: str) -> dict[str, bool]:
         self.prepare()
         without = [f":(top,exclude,literal){name}" for name in (*self._own, *self.left_alone)]
-        asked = ("-t", "-d", "-m", "-o", "-z", "--exclude-standard", *self._also, "--", ".", *without)
-        lines = [line.split(" ", 1) for line in self.names("ls-files", *asked)]
-        return {name: kind != "?" for kind, name in lines}
+        lines = self.names("ls-files", "-t", "-d", "-m", "-o", "-z", *rules, "--", *places, *without)
+        return {line[2:]: not line.startswith("?") for line in lines}

@@ -18,7 +18,6 @@ _AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
 """Of a line that is no quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
-_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST_ID = 80
 _WIDTH = 72
 _BODY = 1000
@@ -74,8 +73,7 @@ def wished(said: str, token: str) -> str:
 
 def _lines(said: str) -> list[str]:
     """Its lines outside of code fences, but for those that are blank at its end."""
-    text = _COLOUR.sub("", said).strip().encode(errors="replace")
-    return [line.body.decode().strip() for line in blocks(text).lines]
+    return [line.body.decode().strip() for line in blocks(said.strip().encode(errors="replace")).lines]
 
 
 def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: str) -> Finding:
