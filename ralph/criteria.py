@@ -63,11 +63,14 @@ def parse(text: str) -> Criterion:
     line = re.sub(r"\A[-*+]\s+", "", text).removesuffix(".").rstrip()
     for kind, pattern in _PATTERNS.items():
         found = pattern.fullmatch(line)
-        said = {name: value.strip() for name, value in found.groupdict("").items() if value} if found else {}
-        if not found or "\0" in line or not all(said.values()):
+        if not found or "\0" in line:
+            continue
+        said = {name: value.strip() for name, value in found.groupdict("").items() if value}
+        if not all(said.values()):
             continue
         if kind is Kind.BROWSER:  # what stands behind the dash is for people, and nobody checks it
-            said = {"command": shlex.join(["agent-browser", *shlex.split(said["action"])]), "wanted": "0"}
+            words = shlex.split(said["action"])
+            said = {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
         return Criterion(text, kind, said)
     return Criterion(text)
 

@@ -35,7 +35,8 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
         return 0
     path = Path(output)
     is_plan = os.path.realpath(output) == os.path.realpath(plan.path)
-    if os.path.realpath(path) == os.path.realpath(plan.progress_path) or (is_plan and not whole):
+    is_progress = os.path.realpath(output) == os.path.realpath(plan.progress_path)
+    if is_progress or (is_plan and not whole):
         raise RalphError(f"{path}: would not be what it is any more", fix="name another file")
     try:
         if not is_plan:
@@ -74,16 +75,19 @@ def updated(imported: Imported, today: Sequence[Task]) -> str:
             more += f",\n    {json.dumps(_object(task, form), ensure_ascii=False)}"
             continue
         word = json.dumps(own_words.get(mark) or _word(task, form))
-        members = node.values()
-        told = [one for one in members if one.name in PASSES or (one.name == "status" and mark_of(one.value))]
-        for one in told:
+        is_told = mark == " "
+        for one in node.values():
             was = mark_of(one.value)
-            if one.name == "status" and was != mark:
-                puts.append((one.start, one.end, word))
-            elif one.name in PASSES and (was == "x") != task.done:
-                puts.append((one.start, one.end, json.dumps(task.done)))
-        if not told and mark != " ":
-            end = max(one.end for one in members if one.name)
+            if one.name in PASSES:
+                is_told = True
+                if (was == "x") != task.done:
+                    puts.append((one.start, one.end, json.dumps(task.done)))
+            elif one.name == "status" and was:
+                is_told = True
+                if was != mark:
+                    puts.append((one.start, one.end, word))
+        if not is_told:
+            end = max(one.end for one in node.values() if one.name)
             puts.append((end, end, f', "status": {word}'))
     for start, end, put in sorted([*puts, (last, last, more)], reverse=True):
         text = text[:start] + put + text[end:]

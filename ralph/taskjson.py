@@ -50,14 +50,17 @@ def _parts(text: str, at: int) -> list[Part]:
     found = []
     end = at + 1
     while (lead := _LEAD.match(text, end)) and text[lead.end()] not in "]}":
-        value, end = _DECODER.raw_decode(text, lead.end())
-        found.append(Part(_DECODER.decode(lead[1] or '""'), value, lead.end(), end))
+        start = lead.end()
+        name = _DECODER.decode(lead[1] or '""')
+        value, end = _DECODER.raw_decode(text, start)
+        found.append(Part(name, value, start, end))
     return found
 
 
 def mark_of(said: Any) -> str | None:
     """The mark that a status means; None when it is none."""
-    return _MARKS.get(re.sub(r"[\s-]+", "_", str(said).strip().casefold()))
+    word = str(said).strip().casefold()
+    return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 
 def _line(value: Any) -> str | None:
@@ -154,12 +157,15 @@ class Imported:
             number = self._line + 1 + self.text.count("\n", 0, whole.start)
             said = self._said(whole.value, f"{self._name}:{number}: {where}")
             text = said["text"] or ""
+            notes = []
+            for name in ("after", "priority", "verify"):
+                notes += [Note(name, one) for one in said[name] or ()]
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
                 mark=said["mark"] or " ",
                 number=number,
-                notes=[Note(name, one) for name in ("after", "priority", "verify") for one in said[name] or ()],
+                notes=notes,
                 above=above,
             )
             if above:
@@ -202,12 +208,17 @@ class Imported:
 def of_plan(path: Path, data: bytes) -> Imported | None:
     """The task list that the plan is or holds; None for one in words. Raises RalphError with all that is wrong."""
     if path.name.endswith(".json"):
-        return Imported(path.name, data, len(data) - len(data.removeprefix(BOM)), len(data))
+        begin = len(BOM) if data.startswith(BOM) else 0
+        return Imported(path.name, data, begin, len(data))
     found = []
     for first, last in blocks(data).fences:
         opening = _OPENING.match(data, first.start)
-        if opening and (opening[1].split()[:1] == [b"ralph"] or _TELLING.search(data, opening.end(), last.start)):
-            found.append(Imported(path.name, data, opening.end(), last.start))
+        if not opening:
+            continue
+        begin = opening.end()
+        is_said = opening[1].split()[:1] == [b"ralph"]
+        if is_said or _TELLING.search(data, begin, last.start):
+            found.append(Imported(path.name, data, begin, last.start))
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")

@@ -1,6 +1,7 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -74,8 +75,7 @@ class Strict:
             run.enter(self._role)
             run.settings = copy(run.settings)
             run.settings.once = False  # it is over once its task is, or when it is another role's turn
-        self._file.edit(lambda text: edits.marked(text, "~", task.id))
-        self._text = self._file.text
+        self._mark("~")
         run.values = tasklist.values(task, self._token)
         run.state.note("task", task.id)
         return None
@@ -136,7 +136,7 @@ class Strict:
         self._guard.settle_programs()
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
-                self._write(lambda text: edits.marked(text, " ", task.id, note="role", why=role))
+                self._mark(" ", "role", role)
             elif why := self._pass(iteration):
                 found = Finding(failed=why, red=True)
         stop = run.interrupted()
@@ -146,11 +146,10 @@ class Strict:
             return replace(iteration, moved=True, passed=True)
         self._let_go()
         if found.blocked:
-            self._write(lambda text: edits.marked(text, "!", task.id, note="blocked", why=found.blocked))
+            self._mark("!", "blocked", found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
         if roles:
-            role = roles.after_failure(self._role, found)
-            self._write(lambda text: edits.marked(text, " ", task.id, note="role", why=role))
+            self._mark(" ", "role", roles.after_failure(self._role, found))
         most = run.settings.max_tries
         why = found.failed
         self._write(lambda text: edits.with_failure(text, task.id, why, most))
@@ -204,7 +203,7 @@ class Strict:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task = self._task
         before = self._file.text
-        self._write(lambda text: edits.marked(text, "x", *[one.id for one in task.chain]))
+        self._mark("x")
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
         self.put_right("while a task is committed")
         self._guard.settle_programs()
@@ -222,6 +221,11 @@ class Strict:
         """What the try left in the repository is there for the next one, or thrown away."""
         if self._run.settings.on_failure == "restore":
             self._guard.restore(self._task.id)
+
+    def _mark(self, mark: str, note: str = "", why: str = "") -> None:
+        """Marks the task; where it is done, also those that it completes."""
+        ids = [one.id for one in self._task.chain] if mark == "x" else [self._task.id]
+        self._write(lambda text: edits.marked(text, mark, *ids, note=note, why=why))
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
@@ -248,5 +252,5 @@ class Strict:
 
 def _red(ended: CommandRun) -> Finding:
     """A check that did not pass."""
-    lines = [line.strip() for line in progress.harmless_output(ended.output).splitlines() if line.strip()]
-    return Finding(failed=f"{ended.failed}\n{' / '.join(lines)[-_TAIL:]}".strip(), red=True)
+    said = re.sub(r"\s*\n\s*", " / ", progress.harmless_output(ended.output).strip())
+    return Finding(failed=f"{ended.failed}\n{said[-_TAIL:]}".strip(), red=True)
