@@ -1,24 +1,19 @@
 """`ralph notify`, `config` and `init`: ~/.ralph.env is edited without harm, and a test of channels tells the truth."""
 
-import os
+import signal
 import stat
-import sys
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner, Result
 from http_server import Answer, Server
 from hypothesis import given
 from hypothesis import strategies as st
-from ralph_driver import Project, TtyRunning, eventually
+from ralph_driver import Project, Run, eventually
 
-from ralph import config, files, sources
-from ralph.channels import load
+from ralph import config, sources
 from ralph.errors import RalphError
 from ralph.settings import Source
 
-HOOK = "https://hooks.slack.com/services/T0/B0/x"
 of_one_line = st.one_of(
     st.text(alphabet="ab '\"$`#!{}", max_size=12),  # what quoting is about, often
     st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\n\r\0\\")),
@@ -27,11 +22,8 @@ of_one_line = st.one_of(
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The ~/.ralph.env of a person whose environment has no channel."""
-    for name in [name for name in os.environ if name.startswith("RALPH_")]:
-        monkeypatch.delenv(name)
+    """A person's ~/.ralph.env."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path / ".ralph.env"
 
 
@@ -99,88 +91,63 @@ def test_commits_are_set_for_good(project: Project) -> None:
     assert (run.code, run.stderr.count("\n"), "see ralph help" in run.stderr) == (2, 1, True)
 
 
-@pytest.mark.parametrize(
-    ("there", "found"),
-    [
-        ({"Makefile": "all:\ntest:\n\tx\n", "go.mod": ""}, ["make test", "go test ./..."]),
-        ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, ["yarn test", "npm test"]),
-        ({"package.json": '{"test": "echo \\"Error: no test specified\\" && exit 1"}', "yarn.lock": ""}, []),
-        ({"package.json": '{"scripts": {"build": "tsc"}}', "pnpm-lock.yaml": "", "go.mod": ""}, ["go test ./..."]),
-    ],
-)
-def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(
-    project: Project, there: dict[str, str], found: list[str]
-) -> None:
-    for name, text in there.items():
-        (project.root / name).write_text(text)
-    run = project.ralph("init")
-    assert (run.code, [command for command in found if f": {command}\n" not in run.stdout]) == (0, []), run.text
+def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(project: Project) -> None:
     file = project.root / ".ralph.env"
-    verify, *others = [*found, ""]
-    assert [one[:2] for one in sources.in_file(file, Source.PROJECT_FILE)] == [("RALPH_VERIFY", verify)]
-    text = file.read_text()
-    assert all(
-        f"\n#{line}\n" in text for line in ("RALPH_STRICT=false", *(f"RALPH_VERIFY='{one}'" for one in others[:-1]))
-    )
-    assert (project.ralph("init").code, file.read_text()) == (1, text)
+    (project.root / "yarn.lock").touch()
+    for name, there, found in (
+        ("package.json", '{"test": "jest"}', "RALPH_VERIFY='yarn test'\n#RALPH_VERIFY='npm test'"),
+        ("package.json", '{"build": "tsc"}', "RALPH_VERIFY="),
+        ("package.json", '{"test": "echo \\"Error: no test specified\\" && exit 1"}', "RALPH_VERIFY="),
+        ("Makefile", "all:\ntest:\n\tx\n", "RALPH_VERIFY='make test'"),
+    ):
+        (project.root / name).write_text(there)
+        run = project.ralph("init")
+        assert (run.code, "yarn.lock: yarn test" in run.stdout) == (0, "jest" in there), run.text
+        text = file.read_text()
+        assert (f"\n{found}\n\n# " in text, "\n#RALPH_STRICT=false\n" in text) == (True, True), text
+        assert (project.ralph("init").code, file.read_text()) == (1, text)
+        file.unlink()
 
 
-def converse(*answers: str) -> Result:
-    """`setup` with these lines typed; when they run out, the input ends."""
+def converse(project: Project, *answers: str, **env: str) -> Run:
+    """`ralph notify setup` in a terminal, where each answer is typed when it is asked for."""
+    terminal, before = project.start_tty("notify", "setup", env=env), [""]
+    for answer in answers:
+        eventually(lambda: terminal.screen.removeprefix(before[0]).endswith(": "))
+        before[0] = terminal.screen
+        terminal.type(answer if answer == "\x03" else f"{answer}\n")
+    return terminal.wait()
 
-    @click.command()
-    def setup() -> None:
-        sys.exit(config.setup(load()))
 
-    return CliRunner().invoke(setup, input="".join(f"{answer}\n" for answer in answers))
-
-
-def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(path: Path) -> None:
+def test_one_channel_takes_a_handful_of_answers_and_can_be_changed(project: Project) -> None:
+    path = project.home / ".ralph.env"
     path.write_text("RALPH_MODEL=opus\n")
-    new = converse("slak", "Slack", HOOK, "#b", "", "", "n").output
-    assert "'slak' is not one of" in new
+    url = "https://hooks.slack.com/services/T0/B0/x"
+    assert converse(project, "Slack", url, "\x03").code == -signal.SIGINT
+    assert path.read_text() == "RALPH_MODEL=opus\n"
+    new = converse(project, "slak", "Slack", url, "#b", "", "", "n").stdout
+    assert ("'slak' is not one of" in new, "B0" in new) == (True, False)
     assert "RALPH_SLACK_WEBHOOK_URL: the webhook's address" in new
     assert "RALPH_SLACK_USERNAME: optional; the sender's name" in new
-    hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{HOOK}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"
+    hook, channel = f"export RALPH_SLACK_WEBHOOK_URL='{url}'\n", "export RALPH_SLACK_CHANNEL='#b'\n"
     assert path.read_text() == f"RALPH_MODEL=opus\n{hook}{channel}"
-
-    kept = converse("slack", "", "", "", "", "n").output
+    kept = converse(project, "slack", "", "", "", "", "n").stdout
     assert path.read_text() == f"RALPH_MODEL=opus\n{hook}{channel}"
     assert ("value [***]" in kept, "value [#b]" in kept, "T0" in kept) == (True, True, False)
-
-    gone = converse("slack", "-", "-", "", "")
-    assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in gone.output
-    assert (path.read_text(), gone.exit_code) == ("RALPH_MODEL=opus\n", 0)
-
-
-def test_it_offers_a_test_of_what_counts_which_tells_what_became_of_each_channel(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (config.test(load()), path.exists()) == (1, False)
-    assert "Run `ralph notify setup` first; there are apprise, custom, discord," in capsys.readouterr().out
-    with Server(Answer(), Answer(status=404), Answer()) as server:
-        assert converse("webhook", server.url(), "y").output.endswith("webhook: sent\n")
-        monkeypatch.setenv("RALPH_WEBHOOK_URL", server.url())
-        failed = converse("webhook", "http://127.0.0.1:9/", "")
-        assert (failed.exit_code, failed.output.endswith(f"webhook: FAILED: {server.host}: HTTP 404\n")) == (1, True)
-        config.keep({"RALPH_TELEGRAM_CHAT_ID": "-42"})
-        assert config.test(load()) == 0
-    half = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\n"
-    assert capsys.readouterr().out.endswith(f"{half}webhook: sent\n")
+    gone = converse(project, "slack", "-", "-", "", "")
+    assert "Without RALPH_SLACK_WEBHOOK_URL, slack stays off." in gone.stdout
+    assert (path.read_text(), gone.code) == ("RALPH_MODEL=opus\n", 0)
 
 
-def test_a_typed_secret_does_not_show_on_the_terminal_and_ctrl_c_writes_nothing(path: Path) -> None:
-    code = "from ralph import config; from ralph.channels import load; config.setup(load())"
-    python = TtyRunning([sys.executable, "-c", code], dict(os.environ), files.data("notify").parent)
-    try:
-        eventually(lambda: "set up or change?" in python.screen)
-        python.type("slack\n")
-        eventually(lambda: "value: " in python.screen)
-        python.type("https://hooks.example/s3cret\n")
-        eventually(lambda: python.screen.count("value: ") == 2)
-        assert "s3cret" not in python.screen
-        python.type("\x03")
-        assert python.wait().code != 0
-    finally:
-        python.hang_up()
-    assert not path.exists()
+def test_a_test_tells_what_became_of_each_channel(project: Project) -> None:
+    none = project.ralph("notify", "test")
+    assert (none.code, "`ralph notify setup` first; there are apprise, custom, discord," in none.stdout) == (1, True)
+    assert "needs a terminal" in project.ralph("notify", "setup").stderr
+    (project.home / ".ralph.env").write_text("RALPH_TELEGRAM_CHAT_ID=-42\n")
+    with Server(Answer(), Answer(404), Answer()) as server:
+        assert converse(project, "webhook", server.url(), "y").stdout.endswith("webhook: sent\n")
+        failed = converse(project, "webhook", "http://127.0.0.1:9/", "", RALPH_WEBHOOK_URL=server.url())
+        assert failed.stdout.endswith(f"webhook: FAILED: {server.host}: HTTP 404\n"), "the environment counts"
+        sent = project.ralph("notify", "test", env={"RALPH_WEBHOOK_URL": server.url()})
+    told = "telegram: off, because RALPH_TELEGRAM_BOT_TOKEN is not set\nwebhook: sent\n"
+    assert (failed.code, sent.code, sent.stdout) == (1, 0, told)
