@@ -21,11 +21,7 @@ def test_what_ralph_writes_ends_its_lines_as_the_file_does(project: Project, age
     assert now.count(b"\n") == now.count(b"\r\n")
 
 
-def test_it_is_created_as_the_design_shows_it_at_the_end_of_a_link(project: Project, agent: Agent) -> None:
-    project.progress.symlink_to("target.md")
-    agent.story(step())
-    assert project.build("1").code == 3
-    shape = r"""# Progress: feature
+SHAPE = r"""# Progress: feature
 
 Plan: feature\.md
 Started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d
@@ -38,39 +34,42 @@ IN_PROGRESS
 
 ## Notes
 """
-    assert re.fullmatch(shape, project.progress_text)
+ACCIDENTS = (
+    "rm feature_PROGRESS.md",
+    ": > feature_PROGRESS.md",
+    "ln -sf nowhere feature_PROGRESS.md",
+    "rm feature_PROGRESS.md; mkdir feature_PROGRESS.md; echo precious > feature_PROGRESS.md/x",
+)
+
+
+def test_it_is_created_at_the_end_of_a_link_and_put_back_when_it_is_lost(project: Project, agent: Agent) -> None:
+    project.progress.symlink_to("target.md")
+    agent.story(step())
+    assert project.build("1").code == 3
+    assert re.fullmatch(SHAPE, project.progress_text)
     assert project.progress.is_symlink()
-
-
-def test_a_lost_file_is_restored_and_that_is_said(project: Project, agent: Agent) -> None:
-    """Deleted, emptied, made a link to nothing, made a folder."""
-    accidents = (
-        "rm feature_PROGRESS.md",
-        ": > feature_PROGRESS.md",
-        "ln -sf nowhere feature_PROGRESS.md",
-        "rm feature_PROGRESS.md; mkdir feature_PROGRESS.md; echo precious > feature_PROGRESS.md/x",
-    )
     project.has_tasks("x one", "two")
     before = project.progress_text
-    agent.story(*[step(runs(accident)) for accident in accidents])
+    agent.story(*[step(runs(accident)) for accident in ACCIDENTS])
     run = project.build("4")
     assert (run.code, project.progress_text) == (3, before), run.text
-    assert run.stderr.count("feature_PROGRESS.md was gone") == len(accidents)
+    assert run.stderr.count("feature_PROGRESS.md was gone") == len(ACCIDENTS)
     kept = [file.read_text() for file in project.state.glob("ralph/*/kept/**/*") if file.is_file()]
-    assert kept == ["precious\n"]
+    assert "precious\n" in kept
 
 
 def test_a_hand_edit_is_kept_during_an_iteration_and_obeyed_behind_it(project: Project, agent: Agent) -> None:
+    """An unclosed fence hides nothing; of a file that is too long there is one word."""
     project.has_tasks("one")
     agent.story(step(marks("on"), waits_for("go")), step())
     running = project.start("feature.md", "build", "--delay", "10m", command=paced(speed=50))
     eventually(lambda: agent.reached("on"))
-    project.progress.write_text(progress_text("one", "mine", notes="\nUse port 81.\n"))
+    project.progress.write_text(progress_text("one", "mine", notes=f"\nUse port 81.{' more' * 12_000}\n"))
     agent.let("go")
     eventually(lambda: "#1 · 0/2 tasks" in running.stdout)
     assert "Use port 81." in project.progress_text
-    project.progress.write_text(progress_text("one", "mine", "more", status="RALPH_STOP"))
-    assert (running.wait().code, len(agent.calls)) == (3, 1)
+    project.progress.write_text(progress_text("one", "mine", "more", status="```\nRALPH_STOP"))
+    assert (running.wait().code, len(agent.calls), running.stderr.count("60 kB")) == (3, 1, 1)
     assert "- [ ] more\n" in project.progress_text
 
 
@@ -89,35 +88,27 @@ def test_a_file_that_cannot_be_is_said_before_money_is_spent(
 ) -> None:
     make(project.progress)
     run = project.start("feature.md", "build", "--delay", "0", prefix=no_override).wait()
-    assert (run.code, agent.calls) == (1, []), run.text
+    assert (run.code, agent.calls, "Traceback" in run.text) == (1, [], False), run.text
     assert run.stderr.startswith("ralph: ")
     assert "feature_PROGRESS.md" in run.stderr
-    assert "Traceback" not in run.text
 
 
 def test_two_plans_of_the_same_name_need_a_file_each(project: Project, agent: Agent) -> None:
+    """And cron in a wrong folder is told so."""
     for folder in ("a", "b"):
         (project.root / folder).mkdir()
         (project.root / folder / "feature.md").write_text("Do it.\n")
-    agent.story(step(), step(), repeat=True)
+    agent.story(step(), repeat=True)
     assert project.ralph("a/feature.md", "build", "1").code == 3
     run = project.ralph("b/feature.md", "build", "1")
-    assert run.code == 2, run.text
-    assert "a/feature.md" in run.stderr
-    assert "--progress-file" in run.stderr
+    assert (run.code, "a/feature.md" in run.stderr, "--progress-file" in run.stderr) == (2, True, True), run.text
     assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b/state.md").code == 3
     assert "b/state.md" in agent.prompts[-1]
-    assert (project.root / "b" / "state.md").exists()
     assert "1 iteration" in project.ralph("status", "b/feature.md", env={"RALPH_PROGRESS_FILE": "b/state.md"}).stdout
     assert "1 iteration" in project.ralph("status", "b/feature.md", "--progress-file", "b/state.md").stdout
     (project.root / "a" / "feature.md").unlink()
     assert project.ralph("b/feature.md", "build", "1").code == 3, "a plan that was moved is no other plan"
-
-
-def test_cron_in_the_wrong_folder_is_told_so(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
+    called = len(agent.calls)
     run = project.ralph(str(project.root / "feature.md"), "build", "1", cwd=project.home)
-    assert run.code == 2, run.text
-    assert "-C" in run.stderr
-    assert not agent.calls
+    assert (run.code, "-C" in run.stderr, len(agent.calls)) == (2, True, called), run.text
     assert not list(project.home.glob("*_PROGRESS.md"))

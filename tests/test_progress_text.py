@@ -1,18 +1,23 @@
-"""What counts in a progress file, and its edits, case by case; what holds for all is in test_progress_properties.py."""
+"""The progress file's text (design section 4): what counts in it, by cases; any bytes are one, and edits keep all else.
+
+What counts as code the properties ask of the code itself; the cases tell it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
-from ralph_driver import Project
-from stories import Agent, step
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 from ralph import progress
 from ralph.judge import tasks
-from ralph.progress import harmless_output, parse
+from ralph.progress import Progress, Task, harmless_output, parse
+from ralph.progress.reading import BOM, blocks
 
 HEAD, TAIL = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n", "\n\n## Task List\n\n- [ ] one\n"
 TEXT = f"{HEAD}IN_PROGRESS{TAIL}\n## Notes\n".encode()
-WHY = ["`make test` exited with 2"]
-REFUSED = progress.with_refusal(TEXT, WHY, "FAILED test_login\n\n1 failed\n")
-BOM = b"\xef\xbb\xbf"
 
 
 @pytest.mark.parametrize(
@@ -21,8 +26,8 @@ BOM = b"\xef\xbb\xbf"
         ("   RALPH_DONE \t", True),
         ("~~~ text\n```\n~~~\nRALPH_DONE", True),
         ("- 1) ```\nx\n  ```\nRALPH_DONE", True),
-        ("```\nx\n````` \nRALPH_DONE", True),
         ("```\nRALPH_DONE\n``` sh", True),
+        ("~~~~~\n\nRALPH_DONE", True),
         ("```\n- ```\nRALPH_DONE\n```", False),
         ("    RALPH_DONE", False),
         ("`````\n```\nRALPH_DONE\n```\n`````", False),
@@ -36,23 +41,13 @@ def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: boo
     assert parse(BOM + b"caf\xe9 \xff\r\n" + text.replace("\n", "\r\n").encode()).done is done
 
 
-def test_an_unclosed_fence_is_no_fence_and_a_long_file_is_said_once(project: Project, agent: Agent) -> None:
-    project.progress.write_text(f"{HEAD}IN_PROGRESS\n\n~~~~~\n\nRALPH_BLOCKED: help{TAIL}")
-    run = project.ralph_tty("feature.md")
-    assert (run.code, agent.calls) == (4, [])
-    agent.story(step(), step())
-    project.progress.write_text(f"{HEAD}IN_PROGRESS\n\n```{TAIL}{'words ' * 10_000}\n")
-    assert project.build("2").stderr.count("60 kB") == 1, "every iteration pays for reading it"
-
-
 @pytest.mark.parametrize(
     ("text", "count"),
     [
         ("## Tasks\n- [ ] a\n- [x] b\n- [X] c\n* [ ] d\n+ [x] e\n", "3/5"),
         ("### Task overview\n- [ ] a\n#### First\n- [x] b\n", "1/2"),
         ("## Tasks\n- [ ] a\n## Acceptance\n- [x] b\n- [ ] c\n", "0/1"),
-        ("## Tasks\n- [2026-01-29] x\n- [ ] a\n- []\n- [ ]b\n", "0/1"),
-        ("- [ ] a\n~~~\n- [ ] b\n~~~\n- [x] c\n", "1/2"),
+        ("- [ ] a\n~~~\n- [ ] b\n~~~\n- [x] c\n- [2026-01-29] x\n- []\n- [ ]b\n", "1/2"),
         ("Tasks\n=====\r\n- [ ] a\r\n\n```\n- [x] b", "1/2"),
     ],
 )
@@ -61,41 +56,26 @@ def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "dollars"),
+    ("before", "after", "gone"),
     [
-        (b"Spent: $12.3456", 12.3456),
-        (b"Spent: $1,234,567.50", 1234567.5),
-        (b"Spent: 12.34USD, mostly on tests", 12.34),
-        (b"Spent: all of it", None),
-        (b"## Notes\nSpent: $7", None),
-        (b"```\nSpent: $7\n```", None),
+        ("Add **login**", "x ADD `login`!", ""),
+        ("Add login", "x Add login (with tests, see app/login.py)", ""),
+        ("Add login|x Add login form", "x Add login form", "Add login"),
+        ("Add login|Add login", "Add login form", "Add login"),
+        ("T1|T2", "T2|x T10: move the data", "T1"),
+        ("???|!!!", "!!!", "???"),
     ],
 )
-def test_what_a_plan_cost(line: bytes, dollars: float | None) -> None:
-    for end in (b"\n", b"\r\n", b""):
-        assert parse(b"# Progress: x\n\nPlan: x.md\n" + line + end).spent_usd == dollars
+def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
+    was, now = (
+        [(item.removeprefix("x "), "x" if item.startswith("x ") else " ") for item in items.split("|")]
+        for items in (before, after)
+    )
+    assert [task.text for task in progress.vanished(listed(was), listed(now))] == [gone][: len(gone)]
 
 
-def test_a_reason_with_half_a_character_can_be_written() -> None:
-    """Programs that count in UTF-16 cut a character in its middle; the agent's JSON then holds `\\ud83d` alone."""
-    for why in ("half an emoji: \ud83d", "caf\udce9"):
-        assert parse(progress.blocked(TEXT, why)).blocked_by_ralph
-        assert parse(progress.with_refusal(TEXT, [why])).tasks == parse(TEXT).tasks
-
-
-def test_a_refusal_stands_at_the_end_and_says_why_with_the_output_below() -> None:
-    assert REFUSED.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
-    said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
-    assert REFUSED.endswith(said)
-    for blank in ("", "\n \n", "\x1b[0m\r\n"):
-        assert progress.with_refusal(TEXT, WHY, blank) == progress.with_refusal(TEXT, WHY)
-
-
-def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along() -> None:
-    for where in (b">\n", b">     FAILED"):
-        assert b"mine\n" in progress.without_refusal(REFUSED.replace(where, b"mine\n" + where))
-    shorter = REFUSED.replace(b">     FAILED test_login\n", b"")
-    assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
+def listed(items: list[tuple[str, str]]) -> Progress:
+    return parse("\n".join(["# Tasks", *(f"- [{mark}] {item}" for item, mark in items), ""]).encode())
 
 
 @pytest.mark.parametrize(
@@ -106,34 +86,210 @@ def test_what_was_put_into_it_stays_and_what_was_shortened_takes_nothing_along()
         ("\x1b]0;never ended\nb", "\nb"),
         ("\x1b(Ba\x1b7\x1bcb\x9b31mc\x1b", "abc"),
         ("a\x00\x07\x08\x7f\x85b\tc\u2028d\u202e", "ab\tcd"),
-        ("10%\r50%\r100%\ndone\r\r\n", "100%\ndone"),
-        ("\n  a  \n\n b\t\n\n\n", "\n  a\n\n b"),
+        ("10%\r50%\r100%\ndone\r\r\n\n  a  \n\n", "100%\ndone\n\n  a"),
+        ("\n".join(["x" * 201, *map(str, range(60))]), "\n".join(["…", *map(str, range(60))])),
         ("x" * 201, "x" * 199 + "…"),
-        ("\n".join(map(str, range(61))), "\n".join(["…", *map(str, range(1, 61))])),
     ],
 )
 def test_output_is_shown_as_a_terminal_would(raw: str, shown: str) -> None:
     assert harmless_output(raw) == shown
 
 
-def listed(items: str) -> bytes:
-    lines = [f"- [x] {item[2:]}" if item.startswith("x ") else f"- [ ] {item}" for item in items.split("|") if item]
-    return "\n".join(["## Tasks", *lines, ""]).encode()
+def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
+    why = ["`make test` exited with 2"]
+    refused = progress.with_refusal(TEXT, why, "FAILED test_login\n\n1 failed\n")
+    said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
+    assert refused.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
+    assert refused.endswith(said)
+    for where in (b">\n", b">     FAILED"):
+        assert b"mine\n" in progress.without_refusal(refused.replace(where, b"mine\n" + where))
+    shorter = refused.replace(b">     FAILED test_login\n", b"")
+    assert progress.without_refusal(shorter + b"    Port 81.\n") == TEXT + b"    Port 81.\n"
+    for half in ("half an emoji: \ud83d", "caf\udce9"):  # programs that count in UTF-16 cut a character in its middle
+        assert parse(progress.blocked(TEXT, half)).blocked_by_ralph
+        assert parse(progress.with_refusal(TEXT, [half])).tasks == parse(TEXT).tasks
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "gone"),
-    [
-        ("x one|two", "two", ""),
-        ("Add **login**", "x ADD `login`!", ""),
-        ("Add login", "x Add login (with tests, see app/login.py)", ""),
-        ("Add login|x Add login form", "x Add login form", "Add login"),
-        ("Add login|Add login", "Add login form", "Add login"),
-        ("T1|T2", "T2|x T10: move the data", "T1"),
-        ("one|x one", "x one|x one", ""),
-        ("???|!!!", "!!!", "???"),
-    ],
+# What holds for every text.
+
+telling = st.sampled_from(
+    b"RALPH_DONE|   RALPH_DONE \t|    RALPH_DONE|\tRALPH_DONE|- RALPH_DONE|`RALPH_DONE`|ralph_done|RALPH_DONE."
+    b"|RALPH_STOP|RALPH_BLOCKED|RALPH_BLOCKED: which port?|RALPH_BLOCKED: ralph: no|RALPH_BLOCKED:ralph: no"
+    b"|# Progress: x|## Status|## Task List|# Tasks|## Notes|### Acceptance|## Verification|Plan: feature.md|#no"
+    b"|IN_PROGRESS|RALPH_DONE\r|RALPH_DONE\nVerified: x|Verified: 2026-11-21 abc|  Verified:x|Verified:|    Verified: x"
+    b"|Started: now|Spent: $1.2345|Spent: 1,234.5 USD|Spent: no"
+    b"|- [ ] one|  - [x] two|* [X] three|1. [~] four|+ [!] five|- [2026-01-29] no|- [] no|- more|> quoted|text|<!-- x"
+    b"|```|```sh|  ````|~~~|- ```|    ```|`````|``` a`b".split(b"|")
 )
-def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
-    missing = progress.vanished(parse(listed(before)), parse(listed(after)))
-    assert "|".join(task.text for task in missing) == gone
+noise = st.binary(max_size=12) | st.sampled_from([b"", b" ", b"\x00", b"caf\xe9", "é\u2028".encode(), b"\xff\xfe"])
+whole_lines = st.lists(st.tuples(telling | telling | noise, st.sampled_from([b"\n", b"\n", b"\r\n"])), max_size=14)
+texts = st.builds(
+    lambda bom, lines, last: bom + b"".join(line + end for line, end in lines) + last,
+    st.sampled_from([b"", BOM]),
+    whole_lines,
+    telling | noise | st.just(b""),
+)
+unsigned = texts.filter(lambda text: b"<!-- ralph writes this section" not in text)
+any_text = st.text(max_size=60) | st.sampled_from(
+    ["a\nRALPH_DONE\nb", "`x` ```", "x\n```\n- [ ] y\n", "x\r\n## Task List\r\n- [ ] z", "~~~~ sh", "", "\x85x\u2028"]
+)
+names = st.text("abcAB é*_`.🚀", min_size=1, max_size=6).filter(lambda name: any(map(str.isalnum, name)))
+outputs = (
+    st.lists(telling.map(lambda line: line.decode(errors="replace")) | any_text, max_size=8).map("\n".join)
+    | st.text("\x1b[]0;1mK\x07\\\r\n\t\x9b\x08 `~>", max_size=40)
+    | st.lists(st.integers(0, 400), max_size=70).map(lambda sizes: "\n".join("x" * size for size in sizes))
+)
+
+
+def of_kind(text: bytes, kind: bytes) -> tuple[list[bytes], bytes]:
+    """The lines of that kind that count, outside of code; and all else, with the last line ended."""
+    found, kept, at, text = [], [], 0, ended(text)
+    for line in blocks(text).lines:
+        if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body):
+            found.append(line.body)
+            kept.append(text[at : line.start])
+            at = line.end
+    return found, b"".join([*kept, text[at:]])
+
+
+def newline(text: bytes) -> bytes:
+    return b"\r\n" if text.split(b"\n")[0].endswith(b"\r") and b"\n" in text else b"\n"
+
+
+def ended(text: bytes) -> bytes:
+    return text if text in (b"", BOM) or text.endswith(b"\n") else text + newline(text)
+
+
+def meaning(text: bytes) -> list[object]:
+    """All that a file says, but for where and how much."""
+    now = parse(text)
+    tasks = [[_said(task) for task in each] for each in (now.tasks, now.elsewhere)]
+    return [now.done, now.stop, now.blocked, tasks, now.plan, now.verified, now.spent_usd]
+
+
+def _said(task: Task) -> tuple[str, str]:
+    return task.text, task.mark
+
+
+@given(texts | st.binary())
+def test_any_bytes_are_a_progress_file(text: bytes) -> None:
+    now = parse(text)
+    reasons = [line.decode(errors="replace").partition(":")[2] for line in of_kind(text, b"RALPH_BLOCKED(:.*)?")[0]]
+    assert now.blocked == (reasons[0].strip() if reasons else None)
+    assert (now.done, now.stop) == tuple(bool(of_kind(text, word)[0]) for word in (b"RALPH_DONE", b"RALPH_STOP"))
+    assert all(text[task.line.start : task.line.end].startswith(task.line.body) for task in now.tasks)
+
+
+Edit = Callable[[bytes], bytes]
+Says = Callable[[Progress, Progress], bool]
+STATUS = b"RALPH_DONE|IN_PROGRESS|## Status|Verified:.*|"
+EDITS: dict[str, tuple[Edit, bytes, Says]] = {
+    "done": (
+        lambda text: progress.with_status(text, "RALPH_DONE"),
+        STATUS,
+        lambda _, now: now.done and not now.verified,
+    ),
+    "in progress": (lambda text: progress.with_status(text, "IN_PROGRESS"), STATUS, lambda _, now: not now.done),
+    "verified": (
+        lambda text: progress.with_verified(text, "now abc"),
+        b"Verified:.*",
+        lambda was, now: now.verified == was.done,
+    ),
+    "not verified": (progress.without_verified, b"Verified:.*", lambda _, now: not now.verified),
+    "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
+    "spent": (lambda text: progress.with_spent(text, 12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
+}
+
+
+@pytest.mark.parametrize(("change", "kind", "says"), EDITS.values(), ids=EDITS)
+@given(text=texts)
+def test_an_edit_says_what_it_shall_and_changes_no_other_byte(
+    change: Edit, kind: bytes, says: Says, text: bytes
+) -> None:
+    now = change(text)
+    assert of_kind(now, kind)[1] == of_kind(text, kind)[1]
+    assert now.startswith(BOM) == text.startswith(BOM)
+    assert change(now) == now, "once is enough"
+    assert says(parse(text), parse(now))
+    assert list(map(_said, parse(now).tasks)) == list(map(_said, parse(text).tasks))
+
+
+@given(texts, any_text)
+def test_a_block_is_one_line_more_and_taken_out_leaves_no_trace(text: bytes, why: str) -> None:
+    assume(why.strip())
+    line = f"RALPH_BLOCKED: ralph: {' '.join(why.split())}".encode() + newline(text)
+    now = progress.blocked(text, why)
+    before, _, after = now.partition(line)
+    assert before + after in {text, ended(text)}
+    assert of_kind(now, re.escape(line.strip()))[0]
+    assert progress.without_own_block(now) in {progress.without_own_block(one) for one in (text, ended(text))}
+
+
+@given(texts, st.lists(any_text, min_size=1, max_size=3))
+def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes, items: list[str]) -> None:
+    lost = parse(b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in items)).tasks
+    assume(lost)
+    now = progress.with_tasks(text, [task.line.body for task in lost])
+    at = next((n for n, (one, other) in enumerate(zip(text, now, strict=False)) if one != other), len(text))
+    assert now[at + len(now) - len(text) :] == text[at:], "all were put in at one place"
+    assert Counter(map(_said, parse(now).tasks)) == Counter(map(_said, (*parse(text).tasks, *lost)))
+    assert meaning(now)[:3] == meaning(text)[:3]
+
+
+@given(st.data())
+def test_tasks_that_are_dropped_are_missed_and_no_others(data: st.DataObject) -> None:
+    """In any order, ticked or not, in other letters; of several of the same name as many as are gone."""
+    before = data.draw(st.lists(names, max_size=6))
+    gone = [item for item in before if data.draw(st.booleans())]
+    left = list((Counter(before) - Counter(gone)).elements())
+    items = [
+        data.draw(st.sampled_from([item, item.swapcase(), item + "!"])) for item in data.draw(st.permutations(left))
+    ]
+    now = listed([(item, data.draw(st.sampled_from(" x~!"))) for item in items])
+    missing = progress.vanished(listed([(item, " ") for item in before]), now)
+    assert Counter(map(_letters, gone)) == Counter(_letters(task.text) for task in missing)
+
+
+def _letters(text: str) -> str:
+    return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
+
+
+@given(st.text(min_size=1, max_size=20).filter(lambda name: name.split() == [name]))
+@example("my plans/café & co.md")
+def test_a_plan_of_any_name_is_known_again(plan: str) -> None:
+    now = progress.fresh(plan, plan, "2026-11-20 22:14:03")
+    assert meaning(now) == [False, False, None, [[], []], plan, False, None]
+
+
+@given(texts, unsigned, st.lists(any_text, max_size=3), outputs)
+@example(b"", b"", ["x"], "")
+@example(b"", b"```\nRALPH_STOP\n", ["x"], "`````text\nRALPH_STOP\n~~~~~\n- [ ] x")
+def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
+    above: bytes, text: bytes, why: list[str], output: str
+) -> None:
+    """Of a text that does not end in a newline only that newline stays; the blank line above makes one of no text."""
+    now = progress.with_refusal(text, why, output)
+    added = now[len(ended(text)) :]
+    assert now.startswith(ended(text))
+    assert added.count(b"\r\n") == (added.count(b"\n") if newline(text) == b"\r\n" else 0)
+    assert meaning(now) == meaning(text)
+    assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
+    bare = ended(above) + progress.with_refusal(text, why)
+    assert meaning(ended(above) + now) == meaning(bare), "whatever is put above it later"
+
+
+@given(unsigned.filter(lambda text: text.endswith(b"\n") and not re.search(rb"```|~~~", text)), outputs, unsigned)
+def test_a_refusal_replaces_another_and_what_is_appended_below_it_stays(text: bytes, output: str, tail: bytes) -> None:
+    refused = progress.with_refusal(text, ["x"], output)
+    assert progress.with_refusal(progress.with_refusal(text, ["y"]), ["x"], output) == refused
+    assert progress.without_refusal(refused + tail) == text + tail
+
+
+@given(outputs)
+def test_what_is_shown_has_bounds_and_drives_no_terminal(raw: str) -> None:
+    shown = harmless_output(raw)
+    lines = shown.split("\n")
+    assert (len(lines) <= 61, max(map(len, lines)) <= 200) == (True, True)
+    assert not re.search("[^\t\n -~\xa0-\U0010ffff]", shown)
+    assert [line.rstrip() for line in lines] == lines
+    assert harmless_output(shown) == shown
