@@ -18,8 +18,8 @@ from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
-MUCH_MB = 60
-ENOUGH_MB = 70
+MUCH_MB = 20
+ENOUGH_MB = 60
 """What ralph may need at most, in megabytes; it needs 30 for itself."""
 
 
@@ -113,6 +113,7 @@ def read_slowly(project: Project, *, chunk: int = 512) -> Iterator[Process]:
 # More than anybody can keep.
 
 
+@pytest.mark.usefixtures("real_starts")  # a fork begins with what its parent has imported
 def test_much_that_it_says_and_complains_and_that_nobody_reads_stays_out_of_memory(
     project: Project, agent: Agent
 ) -> None:

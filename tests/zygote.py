@@ -124,7 +124,7 @@ def load() -> None:
     for name in ("ralph", "jinja2.sandbox", "requests"):
         importlib.import_module(name)
     for module in pkgutil.walk_packages(sys.modules["ralph"].__path__, "ralph."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith(("__main__", ".mcp")):  # its library weighs 40 MB, which each fork would pay for
             importlib.import_module(module.name)
     sys.modules["ralph.prompt"].Prompt(Path("any.md"), "Any {# words #}", (), {})  # compiles jinja's own expressions
     gc.collect()
