@@ -1,21 +1,49 @@
-"""The live view: a run as a person at a terminal sees it, row by row."""
+"""A person at a terminal: a run as it is seen row by row, keys, a closed window, and what may reach the screen."""
 
 import os
 import re
 import shlex
 import signal
+import subprocess
 
+from leaps import leaping
 from ralph_driver import COMMAND, Project, alive, eventually, paced
-from stories import Agent, at_limit, hangs, marks, prints, says, step, tool, tool_result, waits_for, weighs
-from test_terminal import ralph_of
+from stories import (
+    Act,
+    Agent,
+    at_limit,
+    hangs,
+    ignores,
+    init,
+    marks,
+    prints,
+    raw,
+    refused,
+    result,
+    says,
+    starts,
+    step,
+    tool,
+    tool_result,
+    waits_for,
+    weighs,
+)
 from tmux import Open, Tmux, lines_only
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
 
 
-def build(tmux: Tmux, *args: str, after: str = "") -> None:
-    tmux.enter(f"{shlex.join([*COMMAND, *BUILD, *args])} {after}")
+def build(tmux: Tmux, *args: str, after: str = "", command: tuple[str, ...] = COMMAND) -> None:
+    tmux.enter(f"{shlex.join([*command, *BUILD, *args])} {after}")
+
+
+def ralph_of(agent: Agent) -> int:
+    """The ralph of the newest agent, whose own parent is the keeper."""
+    pid = agent.calls[-1].pid
+    for _ in range(2):
+        pid = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True).stdout)
+    return pid
 
 
 def seen(tmux: Tmux) -> str:
@@ -111,21 +139,27 @@ def test_a_run_is_seen_as_it_happens(terminal: Open, project: Project, agent: Ag
     shows(tmux, WORKED + END)
 
 
-def test_a_terminal_that_changes_its_width_has_one_status_line(terminal: Open, project: Project, agent: Agent) -> None:
+def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
+    terminal: Open, project: Project, agent: Agent
+) -> None:
     """tmux wraps anew what stands there, so that the row at the bottom becomes two."""
     project.has_tasks("one")
     words = "So many words that no terminal is so wide, and a bit more"
-    agent.story(step(says(words), marks("on"), waits_for("go"), says("No more."), hangs()))
+    agent.story(step(ignores("INT"), says(words), waits_for("go"), says("No more."), hangs()))
     tmux = terminal(60)
-    build(tmux)
+    build(tmux, command=paced(interrupt_s=600))
     shows(tmux, WIDE)
+    assert "--include-partial-messages" not in agent.calls[0].argv
     tmux.resize(28)
     shows(tmux, NARROW)
     agent.let("go")
     shows(tmux, NARROW.replace("ore\n", "ore\n  No more.\n"))
     tmux.press("C-c")
+    eventually(lambda: tmux.rows[-1].startswith("ending the agent · "))
+    tmux.resize(80)
+    tmux.press("C-\\")
     assert tmux.exit_code() == 130
-    assert "\n  No more.\nralph: ending" in seen(tmux)
+    assert seen(tmux).startswith(CTRL_C)
 
 
 WIDE = """
@@ -144,61 +178,57 @@ inal is so wide, and a bit m
 ore
 task 1 of 1 · thinking
 """
-
-
-def test_nothing_of_it_is_left_after_ctrl_c(terminal: Open, project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(says("I begin to"), marks("on"), hangs()))
-    tmux = terminal()
-    build(tmux)
-    shows(tmux, WORKING)
-    assert "--include-partial-messages" not in agent.calls[0].argv
-    tmux.press("C-c")
-    shows(tmux, CTRL_C)
-
-
-CTRL_C = """
-ralph: build feature · iteration 1 · 0/1 tasks
-  claude-sonnet-5 · your login pays
-  I begin to
+CTRL_C = (
+    WIDE.rpartition("task 1")[0]
+    + """\
+  No more.
 ralph: ending the agent and what it started; ask once more and it gets no time f
 or that
-#1 · 0/1 tasks · _ · $0.02 · interrupted: it was interrupted
-ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · $0.02 ·
-to go on, start it again; say what to change under ## Messages, or with ralph PL
-AN talk
-
-$
-"""
-"""The empty row is the shell's answer to Ctrl+C."""
-WORKING = CTRL_C.partition("ralph: ending")[0] + "task 1 of 1 · iteration 1 · _ · thinking"
+#1 · 0/1 tasks · _ · interrupted: it was interrupted
+ralph: interrupted: Ctrl+C · 0/1 tasks · 1 iteration · 0 commits · _ · to go on"""
+).lstrip()
 
 
-def test_what_is_typed_meanwhile_is_not_lost(terminal: Open, project: Project, agent: Agent) -> None:
+def test_a_run_finishes_behind_ctrl_s_and_what_is_typed_meanwhile_is_not_lost(
+    terminal: Open, project: Project, agent: Agent
+) -> None:
     project.has_tasks("one")
-    agent.story(step(says("I begin to"), waits_for("go"), says("speak."), ticks="all", writes_done=True))
-    tmux = terminal()
+    agent.story(step(says("I begin to"), marks("on"), waits_for("go"), says("speak."), ticks="all", writes_done=True))
+    tmux = terminal(100)
     build(tmux)
-    shows(tmux, WORKING)
-    tmux.enter("echo typed ahead")
+    eventually(lambda: agent.reached("on"))
+    tmux.enter("")  # the last of ralph's words may be cut off within an escape sequence
+    tmux.enter("echo code=$?=")
+    ralph = ralph_of(agent)
+    tmux.press("C-s")
     agent.let("go")
-    eventually(lambda: seen(tmux).endswith("\n$ typed ahead\n$"))
-    assert "\n  speak.\n#1 · 1/1 tasks (+1)" in seen(tmux)
+    eventually(lambda: not alive(ralph))
+    assert "\nRALPH_DONE\n" in project.progress_text
+    tmux.press("C-q")
+    eventually(lambda: "code=0=\n" in tmux.screen)
 
 
-def test_after_kill_9_the_terminal_works(terminal: Open, project: Project, agent: Agent) -> None:
+def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_running(
+    terminal: Open, project: Project, agent: Agent
+) -> None:
     """What stands of the status line is overwritten: the cursor rests at its beginning, and is seen."""
     project.has_tasks("one")
-    agent.story(step(says("I begin to"), marks("on"), hangs()))
+    agent.story(step(marks("on"), hangs()), step(starts("sleep 1000"), marks("again"), hangs()))
     tmux = terminal()
     build(tmux)
-    shows(tmux, WORKING)
-    os.kill(ralph_of(agent.calls[0].pid), signal.SIGKILL)
+    eventually(lambda: agent.reached("on"))
+    eventually(lambda: tmux.rows[-1].startswith("task 1 of 1 · "))
+    os.kill(ralph_of(agent), signal.SIGKILL)
     eventually(lambda: tmux.rows[-1] == "$")
     tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
     eventually(lambda: tmux.rows[-1] == "$")
     eventually(lambda: not alive(agent.calls[0].pid))
     assert tmux.rows[-4:-2] == [" echo", ("long " * 16).rstrip()], "and lines are wrapped"
+    build(tmux)
+    eventually(lambda: agent.reached("again"))
+    pids = ralph_of(agent), agent.calls[-1].pid, agent.child()
+    tmux.close_the_window()
+    eventually(lambda: not any(map(alive, pids)))
 
 
 def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:
@@ -265,16 +295,41 @@ def test_quiet_is_a_line_per_iteration_and_verbose_is_everything(project: Projec
     assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit {arguments}\n")
 
 
-def test_that_something_is_being_ended_is_said(project: Project, agent: Agent) -> None:
-    """Before it has ended, which may take seconds."""
-    project.has_tasks("one")
-    agent.story(step(ticks="all", writes_done=True))
-    patient = paced(interrupt_s=60)
-    run = project.start_tty(*BUILD, "--verify", "trap '' INT; touch verifies; sleep 60; sleep 60", command=patient)
-    eventually((project.root / "verifies").exists)
-    run.type("\x03")
-    eventually(lambda: "ralph: ending the verify command and what it started" in run.screen)
-    eventually(lambda: "· ending the verify c" in run.screen)
-    assert run.poll() is None
-    run.type("\x1c")
-    assert run.wait().code == -signal.SIGINT
+# What may reach a terminal.
+
+HOSTILE = (
+    "\x1b]0;stolen title\x07\x1b[2J\x1b[35;43m\x9b32m\x1bP+q\x1b\\\x08\x7f\rover\x00written \x1b]52;c;cHduZWQ=\x07"
+)
+NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\0", "")])
+ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "\x00", "\rover")
+REACHED = "stolen title"
+"""The harmless part of HOSTILE."""
+
+
+def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Agent) -> None:
+    """Neither in what the agent says, nor in what ralph repeats of it."""
+    hostile = HOSTILE.replace("\r", "").replace("\x00", "")
+    acts: tuple[Act, ...] = (
+        says(HOSTILE),
+        says(HOSTILE, parent="t0"),
+        tool("Bash", command=HOSTILE),
+        tool(HOSTILE, command="ls"),
+        prints(f"{HOSTILE}\n"),
+        init(key_source=HOSTILE, model=HOSTILE),
+        starts(NAMED),
+        result(HOSTILE),
+    )
+    agent.story(
+        step(adds=hostile),
+        step(*acts, prints(f"{HOSTILE}\n", stderr=True)),
+        raw(init(), prints(f"{hostile}\n", stderr=True), exit_code=1),
+        refused(hostile, "invalid_request", status=400),
+        refused(hostile, "server_error", status=500),
+        step(blocks=hostile),
+    )
+    run = project.start_tty(*BUILD, command=leaping()).wait()
+    assert (run.code, len(agent.calls)) == (4, 6), run.stdout
+    assert [escape for escape in ESCAPES if escape in run.stdout] == []
+    repeated = [line for line in run.stdout.splitlines() if REACHED in line and line.startswith(("\x1b", "ralph:"))]
+    assert len(repeated) >= 4, "the failures, the wait and the end"
+    assert run.stdout.count(REACHED) >= len(acts) + len(repeated)

@@ -1,0 +1,369 @@
+"""How it stands, at a glance, in JSON and in the exit code; what happened, and the running one from elsewhere."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from leaps import leaping
+from ralph_driver import Project, eventually, everything_in, paced, progress_text
+from stories import (
+    LIMIT,
+    Act,
+    Agent,
+    at_limit,
+    fails,
+    init,
+    marks,
+    prints,
+    raw,
+    result,
+    runs,
+    says,
+    step,
+    tool,
+    tool_result,
+    waits_for,
+    writes,
+)
+
+from ralph.screen.text import columns
+
+HOURS = leaping()
+TOLD = [
+    init(),
+    says("I'll take the login form next."),
+    tool("Bash", command="pytest -q"),
+    tool_result("1 passed"),
+    says("Looking closer.", parent="t1"),
+    tool("Read", parent="t1", file_path="app/login.py"),
+    tool_result("No such file", is_error=True, parent="t1"),
+    prints("a line that is no event"),
+    prints("a complaint", stderr=True),
+    says("第一 task: naïve 🚀 done."),
+    result("Done.", cost_usd=0.41),
+]
+
+
+def adds(message: str) -> Act:
+    return runs(f"git add a.txt && git commit -qm {shlex.quote(message)}")
+
+
+@pytest.fixture
+def night(project: Project, agent: Agent) -> Project:
+    """Planned, then a limit, a good iteration with two a failed one, and the limit of the start."""
+    (project.root / "feature_PROGRESS.md").unlink(missing_ok=True)
+    two = [writes("a.txt", "first\n"), adds("add a"), writes("a.txt", "second\n"), adds("change a")]
+    agent.story(step(adds="one"), at_limit(), step(*two, ticks="one", cost_usd=0.41), fails("The disk is on fire."))
+    assert project.plan().code == 0
+    assert project.build("--max-iterations", "2", command=HOURS).code == 3
+    return project
+
+
+JOURNALS = (
+    b"",
+    b"\xff\xfe\n{\n[]\nnull\n{}\n",
+    b'{"event": "iteration", "done": "x", "commits": [], "timestamp": 5}\n',
+    b'{"event": "wait", "timestamp": "2999-13-45T99:99:99Z"}\n',
+    b'{"event": "iteration", "cost_usd": 1e999, "counted": true}\n',
+    b'{"event": "run", "ended": "nonsense", "message": "\x1b[2J"}\n',
+)
+
+
+def log(project: Project, *words: str) -> str:
+    run = project.ralph("log", "feature", *words)
+    assert (run.code, run.stderr) == (0, "")
+    return run.stdout
+
+
+def told(project: Project) -> dict[str, Any]:
+    """What `ralph status feature.md --json` says."""
+    run = project.ralph("status", "feature.md", "--json")
+    said: dict[str, Any] = json.loads(run.stdout)
+    assert said["exit_code"] == run.code, "the JSON and the exit code"
+    return said
+
+
+def stands(project: Project) -> tuple[str, str, int]:
+    said = told(project)
+    return said["state"], said["why"], said["exit_code"]
+
+
+# How it stands.
+
+
+def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, agent: Agent) -> None:
+    assert stands(project) == ("new", "there is no progress file yet", 3)
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert stands(project) == ("done", "", 0)
+    (project.root / "feature.md").write_text("RALPH_VERIFY: true\n")
+    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE", 3)
+    (project.root / "feature.md").write_text("# A feature\n")
+    project.has_tasks("one", "two", status="RALPH_STOP")
+    assert stands(project) == ("stopped", "RALPH_STOP stands in the progress file", 3)
+    project.has_tasks("one", "two")
+    assert stands(project) == ("new", "", 3)
+    agent.story(step(), fails(), at_limit(), step(blocks="which database?"))
+    project.build("--max-iterations", "1")
+    assert stands(project) == ("stopped", "limit reached: max-iterations is 1", 3)
+    project.build("--max-failures", "1")
+    state, why, code = stands(project)
+    assert (state, "iteration failed: It went" in why, code) == ("blocked", True, 4)
+    project.has_tasks("one", "two")
+    running = project.start("feature.md", "build")
+    said = eventually(lambda: (now := told(project))["state"] == "waiting" and now)
+    assert re.match(r"until \d\d:\d\d: You've hit your session limit", said["why"])
+    running.process.terminate()
+    assert running.wait().code == -15
+    assert stands(project) == ("stopped", "interrupted: SIGTERM", 3)
+    project.build()
+    assert stands(project) == ("blocked", "which database?", 4)
+    said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
+    assert said in project.ralph("status", "feature").stdout.splitlines()
+
+
+def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp_path: Path) -> None:
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
+    running = project.start("feature.md", "--verify", "until test -e go; do sleep 0.05; done")
+    eventually(lambda: agent.reached("on"))
+    assert stands(project) == ("running", "build, iteration 1", 3)
+    assert told(project)["holder"]["pid"] == running.pid
+    assert f"(pid {running.pid})" in project.ralph("status", "feature").stdout
+    for name in ("feature.md", "feature_PROGRESS.md", "feature"):
+        seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
+        assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
+    agent.let("go")
+    eventually(lambda: told(project)["why"] == "build, iteration 1, verifying")
+    (project.root / "go").touch()
+    assert running.wait().code == 0
+    assert told(project)["holder"] is None
+
+
+def test_no_start_is_turned_away_because_somebody_looks(project: Project, agent: Agent) -> None:
+    """Cron's tick must not meet 75 because `watch ralph status` holds the lock for a moment; this one lingers."""
+    lock = "fcntl.flock(fd, fcntl.LOCK_SH); time.sleep(0.003); fcntl.flock(fd, fcntl.LOCK_UN); time.sleep(0.005)"
+    looking = f"import fcntl, os, time\nfd = os.open('.', os.O_RDONLY)\nwhile True: {lock}"
+    looker = subprocess.Popen([sys.executable, "-c", looking], cwd=project.root, env=project.env)
+    try:
+        project.has_tasks(*map(str, range(7)))
+        agent.story(*[step(ticks="first")] * 6)
+        codes = [project.build("--max-iterations", "1").code for _ in range(6)]
+    finally:
+        looker.kill()
+        looker.wait()
+    assert codes == [3] * 6
+
+
+def test_a_folder_has_a_line_for_each_plan_and_a_plan_its_tasks_and_last_iterations(
+    project: Project, agent: Agent
+) -> None:
+    """And one that cannot be read does not hide the others."""
+    text = progress_text("x one", "two").replace("- [ ] two", "- [ ] two\n- [~] three\n- [!] four")
+    project.progress.write_text(text)
+    agent.story(*[step(cost_usd=0.1)] * 7)
+    assert project.build("--max-iterations", "7", "--max-stalls", "off").code == 3
+    out = project.ralph("status", "feature.md").stdout.splitlines()
+    assert out[0] == "feature · stopped: limit reached: max-iterations is 7"
+    assert re.fullmatch(r"1/4 tasks · 7 iterations · \$0.70 · \d+s ago", out[1])
+    assert out[2:6] == ["  [x] one", "  [ ] two", "  [~] three", "  [!] four"]
+    assert [line.split()[1:3] for line in out[-5:]] == [["build", f"#{number}"] for number in range(3, 8)]
+    (project.root / "auth_PROGRESS.md").write_text(progress_text("x one", status="RALPH_DONE", plan="auth"))
+    (project.root / "copy_PROGRESS.md").write_text(progress_text("x one", status="RALPH_BLOCKED: why?"))
+    run = project.ralph("status")
+    assert re.sub(r"\d+s ago", "0s ago", run.stdout).splitlines() == [
+        "auth     done     1/1 tasks",
+        "copy     blocked  why? · 1/1 tasks",
+        "feature  stopped  limit reached: max-iterations is 7 · 1/4 tasks · 7 iterations · $0.70 · 0s ago",
+    ]
+    assert run.code == 4, "that of the one that needs most"
+    (project.root / "copy_PROGRESS.md").unlink()
+    (folder,) = project.state_folders
+    for journal in JOURNALS:
+        (folder / "journal.jsonl").write_bytes(journal)
+        run = project.ralph("status", "feature")
+        assert (run.code, run.stderr, "1/4 tasks" in run.stdout, "\x1b" in run.stdout) == (3, "", True, False), journal
+    (folder / "journal.jsonl").unlink()
+    (folder / "journal.jsonl").mkdir()
+    run = project.ralph("status")
+    assert [line.split()[:2] for line in run.stdout.splitlines()] == [["auth", "done"], ["feature", "unreadable"]]
+    assert run.code == 3
+    for words, code, said in (
+        ("status feature", 1, "journal.jsonl: cannot be read: Is a directory"),
+        ("log feature", 1, "journal.jsonl: cannot be read: Is a directory"),
+        ("report feature", 1, "journal.jsonl: cannot be read: Is a directory"),
+        ("status nothing.md", 2, "nothing.md: there is no such plan here"),
+        ("status .", 2, ".: there is no such plan here"),
+        (f"status -C {project.home}", 2, "no progress file in"),
+    ):
+        run = project.ralph(*words.split())
+        assert (run.code, run.stdout, said in run.stderr, "Traceback" in run.stderr) == (code, "", True, False)
+
+
+def test_the_mode_in_which_a_plan_stands_is_shown_with_its_round(project: Project, agent: Agent) -> None:
+    """And to look changes nothing, be there a state folder or not."""
+    project.progress.write_text(progress_text("x one").replace("\n\n## Status", "\nMode: validate 2/3\n\n## Status"))
+    agent.story(step(adds="two"), step())
+    assert project.ralph("feature.md", "all", "--max-iterations", "2").code == 3
+    before = everything_in(project.root, project.home, project.state)
+    run = project.ralph("status", "feature")
+    assert run.stdout.splitlines()[1].startswith("2/3 · 1/2 tasks · 2 iterations"), "in build"
+    said = told(project)
+    assert (said["mode"], said["rounds"]) == ("build", "2/3")
+    listed = [re.sub(".*:[0-9]+  ", "", one) for one in log(project).splitlines()]
+    assert [one.partition(" · ")[0] for one in listed] == [
+        "validate in round 2 #1",
+        "validate -> build",
+        "build in round 2 #2",
+        "build in round 2 ended: limit reached: max-iterations is 2",
+    ]
+    assert "<td>validate in round 2 #1 · " in project.ralph("report", "feature", "-o", "-").stdout
+    assert "validate -> build" in agent.prompts[1]
+    run = project.ralph("status", env={"XDG_STATE_HOME": "/proc/nowhere"})
+    assert (run.code, run.stderr, log(project, "1") != "") == (3, "", True)
+    assert everything_in(project.root, project.home, project.state) == before
+
+
+def test_on_a_terminal_each_line_stays_one_and_cannot_drive_it(project: Project) -> None:
+    project.has_tasks("one", status="RALPH_BLOCKED: " + "why " * 50)
+    (project.root / "夜の計画_PROGRESS.md").write_text(progress_text("終わる" * 30, plan="夜の計画"))
+    evil = project.root / "evil\x1b[2J_PROGRESS.md"
+    evil.write_bytes(b"## Tasks\n- [ ] \x1b]0;title\x07 one\n- [ ] \xff\xfe two\n")
+    listed = project.ralph_tty("status").stdout
+    assert [columns(line) for line in listed.splitlines() if columns(line) > 80] == []
+    assert "夜の計画" in listed
+    assert "…" in listed
+    assert "\x1b" not in listed + project.ralph_tty("status", "evil\x1b[2J").stdout
+
+
+# What happened.
+
+
+def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_told_is_there_to_see(
+    night: Project, agent: Agent, tmp_path: Path
+) -> None:
+    listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
+    listed = re.sub(r"\b\d+s\b", "0s", re.sub(r"until \d\d:\d\d", "until TIME", listed))
+    listed = listed.replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
+    assert listed.splitlines() == [
+        "  DAY TIME  plan #1 · 0/1 tasks (1 new) · 0s · $0.01",
+        "  DAY TIME  plan ended: finished",
+        f"  DAY TIME  build #2 · 0/1 tasks · 0s · $0.00 · usage limit: {LIMIT} · not counted",
+        f"  DAY TIME  build waits until TIME: {LIMIT}",
+        "  DAY TIME  build #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
+        "- DAY TIME  build #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire.",
+        "  DAY TIME  build ended: limit reached: max-iterations is 2",
+    ]
+    assert night.ralph("log").stdout == log(night), "the only plan of a folder need not be named"
+    transcript = next(line["transcript"] for line in night.journal() if line["event"] == "iteration")
+    files = {Path(name).name: data.decode() for name, data in night.transcripts().items()}
+    assert log(night, "1", "--raw") == files[transcript]
+    assert night.ralph("log", "1", "--prompt").stdout == files[transcript.replace(".jsonl", ".prompt.md")]
+    assert "The disk is on fire." in log(night, "last")
+    assert log(night, "last") == log(night, "3")
+    assert log(night, "--raw") == log(night, "3", "--raw"), "without a number the last one is meant"
+    plan = str(night.root / "feature_PROGRESS.md")
+    for said in (log(night, "2", "--diff"), night.ralph("log", plan, "2", "--diff", cwd=tmp_path).stdout):
+        changes = re.findall(r"^(?:    (?=\w)|(?=[+-]\w))(.*)", said, re.MULTILINE)
+        assert changes == ["add a", "+first", "change a", "-first", "+second"]
+    told = log(night, "--memory")
+    assert told in night.ralph("feature.md", "--dry-run").stdout
+    night.build("--max-iterations", "1")
+    assert ("recorded" in agent.prompts[0], told in agent.prompts[-1]) == (False, True), "the first remembers nothing"
+    lines = re.sub(r"\b\d+(s|h\d\dm|m\d\ds)\b", "0s", told.replace("\N{MINUS SIGN}", "-")).splitlines()
+    assert lines == [
+        "The last iterations, the newest last:",
+        f"- build · #2 · 0/1 tasks · 0s · $0.00 · usage limit: {LIMIT} · it did not succeed",
+        f"  {LIMIT}",
+        "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
+        "  Done.",
+        "- build · #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire. · it did not succeed",
+        "  The disk is on fire.",
+        "This run so far: 1/1 tasks · 2 iterations · 2 commits · 0s · 0s of it waiting · $0.42",
+    ]
+
+
+def test_what_is_gone_or_never_was_is_missed_by_name(night: Project) -> None:
+    """And a journal cannot make git write: whoever can write there could give git an option for a commit."""
+    (night.root / "other_PROGRESS.md").write_text("# Progress: other\n")
+    (folder,) = night.state_folders
+    written = (folder / "journal.jsonl").read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
+    for line in lines:
+        line |= {"commits": 1, "base": "", "head": f"--output={night.root}/made"}
+    (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert night.ralph("log", "feature", "2", "--diff").code == 1
+    assert not (night.root / "made").exists()
+    (folder / "journal.jsonl").write_text(written)
+    night.git("update-ref", "-d", "HEAD")
+    night.git("reflog", "expire", "--expire=now", "--all")
+    night.git("gc", "-q", "--prune=now")
+    for file in (folder / "transcripts").glob("*.jsonl"):
+        file.unlink()
+    for words, code, said in (
+        ("", 2, "name one of the plans that are here: feature, other"),
+        ("other last", 2, "other: there is no such iteration"),
+        ("feature first", 2, "there is no such iteration; `ralph log feature` lists them"),
+        ("feature 3 --diff", 1, "iteration 3 committed nothing"),
+        ("feature 2 --diff", 1, "iteration 2: git does not show its commits"),
+        ("feature -f", 1, "no run works on it now"),
+        ("feature 2", 1, "no transcript of iteration 2; the newest 200 MB are kept"),
+    ):
+        run = night.ralph("log", *words.split())
+        assert (run.code, run.stdout, said in run.stderr) == (code, "", True), run.text
+
+
+def test_an_iteration_is_shown_as_it_was_seen_and_why_a_claim_was_refused(project: Project, agent: Agent) -> None:
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert project.build("--verify", "true").code == 0
+    assert "  verify: passed\n" in log(project), "before the first iteration"
+    project.has_tasks("one")
+    agent.story(raw(*TOLD), step(writes_done=True))
+    live = project.build("--max-iterations", "1").stdout.splitlines()
+    begin, end = [number for number, line in enumerate(live) if line.startswith("ralph: ")]
+    shown = log(project, "1").splitlines()
+    assert sorted(shown[1:]) == sorted(live[begin + 1 : end])
+    assert "  ▸ Bash pytest -q" in shown
+    project.build("--max-iterations", "1")
+    assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "2")
+
+
+def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    agent.story(
+        step(says("First words."), marks("on"), waits_for("go"), says("Last words."), ticks="one", cost_usd=0.41),
+        step(says("The second one."), ticks="all", writes_done=True),
+        step(says("Words."), marks("again"), waits_for("never")),
+    )
+    running = project.start("feature.md", "build", "--delay", "0")
+    eventually(lambda: agent.reached("on"))
+    follower = project.start("log", "feature", "-f")
+    eventually(lambda: "First words." in follower.stdout)
+    assert "Last words." not in follower.stdout
+    agent.let("go")
+    assert running.wait().code == 0
+    seen = follower.wait()
+    assert (seen.code, seen.stderr) == (0, "")
+    lines = [line for line in seen.stdout.splitlines() if re.search("words|second|#|ended|iteration", line)]
+    assert lines[:3] == ["build feature · iteration 1", "  First words.", "  Last words."]
+    assert "  build #1 · 1/2 tasks (+1)" in lines[3]
+    assert lines[-1].endswith("  build ended: done")
+    assert any("  build #2 · 2/2 tasks" in line for line in lines)
+    project.has_tasks("three")
+    running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
+    eventually(lambda: agent.reached("again"))
+    follower = project.start("log", "feature", "-f")
+    eventually(lambda: "Words." in follower.stdout)
+    running.process.kill()
+    running.process.wait()
+    seen = follower.wait()
+    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 3")
+    assert "#3 · ralph was killed · not counted" in log(project)
+    assert "Words." in log(project, "last")
+    assert stands(project) == ("stopped", "ralph was killed in iteration 3 of build", 3)
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert stands(project) == ("unchecked", "the next start checks RALPH_DONE", 3), "a claim before it is not believed"
