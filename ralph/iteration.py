@@ -98,10 +98,8 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     result_at, retries_at, cut = math.inf, math.inf, None
 
     def hear(output: bytes, complaints: bytes) -> None:
-        if output:
-            stream.sees(output)
-        if complaints:
-            stream.complains(complaints)
+        stream.sees(output)
+        stream.complains(complaints)
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at

@@ -1,11 +1,8 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
-import functools
 import re
-from collections.abc import Iterator
 
 from ralph import files, journal, progress
-from ralph.journal import Record
 from ralph.state import State
 from ralph.words import plain, shortened
 
@@ -23,25 +20,16 @@ def memory(state: State) -> str:
     """The last iterations, the last change of mode with what it left, and the sums; empty before the first one."""
     written = files.held(state.journal, _TAIL_BYTES)
     iterations = [line for line in written.split(b"\n") if b'"event": "iteration"' in line]
-    rows = [row for line in iterations[-_ITERATIONS:] for row in _rows(line)]
+    rows = journal.parsed(b"\n".join([*iterations[-_ITERATIONS:], b""]))
     if not rows:
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
-        lines += _told(row)
+        lines.append(f"- {row.kind} · {row.summary}" + " · it did not succeed" * (not row.success))
+        for said in dict.fromkeys(filter(None, (row.message, row.said))):
+            lines.append(f"  {shortened(' '.join(said.split()), _WORDS)}")
     lines += [*state.noted("left").splitlines(), f"This run so far: {rows[-1].so_far}"]
     return shortened(plain("\n".join(lines)), _MOST)
-
-
-@functools.lru_cache(maxsize=_ITERATIONS)  # each iteration asks for those before it
-def _rows(line: bytes) -> list[Record]:
-    return journal.parsed(line + b"\n")
-
-
-def _told(row: Record) -> Iterator[str]:
-    yield f"- {row.kind} · {row.summary}" + " · it did not succeed" * (not row.success)
-    for said in dict.fromkeys(filter(None, (row.message, row.said))):
-        yield f"  {shortened(' '.join(said.split()), _WORDS)}"
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:

@@ -22,8 +22,12 @@ def recover(run: Run, death: Death) -> None:
         _put_back(run, death)
     if run.start.strict:
         _mend_tasks(run, death)
-    if run.read().done:
-        _judge_claim(run)
+    if run.read().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
+        why = open_tasks(run.file.last)
+        if run.settings.verify and not why:
+            run.file.edit(progress.without_verified)
+        else:
+            refuse(run, why or ["ralph was ended before it could check it"])
 
 
 def _put_back(run: Run, death: Death) -> None:
@@ -59,12 +63,3 @@ def _mend_tasks(run: Run, death: Death) -> None:
             f"what changed in the tasks of {name} since ralph was killed is undone, "
             f"since the agent may have done it; as it was left it is {run.state.keep(name, left)}"
         )
-
-
-def _judge_claim(run: Run) -> None:
-    """A claim that nobody judged: it is verified, or taken back where nothing can tell."""
-    why = open_tasks(run.file.last)
-    if run.settings.verify and not why:
-        run.file.edit(progress.without_verified)
-    else:
-        refuse(run, why or ["ralph was ended before it could check it"])
