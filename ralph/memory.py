@@ -26,8 +26,8 @@ def memory(state: State) -> str:
     lines = ["The last iterations, the newest last:"]
     for row in rows:
         lines.append(f"- {row.kind} · {row.summary}" + " · it did not succeed" * (not row.success))
-        for said in dict.fromkeys(filter(None, (row.message, row.said))):
-            lines.append(f"  {shortened(' '.join(said.split()), _WORDS)}")
+        words = dict.fromkeys(filter(None, (row.message, row.said)))
+        lines += [f"  {shortened(' '.join(said.split()), _WORDS)}" for said in words]
     lines += [*state.noted("left").splitlines(), f"This run so far: {rows[-1].so_far}"]
     return shortened(plain("\n".join(lines)), _MOST)
 
