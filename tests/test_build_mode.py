@@ -1,4 +1,4 @@
-"""Building (design sections 4 and 5): iterations until done, or until there is a reason to stop."""
+"""Building (design sections 4 and 5): iterations until done, which is checked, or until there is another reason."""
 
 import re
 
@@ -8,6 +8,7 @@ from stories import (
     Act,
     Agent,
     commits,
+    edits,
     error_result,
     fails,
     init,
@@ -22,11 +23,15 @@ from stories import (
 )
 
 MINUS = "\N{MINUS SIGN}"
-SUMMARY = re.compile(r"^#(\d+) · .*$", re.MULTILINE)
+CLAIM = step(writes_done=True)
 
 
 def summaries(text: str) -> list[str]:
-    return [match[0] for match in SUMMARY.finditer(text)]
+    return re.findall(r"^#\d+ · .*$", text, re.MULTILINE)
+
+
+def of_iterations(project: Project, name: str) -> list[object]:
+    return [line[name] for line in project.journal() if line["event"] == "iteration"]
 
 
 def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project: Project, agent: Agent) -> None:
@@ -34,16 +39,8 @@ def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project:
     (project.root / "old.txt").write_text("1\n2\n3\n")
     project.git("add", "-A")
     project.git("commit", "-q", "-m", "start")
-    first = step(
-        writes("new.txt", "a\nb\nc\n"),
-        commits("one"),
-        runs("rm old.txt"),
-        commits("two"),
-        ticks="one",
-        adds="three",
-        cost_usd=0.41,
-    )
-    agent.story(first, step(ticks="all", writes_done=True))
+    deeds = [writes("new.txt", "a\nb\nc\n"), commits("one"), runs("rm old.txt"), commits("two")]
+    agent.story(step(*deeds, ticks="one", adds="three", cost_usd=0.41), step(ticks="all", writes_done=True))
     run = project.build()
     assert (run.code, len(agent.calls)) == (0, 2), run.text
     assert "- [ ]" not in project.progress_text
@@ -62,16 +59,19 @@ def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent:
     assert re.fullmatch(r"#1 · 1/1 tasks \(\+1\) · 1 commit \+\d+ .0 · \d+s · \$0\.01", summaries(run.text)[0])
 
 
-def test_a_limit_is_named_and_there_is_a_pause_between_iterations_and_none_at_the_end(
+def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between_two_iterations(
     project: Project, agent: Agent
 ) -> None:
-    project.has_tasks("one")
     agent.story(step(), repeat=True)
     run = project.build("--max-iterations", "2", "--delay", "10m", command=leaping())
-    assert (run.code, len(agent.calls)) == (3, 2)
-    assert "max-iterations is 2" in run.text
+    assert (run.code, len(agent.calls), "max-iterations is 2" in run.text) == (3, 2, True), run.text
     assert "RALPH" not in project.progress_text
-    assert 600 <= project.journal()[-1]["duration_s"] < 1200
+    assert 600 <= project.journal()[-1]["duration_s"] < 1200, "none at the end"
+    assert "ralph: build feature · iteration 2 of at most 2 · no tasks" in run.text
+    (project.state_folders[0] / "journal.jsonl").unlink()
+    run = project.build("2", "--max-stalls", "off")
+    assert [line[:2] for line in summaries(run.text)] == ["#3", "#4"], "also without the journal"
+    assert "ralph: build feature · iteration 4 · 2 of at most 2 in this start · no tasks" in run.text
 
 
 FAILURES = {
@@ -98,14 +98,14 @@ def test_each_of_these_is_a_failed_iteration_and_does_not_count_when_something_w
     agent.story(*(act for _, act in story), step(ticks="first", writes_done=True))
     run = project.build()
     assert run.code == 0, run.text
-    failed = [line["counted"] and not line["success"] for line in project.journal() if line["event"] == "iteration"]
-    assert [name for (name, _), bad in zip(story, failed[:-1], strict=True) if bad] == list(FAILURES)
+    good = of_iterations(project, "success")
+    assert [name for (name, _), fine in zip(story, good[:-1], strict=True) if not fine] == list(FAILURES)
+    assert all(of_iterations(project, "counted"))
 
 
 def test_three_failures_in_a_row_stop_the_run_and_block_it(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    first, second, third, *_ = FAILURES.values()
-    agent.story(first, second, third)
+    agent.story(*[*FAILURES.values()][:3])
     run = project.build()
     assert (run.code, len(agent.calls)) == (1, 3), run.text
     assert run.stderr.rstrip().splitlines()[-1].startswith("ralph: ")
@@ -117,31 +117,79 @@ def test_an_agent_that_needs_a_person_stops_the_run_with_its_why(project: Projec
     project.has_tasks("one")
     agent.story(step(blocks="which database?"))
     run = project.build()
-    assert run.code == 4
-    assert "which database?" in run.text
+    assert (run.code, "which database?" in run.text) == (4, True), run.text
 
 
-def test_a_person_can_stop_it_from_the_file(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(step(marks("on"), waits_for("go"), ticks="one"), step())
+def test_what_a_person_writes_while_the_agent_works_holds(project: Project, agent: Agent) -> None:
+    """A task, which makes the claim a false one; and a word to stop."""
+    project.has_tasks("one")
+    agent.story(step(marks("on"), waits_for("go"), ticks="one", writes_done=True), step())
     running = project.start("feature.md", "build", "--delay", "0")
     eventually(lambda: agent.reached("on"))
-    project.progress.write_text(project.progress_text.replace("IN_PROGRESS", "RALPH_STOP"))
+    text = project.progress_text.replace("- [ ] one\n", "- [ ] one\n- [ ] mine\n")
+    project.progress.write_text(f"{text}RALPH_STOP\n")
     agent.let("go")
     run = running.wait()
-    assert (run.code, len(agent.calls)) == (3, 1), run.text
-    assert "RALPH_STOP" in run.text
-    assert "RALPH_STOP" in project.progress_text
+    assert (run.code, len(agent.calls), "RALPH_STOP" in run.text) == (3, 1, True), run.text
+    assert "- [x] one\n- [ ] mine\n" in project.progress_text
+    assert "\nRALPH_STOP\n" in project.progress_text
 
 
-def test_the_number_of_the_iteration_counts_all_starts_and_the_limit_this_one(project: Project, agent: Agent) -> None:
-    agent.story(step(), repeat=True)
-    first = project.build("2")
-    assert [line[:2] for line in summaries(first.text)] == ["#1", "#2"]
-    assert "ralph: build feature · iteration 2 of at most 2 · no tasks" in first.text
-    (folder,) = project.state_folders
-    (folder / "journal.jsonl").unlink()
-    second = project.build("2", "--max-stalls", "off")
-    assert [line[:2] for line in summaries(second.text)] == ["#3", "#4"], "also without the journal"
-    assert "ralph: build feature · iteration 4 · 2 of at most 2 in this start · no tasks" in second.text
-    assert "#4 ·" in project.ralph("log").stdout.splitlines()[-2]
+# RALPH_DONE is a claim: the refusals.
+
+
+def verification(project: Project) -> str:
+    """What the section says; fails where there are several, or none."""
+    _, section = project.progress_text.split("## Verification")
+    return section.split("\n## ")[0]
+
+
+def test_a_claim_with_open_tasks_is_refused_and_the_next_iteration_can_mend_it(project: Project, agent: Agent) -> None:
+    """Refusals do not add up over honest iterations."""
+    project.has_tasks("one", "two", "three")
+    agent.story(CLAIM, step(ticks="one", writes_done=True))
+    run = project.build("2")
+    assert (run.code, "RALPH_DONE refused: 2 tasks are not ticked" in run.stderr) == (3, True), run.text
+    assert "RALPH_DONE" not in project.progress_text.split("## Verification")[0]
+    assert "\nIN_PROGRESS\n" in project.progress_text
+    assert ['"two"' in verification(project), '"one"' in verification(project)] == [True, False]
+    agent.story(CLAIM, CLAIM, step(ticks="two"), CLAIM, CLAIM, step(ticks="three", writes_done=True))
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (0, 8), run.text
+    assert "## Verification" not in project.progress_text
+    assert "\nRALPH_DONE\n" in project.progress_text
+
+
+def test_refused_again_and_again_it_needs_a_person_and_a_word_in_a_fence_is_no_claim(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one", "two")
+    fenced = runs("printf '\\n```\\nRALPH_DONE\\n```\\n' >> feature_PROGRESS.md")
+    agent.story(step(fenced, ticks="one"), CLAIM, repeat=True)
+    run = project.build()
+    assert (run.code, of_iterations(project, "refused")) == (4, [False, True, True, True]), run.text
+    assert "\nRALPH_BLOCKED: ralph: " in project.progress_text
+
+
+def test_tasks_that_vanished_are_put_back(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two", "three")
+    agent.story(step(edits("- [ ] two\n", ""), edits("- [ ] three\n", ""), ticks="one", writes_done=True))
+    run = project.build("1")
+    there = ("- [ ] two\n", "- [ ] three\n", "- [x] one\n", "\nIN_PROGRESS\n")
+    assert (run.code, [line for line in there if line not in project.progress_text]) == (3, []), run.text
+    assert "two" in verification(project)
+
+
+BAD_ENDS = {
+    "exit 1": step(ticks="all", writes_done=True, exit_code=1),
+    "an error with exit 0": step(writes_done=True, ok=False, exit_code=0),
+    "killed": step(writes_done=True, exit_code=-9),
+}
+
+
+def test_a_claim_of_an_iteration_that_ended_badly_is_refused_and_that_is_said(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(*BAD_ENDS.values(), CLAIM)
+    run = project.build("--max-failures", "off", "--max-stalls", "off")
+    assert (run.code, len(agent.calls)) == (0, len(BAD_ENDS) + 1), run.text
+    assert run.stderr.count("ralph: RALPH_DONE refused: the iteration that claimed it did not end well: ") == 3

@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.judge import Iteration, judge, tallied, wait_s
 from ralph.progress import Progress, parse
 from ralph.settings import Settings
-from ralph.verdict import Tally, budget_usd, one_try, verdict
+from ralph.verdict import Tally, one_try, verdict
 
 
 def limits(**more: Any) -> Settings:
@@ -22,7 +20,6 @@ def limits(**more: Any) -> Settings:
 
 LIMITS = limits()
 ONCE = limits(once=True)
-NO_WAIT = limits(wait=False)
 START = 1_795_000_000
 """When every story begins, in seconds since 1970."""
 OK = Turn(outcome=Outcome.OK)
@@ -32,8 +29,6 @@ OUT_OF_TIME = Turn(outcome=Outcome.OUT_OF_TIME, why="max-time was over")
 HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
 AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
 TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
-HOPELESS = Turn(outcome=Outcome.HOPELESS, why="not logged in")
-INTERRUPTED = Turn(outcome=Outcome.INTERRUPTED, why="it was interrupted")
 A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
 CLAIM = A + "; RALPH_DONE"
 AB = "- [ ] a; - [ ] b"
@@ -44,15 +39,9 @@ def says(text: str) -> Progress:
     return parse(text.replace("; ", "\n").encode())
 
 
-def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, changed: str = "") -> Iteration:
-    return Iteration(
-        number=1,
-        before=says(before),
-        after=says(after),
-        turn=turn,
-        commits=Commits(count=commits),
-        changed=tuple(changed.split()),
-    )
+def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") -> Iteration:
+    files = tuple(changed.split())
+    return Iteration(number=1, before=says(before), after=says(after), turn=turn, commits=Commits(), changed=files)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +49,7 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
     [
         ("- [x] a", {}, {}, ""),  # nobody said done
         ("RALPH_DONE; RALPH_STOP; - [ ] a", {}, {}, "done"),  # a person's word
-        ("RALPH_STOP", {}, {}, "stopped"),
         ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, {}, "blocked: x"),
-        ("RALPH_DONE", {}, {"verify": "make test"}, ""),
         ("RALPH_DONE; Verified: x", {}, {"verify": "make test"}, "done"),
         ("Verified: x; RALPH_DONE", {}, {"verify": "make test"}, ""),
         ("RALPH_DONE; RALPH_STOP", {}, {"verify": "make test"}, "stopped"),
@@ -71,16 +58,15 @@ def iteration(before: str, after: str, turn: Turn = OK, *, commits: int = 0, cha
         ("RALPH_DONE", {}, {"once": True}, ""),
         ("Spent: $10", {}, {"max_total_cost": 10.0}, "limit reached: max-total-cost is $10.00, and the plan cost $10"),
         ("Spent: $10", {}, {"max_cost": 10.0}, ""),  # of other starts
+        ("", {"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: "),  # sums of prices are not exact
+        ("", {"cost_usd": 0.999998}, {"max_cost": 1.0}, ""),  # of the rest the agent is told six places
         ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
         ("", {"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
         ("", {"failures": 3, "wrong": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
         ("", {"failures": 1}, {"max_failures": 1}, "failed: 1 iteration failed: "),
         ("", {"refusals": 3, "wrong": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
         ("", {"refusals": 1}, {"max_failures": 1}, "done refused: done was claimed 1 time and does not"),
-        ("", {"stalls": 5}, {}, "no progress: 5 iterations in a row changed nothing"),
-        ("", {"iterations": 50}, {"max_iterations": 50}, "limit reached: max-iterations is 50"),
         ("", {"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
-        ("", {"cost_usd": 5.12}, {"max_cost": 5.0}, "limit reached: max-cost is $5.00, and this start cost $5.12"),
         ("", {}, {"max_time": 59.0}, "limit reached: max-time is 59s"),
         ("", {}, {"max_time": 60.1}, ""),
     ],
@@ -93,38 +79,11 @@ def test_what_the_file_says_or_what_happened_may_stop_a_run(
     assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
 
 
-LIMIT_USD = st.none() | st.integers(1, 2_000).map(lambda cents: cents / 100) | st.floats(0.01, 20.0)
-SPENT_USD = st.integers(0, 2_000).map(lambda cents: cents / 100) | st.floats(0.0, 20.0)
-
-
-@given(LIMIT_USD, LIMIT_USD, LIMIT_USD, SPENT_USD, st.none() | SPENT_USD)
-@example(1.0, None, None, sum([0.1] * 10), None)
-@example(0.3, None, 0.3, 0.1 + 0.1, 0.3)
-def test_the_agent_may_spend_the_smallest_rest_and_without_a_rest_it_is_not_asked(
-    of_start: float | None, of_iteration: float | None, of_plan: float | None, start_usd: float, plan_usd: float | None
-) -> None:
-    now = says("- [ ] a" if plan_usd is None else f"Spent: ${plan_usd:.4f}; - [ ] a")
-    settings = Settings(max_cost=of_start, max_iteration_cost=of_iteration, max_total_cost=of_plan)
-    tally = Tally(cost_usd=start_usd)
-    rests = {"max-cost": (of_start, start_usd), "max-total-cost": (of_plan, round(plan_usd or 0.0, 4))}
-    left = {name: limit - used for name, (limit, used) in rests.items() if limit is not None}
-    stop, budget = verdict(now, tally, settings), budget_usd(now, tally, settings)
-    if stop:
-        assert left[stop.why.split()[0]] < 1e-6
-        return
-    assert all(rest >= 1e-6 for rest in left.values())
-    assert budget == min([*left.values(), *([of_iteration] if of_iteration else [])], default=None)
-    assert budget is None or float(f"{budget:.6f}") > 0, "the agent is told six places of it"
-
-
 @pytest.mark.parametrize(
     ("before", "after", "turn", "words"),
     [
-        (A, DONE, OK, []),
         ("- [x] a; - [ ] b", "- [x] b; RALPH_DONE", OK, []),  # finished tasks may be tidied away
-        (AB, "- [x] a; - [ ] b; RALPH_DONE", OK, ['1 task is not ticked: "b"']),
         ("", "- [!] b; RALPH_DONE", OK, ["not ticked"]),
-        (AB, DONE, OK, ['1 task is gone without being ticked, now put back: "b"']),
         (A, DONE, AT_LIMIT, ["did not end well: limit"]),
         (AB, CLAIM, FAILED, ['not ticked: "a"', 'put back: "b"', "exit 1"]),
         ("", "- [x] a; RALPH_DONE; RALPH_BLOCKED: x", OK, ["RALPH_BLOCKED stands there, too"]),
@@ -135,11 +94,6 @@ def test_when_done_is_refused(before: str, after: str, turn: Turn, words: list[s
     refused = judge(iteration(before, after, turn), Tally(), LIMITS).refused
     assert len(refused) == len(words)
     assert all(word in reason for word, reason in zip(words, refused, strict=True))
-
-
-def ends_in(seconds: float) -> Turn:
-    """A usage limit that ends so many seconds after the story's begin."""
-    return replace(AT_LIMIT, resets_at=int(START + seconds))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +133,7 @@ def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | N
 FAILS, IDLE, WORKS, DOES = Step(turn=FAILED), Step(), Step(text=B), Step(changed="a.py")
 CLAIMS, FINISHES, BREAKS = Step(text=CLAIM), Step(text=DONE), Step(text=DONE, passes=False)
 TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
-FIVE_HOURS = Step(turn=ends_in(18_000))
+FIVE_HOURS = Step(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
 VERIFY = limits(verify="make test")
@@ -190,29 +144,19 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
 @pytest.mark.parametrize(
     ("story", "settings", "end"),
     [
-        ([IDLE, WORKS, FINISHES], LIMITS, "3: done"),
         ([FAILS, FAILS, IDLE, FAILS, FAILS, FAILS], LIMITS, "6: failed"),
-        ([CLAIMS] * 3, LIMITS, "3: done refused"),
         ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
-        ([BREAKS, CLAIMS, BREAKS], VERIFY, "3: done refused"),
         ([FAILS, BREAKS, FAILS, CLAIMS, FAILS], VERIFY, "5: failed"),
         ([BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
-        ([BREAKS], limits(verify="make test", max_iterations=1), "1: limit reached"),
         ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
         ([IDLE, IDLE, DOES, IDLE, IDLE, IDLE], STALLS, "6: no progress"),
-        ([FIVE_HOURS, FINISHES], LAST_CHANCE, "18002 1: done"),
         ([LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
         ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
         ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
-        ([TROUBLED, FINISHES], NO_WAIT, "30 1: done"),
-        ([*HOURS[:16], FINISHES], LAST_CHANCE, f"{PAUSES} 1: done"),
         ([*HOURS[:16], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
-        (HOURS, LIMITS, f"{PAUSES} 1: trouble outside"),
         ([*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
-        ([FAILS, FAILS, TROUBLED, FAILS], LIMITS, "30 3: failed"),
         ([TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
-        (HOURS, ONCE, f"{PAUSES} 1: trouble outside"),
         ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
         ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
         ([Step(turn=replace(OUT_OF_TIME, took_s=60))], limits(max_stalls=2, max_time=60.0), "1: limit reached"),
@@ -225,16 +169,13 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
 @pytest.mark.parametrize(
     ("opened", "story", "end"),
     [
-        ("FAILURES", [FAILS], "1: failed"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], "5"),
         ("REFUSED", [CLAIMS], "1: done refused"),
-        ("STALLED", [IDLE], "1: no progress"),
         ("FAILURES", [LIMITED, FAILS], "300 1: failed"),
         ("FAILURES", [IDLE, CLAIMS], "2"),
         ("REFUSED", [IDLE, FAILS], "2"),
         ("STALLED", [DOES, CLAIMS, FAILS], "3"),
         ("TAMPERED", [FAILS, IDLE, CLAIMS], "3"),
-        ("", [FAILS, FAILS], "2"),
     ],
 )
 def test_the_try_after_a_block(opened: str, story: Sequence[Step], end: str) -> None:

@@ -1,18 +1,25 @@
-"""Modes: what holds, what follows, and that the progress file says it."""
-
-from pathlib import Path
+"""Modes: what holds, what follows, and that the progress file says it; planning, which is one turn and no code."""
 
 import pytest
+from away import Mailbox
+from leaps import leaping
 from ralph_driver import Project
-from stories import Act, Agent, edits, fails, runs, says, step, tries, writes
+from stories import Act, Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 
 HEAD = "Started: 2026-11-20 22:14:03\n"
 SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
+MISSES = edits("- [x] one", "- [ ] one (not at its edges)")
+BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
+PLANS = step(says("I looked around."), adds="one")
 
 
-def modes(project: Project) -> list[str]:
+def of_iterations(project: Project, name: str) -> list[object]:
+    return [line[name] for line in project.journal() if line["event"] == "iteration"]
+
+
+def modes(project: Project) -> list[object]:
     """The mode of each iteration, as the journal has it."""
-    return [line["mode"] for line in project.journal() if line["event"] == "iteration"]
+    return of_iterations(project, "mode")
 
 
 def names(project: Project, line: str) -> None:
@@ -30,12 +37,11 @@ def seen(project: Project) -> list[str]:
     return (project.root.parent / "seen").read_text().splitlines()
 
 
-def has_mode(project: Project, mode: str, *settings: str, asks: str = "Look at it.") -> Path:
+def has_mode(project: Project, mode: str, *settings: str, asks: str = "Look at it.") -> None:
     """There is a template of this mode."""
     path = project.root / ".ralph" / f"PROMPT_{mode}.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["{#", *settings, "#}", asks, "{{ PROGRESS_FILE }}"]))
-    return path
 
 
 def everything(project: Project, *more: str) -> tuple[int, str]:
@@ -44,25 +50,88 @@ def everything(project: Project, *more: str) -> tuple[int, str]:
     return run.code, run.text
 
 
-MISSES = edits("- [x] one", "- [ ] one (not at its edges)")
-BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
+# Planning.
+
+
+def test_planning_is_one_turn_that_ends_in_progress(project: Project, agent: Agent) -> None:
+    """However many iterations are allowed, without a pause after it, and whatever was or is declared done."""
+    agent.story(step(adds="one", writes_done=True), PLANS)
+    run = project.ralph("feature.md", "plan", "--max-iterations", "5", "--delay", "1h", command=leaping())
+    assert (run.code, len(agent.calls), "RALPH_DONE put back" in run.text) == (0, 1, True), run.text
+    assert project.journal()[-1]["duration_s"] < 3600
+    assert str(project.root / "feature.md") in agent.prompts[0]
+    assert "\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n" in project.progress_text
+    project.has_tasks("x old", status="RALPH_DONE")
+    run = project.plan()
+    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert "\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n- [x] old\n" in project.progress_text
+
+
+def test_code_written_while_planning_is_named_and_a_failure(project: Project, agent: Agent) -> None:
+    for name in ("edited.py", "gone.py"):
+        (project.root / name).write_text("old")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "code")
+    (project.root / "dirty.txt").write_text("mine")
+    (project.root / "mine.txt").write_text("mine")
+    deeds = {
+        "deep/er/new.py": writes("deep/er/new.py", "code"),
+        "edited.py": edits("old", "new", file="edited.py"),
+        "gone.py": runs("rm gone.py"),
+        "staged.py": runs("echo x > staged.py && git add staged.py"),
+        "dirty.txt": writes("dirty.txt", "changed before, and changed again"),
+        "strange": writes("strange\tnäme.py", "code"),
+        "committed.py": runs("echo x > committed.py && git add committed.py && git commit -qm eager committed.py"),
+    }
+    agent.story(step(*deeds.values(), adds="one"))
+    run = project.plan()
+    assert (run.code, len(agent.calls)) == (1, 1), run.text
+    assert [name for name in deeds if f" {name}" not in run.stderr] == [], run.stderr
+    assert "mine.txt" not in run.text
+
+
+def test_a_planner_that_fails_fails_the_run_at_once_and_a_reached_limit_is_no_plan(
+    project: Project, agent: Agent
+) -> None:
+    agent.story(fails(exit_code=0), raw(init(), exit_code=-9), at_limit())
+    assert [project.plan("--no-wait").code for _ in range(3)] == [1, 1, 3]
+    assert (len(agent.calls), modes(project)) == (3, ["plan"] * 3)
+
+
+def test_a_plan_without_a_task_is_worth_a_warning_and_needs_no_git(plain_project: Project, agent: Agent) -> None:
+    agent.story(step())
+    run = plain_project.plan()
+    assert (run.code, "fatal" in run.text) == (0, False), run.text
+    assert "there is no task in feature_PROGRESS.md" in run.stderr
+
+
+# What follows on what.
 
 
 def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, agent: Agent) -> None:
+    """A red verify sends it back as an open task does."""
+    mailbox = Mailbox(project)
     decides = edits("## Notes\n", "## Notes\n\n- Decision: no database\n")
-    agent.story(step(SEES, decides, adds="one"), BUILDS, step(SEES, MISSES), BUILDS, step(SEES, says("All is there.")))
-    code, text = everything(project, "--verify", "true")
-    assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "validate"]), text
-    assert "ralph: done · 1/1 tasks · 5 iterations · 2 commits · " in text
-    assert seen(project) == ["Mode: plan", "none", "Mode: validate 1/3", "Mode: build 1/3", "Mode: validate 2/3"]
+    plans, finds = step(SEES, decides, adds="one"), step(SEES, MISSES)
+    breaks = step(SEES, runs("touch ../red"))
+    mends = step(SEES, runs("rm ../red"), file="b.txt", writes_done=True)
+    agent.story(plans, BUILDS, finds, BUILDS, breaks, mends, step(SEES, says("All is there.")))
+    code, text = everything(project, "--verify", "test ! -e ../red", "--notify-frequency", "1")
+    assert (code, modes(project)) == (0, ["plan", *["build", "validate"] * 3]), text
+    assert "ralph: done · 1/1 tasks · 7 iterations · 2 commits · " in text
+    rounds = ["validate 1/3", "build 1/3", "validate 2/3", "build 2/3", "validate 3/3"]
+    assert seen(project) == ["Mode: plan", "none", *[f"Mode: {one}" for one in rounds]]
+    assert of_iterations(project, "round") == [0, 0, 1, 1, 2, 2, 3]
+    assert text.count("exited with 1") == 1
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []
-    assert [line["round"] for line in project.journal() if line["event"] == "iteration"] == [0, 0, 1, 1, 2]
     changes = [line["message"] for line in project.journal() if line["event"] == "mode"]
-    assert changes == ["plan -> build", "build -> validate", "validate -> build", "build -> validate"]
+    assert changes == ["plan -> build", *["build -> validate", "validate -> build"] * 2, "build -> validate"]
     left = "mode: build -> validate\n  changed by then: a.txt\n  Decision: no database\n"
-    assert [left in prompt for prompt in agent.prompts] == [False, False, True, False, True]
-    assert (everything(project), len(agent.calls)) == ((0, ""), 5)
+    assert [left in prompt for prompt in agent.prompts[:5]] == [False, False, True, False, True]
+    told = [notice.split("\nMode: ")[1].split("\n")[0] for notice in mailbox.notices]
+    assert told == ["plan", "plan", "build", *rounds[:4], "validate"], mailbox.titles
+    assert (everything(project), len(agent.calls)) == ((0, ""), 7)
 
 
 def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
@@ -72,10 +141,8 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
     assert codes == [3, 3, 3, 3, 4]
     assert seen(project) == ["none", "Mode: validate 1/2", "Mode: build 1/2", "Mode: validate 2/2"]
     assert "RALPH_BLOCKED: ralph: done was claimed" not in project.progress_text
-    assert (
-        'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not' in project.progress_text
-    )
-    assert named(project) == []
+    why = 'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not'
+    assert (why in project.progress_text, named(project)) == (True, [])
     assert (everything(project)[0], len(agent.calls)) == (4, 5)
 
 
@@ -129,15 +196,15 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
     assert run.stderr.count("Mode: no/mode is ignored: ") == 1
 
 
-@pytest.mark.parametrize("line", ["Mode: nothing", "Mode: build", "Mode: broken"])
-def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent, line: str) -> None:
-    project.has_tasks("one")
+def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent) -> None:
     has_mode(project, "broken", "RALPH_ONCE: perhaps")
-    names(project, line)
-    agent.story(BUILDS)
-    run = project.ralph("feature.md")
-    assert (run.code, modes(project)) == (0, ["build"]), run.text
-    assert ("is ignored" in run.stderr) == (line != "Mode: build")
+    agent.story(BUILDS, repeat=True)
+    for mode in ("nothing", "build", "broken"):
+        project.has_tasks("one")
+        names(project, f"Mode: {mode}")
+        run = project.ralph("feature.md")
+        assert (run.code, "is ignored" in run.stderr) == (0, mode != "build"), run.text
+    assert modes(project) == ["build"] * 3
 
 
 @pytest.mark.parametrize(("head", "asks"), [("RALPH_ONCE: yes", "{{ NOTHING }}"), ("RALPH_ONCE: NOTHING", "Hi.")])
@@ -155,33 +222,19 @@ def test_who_validates_only_unticks_and_adds(project: Project, agent: Agent) -> 
     deeds.append(edits("## Notes", "## Validation\n\nNo.\n\n## Notes"))
     agent.story(step(*deeds, writes("a.py", "mended"), adds="four", writes_done=True))
     run = project.ralph("feature.md", "validate")
-    assert run.code == 3, run.text
+    assert (run.code, (project.root / "a.py").exists()) == (3, False), run.text
     assert "put back what validate may not take away: 1 open task" in run.text
-    assert not (project.root / "a.py").exists()
-    text = project.progress_text
-    assert all(f"- [ ] {task}\n" in text for task in ("one", "two", "three", "four")), text
-    assert "\nIN_PROGRESS\n" in text
-    assert "\n## Validation\n\nNo.\n" in text
-
-
-def test_a_red_verify_sends_it_back_as_an_open_task_does(project: Project, agent: Agent) -> None:
-    project.has_tasks("x one")
-    names(project, "Mode: validate 1/3")
-    agent.story(step(runs("touch ../red")), step(runs("rm ../red"), file="a.txt", writes_done=True), step())
-    code, text = everything(project, "--verify", "test ! -e ../red")
-    assert (code, modes(project)) == (0, ["validate", "build", "validate"]), text
-    assert "RALPH_DONE was taken back" in agent.calls[1].prompt or "exited with 1" in text
+    there = [f"- [ ] {task}\n" for task in ("one", "two", "three", "four")]
+    there += ["\nIN_PROGRESS\n", "\n## Validation\n\nNo.\n"]
+    assert [line for line in there if line not in project.progress_text] == []
 
 
 def test_one_that_fails_is_tried_again_and_not_for_ever(project: Project, agent: Agent) -> None:
-    project.has_tasks("x one")
-    names(project, "Mode: validate 1/3")
     agent.story(fails(), step(), fails(), repeat=True)
-    assert (everything(project)[0], modes(project)) == (0, ["validate", "validate"])
-    project.has_tasks("x one")
-    names(project, "Mode: validate 1/3")
-    code, text = everything(project)
-    assert (code, modes(project)[2:]) == (1, ["validate"] * 3), text
+    for code, tried in ((0, 2), (1, 5)):
+        project.has_tasks("x one")
+        names(project, "Mode: validate 1/3")
+        assert (everything(project)[0], modes(project)) == (code, ["validate"] * tried)
     assert "RALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
 
 
@@ -189,9 +242,9 @@ def test_a_template_may_wish_for_a_persons_word_before_it_goes_on(project: Proje
     wish = "Plan, then write RALPH_BLOCKED: look at it."
     has_mode(project, "plan", "RALPH_ONCE: yes", "RALPH_THEN: build", asks=wish)
     agent.story(step(adds="one", blocks="look at the list"), BUILDS, step())
-    code, text = everything(project)
-    assert (code, len(agent.calls)) == (4, 1), text
-    assert (everything(project)[0], len(agent.calls)) == (4, 1)
+    for _ in range(2):
+        code, text = everything(project)
+        assert (code, len(agent.calls)) == (4, 1), text
     project.progress.write_text(project.progress_text.replace("RALPH_BLOCKED: look at the list", "IN_PROGRESS"))
     code, text = everything(project)
     assert (code, modes(project)) == (0, ["plan", "build", "validate"]), text
@@ -211,10 +264,8 @@ def test_all_under_strict(project: Project, agent: Agent) -> None:
         step(says("All is there.")),
     )
     code, text = everything(project, "--strict")
-    tried = [line["requirement_id"] for line in project.journal() if line["event"] == "iteration"]
-    assert tried == [None, "a", None, "two", "a", None], text
+    assert of_iterations(project, "requirement_id") == [None, "a", None, "two", "a", None], text
     assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "build", "validate"]), text
     assert project.git("log", "--format=%s").count("Did it") == 3
     assert "a validate iteration ticks nothing: 1 task unticked" in text
-    assert named(project) == []
-    assert "RALPH_DONE" in project.progress_text
+    assert (named(project), "RALPH_DONE" in project.progress_text) == ([], True)

@@ -3,12 +3,11 @@
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from away import Mailbox
 from leaps import leaping
-from ralph_driver import Project, Running, eventually, paced, progress_text
+from ralph_driver import Project, eventually, paced, progress_text
 from stories import (
     LIMIT,
     Act,
@@ -37,19 +36,24 @@ STRICT = ("1", "--max-failures", "1", "--max-stalls", "1")
 
 def happened(project: Project) -> list[str]:
     """The journal in short: `#1 limit (not counted)`, `wait`, `#1 ok`, `done`."""
-    return [in_short(line) for line in project.journal()]
-
-
-def in_short(line: dict[str, Any]) -> str:
-    if line["event"] == "wait":
-        return "wait"
-    if line["event"] == "run":
-        return str(line["ended"])
-    return f"#{line['iteration']} {line['ended']}" + ("" if line["counted"] else " (not counted)")
+    short = []
+    for line in project.journal():
+        number = f"#{line['iteration']} " if line["event"] == "iteration" else ""
+        counted = "" if line.get("counted", True) else " (not counted)"
+        short.append(f"{number}{line.get('ended', line['event'])}{counted}")
+    return short
 
 
 def waits(project: Project) -> list[float]:
     return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Agent:
+    """A codex, too."""
+    agent = Agent(tmp_path / "other")
+    agent.install(tmp_path / "bin" / "codex")
+    return agent
 
 
 def test_a_limit_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
@@ -68,8 +72,7 @@ def test_several_in_a_row_are_told_once_and_asked_about_less_and_less(project: P
     endless = at_limit(resets_in_s=None, text="You've hit your Opus limit")
     agent.story(endless, endless, endless, FINISHES)
     run = project.build(command=leaping(times=30))
-    assert run.code == 0, run.text
-    assert waits(project) == [300, 600, 1200]
+    assert (run.code, waits(project)) == (0, [300, 600, 1200]), run.text
     assert len(re.findall(r"waiting until \d\d:\d\d ", run.stdout)) == 3
     (notice,) = [notice for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
     assert re.fullmatch(r"Waiting until \d\d:\d\d \(5m00s\)", notice.split("\n")[3])
@@ -88,51 +91,33 @@ def test_a_wait_is_never_longer_than_was_said(
 ) -> None:
     agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
     run = project.build(command=leaping(times=30, wall_s=wall_s, running_s=running_s))
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert len(waits(project)) == 1
+    assert (run.code, len(agent.calls), len(waits(project))) == (0, 2, 1), run.text
     (whole,) = [line["waited_s"] for line in project.journal() if line.get("waited_s")]
     assert whole == pytest.approx(waited_s, abs=SLACK_S)
 
 
-def test_the_time_of_the_start_may_be_over_sooner_which_is_seen_at_once(project: Project, agent: Agent) -> None:
+def test_who_does_not_want_to_wait_or_has_no_time_for_it_comes_back_later(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
-    agent.story(at_limit(resets_in_s=5 * HOUR_S))
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), at_limit(), DONE)
     run = project.build("--max-time", "4h", command=leaping())
-    assert (run.code, len(agent.calls), waits(project)) == (3, 1, []), run.text
-    assert "max-time is 4h00m" in run.stdout
-    assert project.progress_text == progress_text("one")
-
-
-def waiting(project: Project, agent: Agent, speed: float) -> Running:
-    """A ralph that waits for the end of a limit."""
-    project.has_tasks("one")
-    agent.story(at_limit(resets_in_s=24 * HOUR_S))
-    running = project.start("feature.md", command=paced(speed=speed))
-    eventually(lambda: "waiting until" in running.stdout)
-    return running
-
-
-@pytest.mark.parametrize(
-    ("word", "code"), [pytest.param("RALPH_STOP", 3, id="stop"), pytest.param("RALPH_DONE", 0, id="done")]
-)
-def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: str, code: int) -> None:
-    running = waiting(project, agent, speed=20)
-    text = progress_text("one", status=word)
-    project.progress.write_text(text)
-    run = running.wait()
-    assert (run.code, len(agent.calls)) == (code, 1), run.text
-    assert project.progress_text == text
-
-
-def test_who_does_not_want_to_wait_comes_back_later(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(at_limit(), step(ticks="all", writes_done=True))
+    assert (run.code, waits(project), "max-time is 4h00m" in run.stdout) == (3, [], True), run.text
     run = project.build("--no-wait")
-    assert run.code == 3, run.text
+    assert (run.code, len(agent.calls)) == (3, 2), run.text
     (until,) = re.findall(r"until (\d{4}-\d\d-\d\d \d\d:\d\d)", run.stdout)
     assert time.mktime(time.strptime(until, "%Y-%m-%d %H:%M")) == pytest.approx(time.time() + HOUR_S, abs=SLACK_S)
     assert project.progress_text == progress_text("one")
     assert project.build("--no-wait").code == 0
+
+
+@pytest.mark.parametrize(("word", "code"), [("RALPH_STOP", 3), ("RALPH_DONE", 0)], ids=["stop", "done"])
+def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: str, code: int) -> None:
+    agent.story(at_limit(resets_in_s=24 * HOUR_S))
+    running = project.start("feature.md", command=paced(speed=20))
+    eventually(lambda: "waiting until" in running.stdout)
+    text = progress_text("one", status=word)
+    project.progress.write_text(text)
+    run = running.wait()
+    assert (run.code, len(agent.calls), project.progress_text) == (code, 1, text), run.text
 
 
 REJECTED = rate_limit(resets_at=time.time() + HOUR_S)
@@ -161,10 +146,9 @@ def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reas
 
 
 def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(
-    project: Project, agent: Agent, tmp_path: Path
+    project: Project, agent: Agent, other: Agent
 ) -> None:
-    mailbox, other = Mailbox(project), Agent(tmp_path / "other")
-    other.install(tmp_path / "bin" / "codex")
+    mailbox = Mailbox(project)
     agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
     limit = at_limit(resets_in_s=2 * HOUR_S, text="You\u2019ve hit your usage limit. Try again later.")
     other.story(step(ticks="first"), limit, step(writes_done=True))
@@ -180,14 +164,11 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
     assert any("Codex works while claude is at its limit" in notice for notice in mailbox.notices)
 
 
-def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, tmp_path: Path) -> None:
-    other = Agent(tmp_path / "other")
-    other.install(tmp_path / "bin" / "codex")
-    agent.story()
-    other.story(step(sleeps(5), ticks="first"))
-    project.has_tasks("one")
+def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, other: Agent) -> None:
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
+    project.has_tasks("one")
+    other.story(step(sleeps(5), ticks="first"))
     agent.story(at_limit(resets_in_s=2), FINISHES)
     run = project.build("--agent", "claude,codex", "--no-wait")
     assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text
@@ -196,27 +177,24 @@ def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, ag
 # Trouble of the network and the server, which passes.
 
 OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
-BROKEN = refused("Bad gateway", "unknown", status=502)
-CUT_OFF = refused("API Error: terminated", "server_error")
-UNREACHABLE = refused("API Error: Unable to connect to API (ConnectionRefused)", "server_error")
-NO_ANSWER = refused("Request timed out", "unknown")
-AT_CAPACITY = refused("API Error: Repeated 529 Overloaded errors. The API is at capacity", "unknown")
-
-
-def journal(project: Project, event: str, name: str) -> list[object]:
-    return [line[name] for line in project.journal() if line["event"] == event]
+TROUBLES = (
+    OVERLOADED,
+    refused("Bad gateway", "unknown", status=502),
+    refused("API Error: terminated", "server_error"),
+    refused("API Error: Unable to connect to API (ConnectionRefused)", "server_error"),
+    refused("Request timed out", "unknown"),
+    refused("API Error: Repeated 529 Overloaded errors. The API is at capacity", "unknown"),
+)
 
 
 def test_trouble_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
     mailbox = Mailbox(project)
-    agent.story(OVERLOADED, BROKEN, CUT_OFF, UNREACHABLE, NO_ANSWER, AT_CAPACITY, DONE)
-    run = project.build("1", "--max-failures", "1", "--max-stalls", "1", command=leaping())
+    project.has_tasks("one")
+    agent.story(*TROUBLES, DONE)
+    run = project.build(*STRICT, command=leaping())
     assert run.code == 0, run.text
-    assert journal(project, "iteration", "iteration") == [1] * 7
-    assert journal(project, "iteration", "counted") == [False] * 6 + [True]
-    assert journal(project, "iteration", "ended") == ["trouble"] * 6 + ["ok"]
-    assert journal(project, "wait", "planned_s") == [30, 60, 120, 240, 480, 900]
+    assert happened(project) == [*["#1 trouble (not counted)", "wait"] * 6, "#1 ok", "done"]
+    assert waits(project) == [30, 60, 120, 240, 480, 900]
     said = re.findall(r"waiting until \d\d:\d\d \((\w+)\): trouble outside: ", run.stdout)
     assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s", "15m00s"]
     assert len(re.findall(r"^#1 · 1/1 tasks", run.stdout, re.MULTILINE)) == 1
@@ -227,9 +205,7 @@ def test_three_hours_of_trouble_end_the_run_and_the_next_start_tries_again(proje
     project.has_tasks("one")
     agent.story(*[OVERLOADED] * 17, DONE)
     run = project.build(command=leaping())
-    assert run.code == 1, run.text
-    assert journal(project, "iteration", "iteration") == [1] * 17
-    assert journal(project, "iteration", "counted") == [*[False] * 16, True]
-    assert "ralph: API Error: 529" in run.stderr
+    assert (run.code, "ralph: API Error: 529" in run.stderr) == (1, True), run.text
+    assert happened(project) == [*["#1 trouble (not counted)", "wait"] * 16, "#1 trouble", "trouble"]
     assert project.progress_text == progress_text("one"), "no breaker is open"
     assert project.build().code == 0
