@@ -15,18 +15,13 @@ class Source(IntEnum):
     """Where something may be said about a setting, the strongest first."""
 
     COMMAND_LINE = 1
-    DO_NOT_COMMIT = 2
-    """That word in a plan: it forbids, whatever the environment says."""
+    DO_NOT_COMMIT = 2  # that word in a plan forbids, whatever the environment says
     ENVIRONMENT = 3
-    MODE = 4
-    """A template, of what belongs to its mode."""
+    MODE = 4  # a template, of what belongs to its mode
     PLAN = 5
-    PROJECT_FILE = 6
-    """`./.ralph.env`"""
-    HOME_FILE = 7
-    """`~/.ralph.env`"""
-    TEMPLATE = 8
-    """A template, of all else."""
+    PROJECT_FILE = 6  # ./.ralph.env
+    HOME_FILE = 7  # ~/.ralph.env
+    TEMPLATE = 8  # a template, of all else
 
 
 _ANYWHERE = frozenset(Source) - {Source.MODE}

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 from ralph_driver import Project
-from stories import Agent, step
+from stories import Agent
 
 from ralph.settings import Given, Source, resolve
 from ralph.sources import of_plan
@@ -62,7 +62,7 @@ def test_a_directive_of_a_plan_stands_on_a_line_of_its_own() -> None:
 
 
 WHO_DECIDES = {
-    "unless told otherwise": ({}, "strict false; only ; verify ; history ;"),
+    "unless told otherwise": ({}, "commit true; strict false; only ; verify ; history ;"),
     "the word is stronger": ({"plan": "RALPH_AUTO_COMMIT: true\nDO_NOT_COMMIT"}, "commit false;"),
     "than the environment": ({"plan": "DO_NOT_COMMIT", "env": "RALPH_AUTO_COMMIT=true"}, "commit false;"),
     "but not than the command line": ({"plan": "DO_NOT_COMMIT", "args": "--auto-commit"}, "commit true;"),
@@ -105,19 +105,6 @@ def test_a_list_is_what_a_place_names() -> None:
         assert getattr(resolve([one for one in given if one.text]), variable[6:].lower()) == counts
 
 
-def test_what_the_agent_is_told(project: Project, agent: Agent) -> None:
-    (project.root / "mine").mkdir()
-    (project.root / "mine" / "PROMPT_build.md").write_text("Mine.\n")
-    agent.story(step(), step(), progress="state.md")
-    env = {"RALPH_PROMPTS": "mine", "RALPH_PROGRESS_FILE": "state.md"}
-    more = ["--model", "opus", "--effort", "high", "--max-turns", "7"]
-    assert (project.build("1", env=env).code, project.build("1", *more, env=env).code) == (3, 3)
-    always = ["-p", "--dangerously-skip-permissions", "--verbose", "--output-format", "stream-json"]
-    first, second = agent.calls
-    assert (first.argv, first.prompt.strip(), sorted(second.argv)) == (always, "Mine.", sorted(always + more))
-    assert ((project.root / "state.md").exists(), project.progress.exists()) == (True, False)
-
-
 def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project) -> None:
     written = "\ufeff# mine\r\n\r\n  export RALPH_EFFORT = 'low'  # for now\r\nOTHER=$(touch pwned)`touch pwned`\r\n"
     home = f"{written}RALPH_MODEL='$HOME ${{HOME}}'\nRALPH_ONLY=e\n"
@@ -151,6 +138,8 @@ NO_SENSE = [
 def test_a_value_that_makes_no_sense_is_told_with_what_is_allowed(project: Project, agent: Agent) -> None:
     words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
     told = [rf'^ralph: --{name}: "{re.escape(value)}": .*{allowed}' for name, value, allowed in NO_SENSE]
+    told.append(r"^ralph: \.ralph\.env: cannot be read: Is a directory")
+    (project.root / ".ralph.env").mkdir()
     run = project.ralph("feature.md", *words)
     assert (run.code, agent.calls) == (2, []), run.text
     assert [one for one in told if not re.search(one, run.stderr, re.MULTILINE)] == [], run.stderr
@@ -161,7 +150,7 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         project,
         plan="RALPH_MAX_ITERATIONS: lots\nRALPH_MAX_ITERATION: 3\nRALPH_ONLY: 'tests\nDO_NOT_COMMIT",
         file="RALPH_DURATION=long\nRALPH_WAIT=perhaps\n",
-        home="\nRALPH_MODLE=opus\n",
+        home="\ufeff# mine\r\n\r\n  export OTHER='two\r\nlines'  # why\r\nRALPH_MODLE=opus\nRALPH_X=\"s3cret\n",
         template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x",
     )
     args = ("--notify-frequency", "often", "--strict")
@@ -175,12 +164,14 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',
         '.ralph.env:1: RALPH_DURATION: "long": write a time',
         '.ralph.env:2: RALPH_WAIT: "perhaps": write true or false',
-        f"{project.home}/.ralph.env:2: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",
+        f"{project.home}/.ralph.env:5: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",
+        f'{project.home}/.ralph.env:6: is no NAME="value" (a quote left open?)',
         '.ralph/PROMPT_task.md:2: RALPH_MAX_FAILURES: "few"',
         ".ralph/PROMPT_task.md:3: RALPH_HISTORY comes too late in a template",
     ):
         assert f"ralph: {told}" in run.stderr, run.stderr
-    assert len(run.stderr.splitlines()) == 10, "an unknown name in the environment is nobody's business"
+    assert "s3cret" not in run.stderr
+    assert len(run.stderr.splitlines()) == 11, "an unknown name in the environment is nobody's business"
 
 
 @pytest.mark.parametrize(

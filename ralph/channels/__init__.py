@@ -132,7 +132,7 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
     except Exception as error:  # noqa: BLE001 - whatever a channel file brings about, it never ends a run
         failure = f"{channel.path}: {type(error).__name__}: {error}"
     line = hosts(" ".join(plain(failure).split()))
-    return shortened(without(line, [settings.get(name, "") for name in channel.secret]), 250)
+    return shortened(_without(line, [settings.get(name, "") for name in channel.secret]), 250)
 
 
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
@@ -161,13 +161,10 @@ def hosts(text: str) -> str:
     return _ADDRESS.sub(r"\1", text)
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
-    """The text with secrets and parts of secrets as ***; of one that is an address its host is shown."""
+def _without(text: str, secrets: Iterable[str]) -> str:
+    """The text with secrets and parts of secrets as ***, but for the hosts of addresses."""
     for secret in sorted(secrets, key=len, reverse=True):
-        shown = hosts(secret)
-        if shown != secret:
-            text = text.replace(secret, f"{shown}/***")
-        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(shown, ""))):
+        for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hosts(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
     return text
 
