@@ -70,18 +70,7 @@ def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: 
     assert ended.stderr.count("ended what the agent left running") >= 2
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_what_the_verify_command_leaves_running_is_ended_and_said(
-    project: Project, agent: Agent, offspring: Offspring, code: int
-) -> None:
-    project.has_tasks("one")
-    agent.story(DONE)
-    run = project.build("1", "--verify", f"{offspring.daemon('server')}; {offspring.until('server')}; exit {code}")
-    assert (run.code, offspring.alive()) == (3 if code else 0, []), run.text
-    assert "ralph: ended what the verify command left running: " in run.stderr
-
-
-def test_what_a_check_and_a_hook_leave_running_is_ended_and_said(
+def test_what_a_check_a_hook_and_the_verify_command_leave_running_is_ended_and_said(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     check = project.home / "check"
@@ -91,28 +80,34 @@ def test_what_a_check_and_a_hook_leave_running_is_ended_and_said(
         script.chmod(0o700)
     wants(project, f"- [ ] one: The first\n  - verify: Run `{check}` - exits with code 0\n")
     agent.story(tries(writes("one.txt", "1\n")))
-    run = project.build("--strict")
+    run = project.build("--strict", "--verify", f"{offspring.daemon('of-verify')}; {offspring.until('of-verify')}")
     assert (run.code, offspring.alive()) == (0, []), run.text
-    assert all(offspring.pid(name) for name in ("of-check", "of-hook")), "otherwise this test proves nothing"
-    for what in ("the check", "the commit"):
+    assert all(offspring.pid(name) for name in ("of-check", "of-hook", "of-verify")), "otherwise this proves nothing"
+    for what in ("the check", "the commit", "the verify command"):
         assert f"ralph: ended what {what} left running: " in run.stderr, run.text
 
 
 # What is not the agent's.
 
 
-def test_what_a_shell_started_before_it_became_ralph_is_not_the_agents(
+def test_what_a_shell_or_a_notify_script_started_is_not_the_agents_and_nobody_but_ralph_holds_the_lock(
     project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
 ) -> None:
-    """A server, and a tee for ralph's output."""
+    """A server and a tee, of a shell that became ralph; a player, whose parent is gone when the first agent ends."""
     script = f'{offspring.sleeper("server")} & exec "$@" > >(exec tee {tmp_path}/log >/dev/null)'
+    seen, once = tmp_path / "seen", tmp_path / "once"
+    plays = f"[ -e {once} ] || {{ touch {once}; env -i {offspring.sleeper('player')} & }}"
+    notify_with(project, tmp_path, f"readlink /proc/$$/fd/* >> {seen}; {plays}")
     project.has_tasks("one", "two")
-    left = starts("exec sleep 600")
-    agent.story(step(left, says("First."), ticks="first"), step(says("Second."), ticks="all", writes_done=True))
+    looks = runs(f"readlink /proc/$PPID/fd/* >> {seen}; true")  # one may go meanwhile
+    left = starts(f"{offspring.until('player')}; exec sleep 600")
+    agent.story(step(looks, left, says("First."), ticks="first"), step(says("Second."), ticks="all", writes_done=True))
     ended = project.ralph(*BUILD, prefix=("bash", "-c", script, "bash"))
-    assert (ended.code, alive(agent.child()), offspring.alive()) == (0, False, ["server"]), ended.text
+    assert (ended.code, alive(agent.child()), offspring.alive()) == (0, False, ["player", "server"]), ended.text
     log = eventually(lambda: text if "ralph: done" in (text := (tmp_path / "log").read_text()) else "")
     assert [word for word in log.split() if word in ("First.", "Second.")] == ["First.", "Second."]
+    held = seen.read_text().split()
+    assert (len(held) > 6, str(project.root) in held) == (True, False), held
 
 
 CONTAINER = ("unshare", "-pf", "--mount-proc", "--kill-child")
@@ -153,23 +148,6 @@ def commands(mark: str, begin: str, word: str = "") -> list[int]:
     return found
 
 
-def test_what_a_notify_script_leaves_running_is_a_persons_and_nobody_but_ralph_holds_the_lock(
-    project: Project, agent: Agent, tmp_path: Path, offspring: Offspring
-) -> None:
-    """A player or a browser, whose parent is gone when what the first agent left is ended."""
-    seen = tmp_path / "seen"
-    once = f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; env -i {offspring.sleeper('player')} & }}"
-    notify_with(project, tmp_path, f"readlink /proc/$$/fd/* >> {seen}; {once}")
-    project.has_tasks("one")
-    looks = runs(f"readlink /proc/$PPID/fd/* >> {seen}; true")  # one may go meanwhile
-    agent.story(step(looks, starts(f"{offspring.until('player')}; exec sleep 4242")), DONE)
-    assert project.build().code == 0
-    assert offspring.alive() == ["player"]
-    held = seen.read_text().split()
-    assert len(held) > 6, "otherwise this test proves nothing"
-    assert str(project.root) not in held
-
-
 # Deaths.
 
 
@@ -177,8 +155,7 @@ def test_the_keeper_ends_everything_when_ralph_is_killed(project: Project, agent
     """Killed at once: what of the agent's has no parent, no environment and no session left is known all the same."""
     acts = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
     run = start(project, agent, *acts, starts(offspring.daemon("daemon")))
-    for name in ("tool", "hidden", "daemon"):
-        offspring.pid(name)
+    eventually(lambda: offspring.alive() == ["daemon", "hidden", "tool"])
     run.signal(signal.SIGKILL)
     run.wait()
     eventually(lambda: not offspring.alive() and not alive(agent.calls[0].pid))

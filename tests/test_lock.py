@@ -1,82 +1,52 @@
 """One run per working tree."""
 
+from functools import partial
 from pathlib import Path
 
-import pytest
-from ralph_driver import Project, Running, eventually
-from stories import Agent, init, marks, raw, step, waits_for
-
-BUILD = ("feature.md", "build", "--delay", "0")
-LOCKED = 75
+from ralph_driver import Project, eventually
+from stories import Agent, marks, step, waits_for
+from test_signals import BUILD, LOCKED
 
 
-@pytest.fixture
-def first(project: Project, agent: Agent) -> Running:
-    """A run whose agent works until "go"."""
+def test_whatever_else_is_started_in_the_tree_leaves_at_once_and_leaves_nothing(project: Project, agent: Agent) -> None:
+    """The same plan, another one, one in a folder below; only on a terminal it says who is at work."""
     project.has_tasks("one")
     agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    running = project.start(*BUILD)
+    first = project.start(*BUILD)
     eventually(lambda: agent.reached("on"))
-    return running
-
-
-def finish(first: Running, agent: Agent) -> None:
-    agent.let("go")
-    assert first.wait().code == 0
-    assert len(agent.calls) == 1
-
-
-def test_a_second_run_says_only_on_a_terminal_who_holds_the_tree(
-    project: Project, agent: Agent, first: Running
-) -> None:
-    second = project.ralph(*BUILD)
-    assert (second.code, second.text) == (LOCKED, "")
-    second = project.ralph_tty(*BUILD)
-    (line,) = second.stdout.splitlines()
-    assert second.code == LOCKED
-    assert str(first.pid) in line
-    assert "feature" in line
-    finish(first, agent)
-
-
-def test_another_plan_in_the_same_tree_or_a_folder_of_it_waits_too_and_leaves_nothing(
-    project: Project, agent: Agent, first: Running
-) -> None:
     folder = project.root / "sub"
     folder.mkdir()
     for plan in (project.root / "other.md", folder / "other.md"):
         plan.write_text("# Another\n")
     before = sorted(project.root.rglob("*"))
-    assert project.ralph("other.md", "build").code == LOCKED
-    assert project.ralph("other.md", "build", "-C", "sub").code == LOCKED
+    for words in (BUILD, ("other.md", "build"), ("other.md", "build", "-C", "sub")):
+        second = project.ralph(*words)
+        assert (second.code, second.text) == (LOCKED, ""), words
+    on_terminal = project.ralph_tty(*BUILD)
+    (line,) = on_terminal.stdout.splitlines()
+    assert (on_terminal.code, str(first.pid) in line, "feature" in line) == (LOCKED, True, True)
     assert sorted(project.root.rglob("*")) == before
-    finish(first, agent)
-
-
-def test_a_plan_in_another_worktree_runs_at_the_same_time(project: Project, agent: Agent) -> None:
-    other = project.root.parent / "other"
-    project.git("worktree", "add", "-q", "-b", "other", str(other))
-    agent.story(*(step(marks(name), waits_for("go"), writes_done=True) for name in ("first", "second")))
-    here = project.start(*BUILD)
-    eventually(lambda: agent.reached("first"))
-    there = project.start(*BUILD, cwd=other)
-    eventually(lambda: agent.reached("second"))
-    assert here.poll() is None
     agent.let("go")
-    assert (here.wait().code, there.wait().code) == (0, 0)
+    assert (first.wait().code, len(agent.calls)) == (0, 1)
 
 
-def test_outside_of_git_the_working_directory_is_the_tree(plain_project: Project, agent: Agent, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
+def test_another_worktree_and_outside_of_git_another_folder_is_another_tree(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
+    worktree, elsewhere = tmp_path / "worktree", tmp_path / "elsewhere"
+    project.git("worktree", "add", "-q", "-b", "other", str(worktree))
     elsewhere.mkdir()
     (elsewhere / "feature.md").write_text("# A feature\n")
-    agent.story(raw(init(), marks("on"), waits_for("go"), exit_code=1), step(writes_done=True))
-    here = plain_project.start(*BUILD, "--max-iterations", "1")
-    eventually(lambda: agent.reached("on"))
-    assert plain_project.build().code == LOCKED
-    assert plain_project.ralph(*BUILD, cwd=elsewhere).code == 0
+    places = {"here": project.root, "there": worktree, "elsewhere": elsewhere}
+    agent.story(*(step(marks(name), waits_for("go"), writes_done=True) for name in places))
+    runs = []
+    for name, place in places.items():
+        runs.append(project.start(*BUILD, cwd=place))
+        eventually(partial(agent.reached, name))
+    assert [run.poll() for run in runs] == [None] * 3
+    assert project.ralph(*BUILD, cwd=elsewhere).code == LOCKED
     agent.let("go")
-    here.wait()
+    assert [run.wait().code for run in runs] == [0, 0, 0]
 
 
 def test_a_tree_whose_top_may_not_be_read_is_named(project: Project, agent: Agent, no_override: list[str]) -> None:

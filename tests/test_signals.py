@@ -116,24 +116,15 @@ def test_a_second_signal_or_sigquit_waits_for_nobody(
     eventually(lambda: not offspring.alive())
 
 
-def slow_to_end(project: Project) -> Path:
-    """An agent that takes a moment for its clean end; the folder where it leaves "clean" at last."""
-    folder = project.outputs / "slow"
-    folder.mkdir()
-    script = folder / "agent"
-    script.write_text(
-        f"#!/bin/sh\ncat >/dev/null\ncd {shlex.quote(str(folder))}\n"
-        f"trap 'sleep 0.5; touch clean; exit 1' INT\ntouch on\nwhile :; do sleep 0.05; done\n"
-    )
-    script.chmod(0o700)
-    project.env["RALPH_AGENT"] = str(script)
-    return folder
-
-
 def test_two_signals_at_once_are_one_wish(project: Project) -> None:
     """A closing terminal hangs up twice, and systemd ends a service with SIGTERM and SIGHUP."""
-    folder = slow_to_end(project)
-    run = project.start(*BUILD, command=UNHURRIED)
+    folder = project.outputs / "slow"
+    folder.mkdir()
+    ends = f"cd {shlex.quote(str(folder))}; trap 'sleep 0.5; touch clean; exit 1' INT; touch on"
+    agent = folder / "agent"
+    agent.write_text(f"#!/bin/sh\ncat >/dev/null; {ends}; while :; do sleep 0.05; done\n")
+    agent.chmod(0o700)
+    run = project.start(*BUILD, "--agent", str(agent), command=UNHURRIED)
     eventually((folder / "on").exists)
     for which in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):  # so that both are there when it runs
         run.signal(which)
@@ -141,58 +132,43 @@ def test_two_signals_at_once_are_one_wish(project: Project) -> None:
     assert (folder / "clean").exists()
 
 
-def test_a_git_that_hangs_is_left_behind_by_a_second_signal(
+def test_a_background_job_of_a_script_whose_git_hangs_ends_by_the_second_signal(
     project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
 ) -> None:
+    """A shell starts `ralph ... &` with SIGINT and SIGQUIT ignored, and that is inherited."""
     git = tmp_path / "bin" / "git"
     hung = f"exec {offspring.sleeper('git')}"
     git.write_text(f'#!/bin/sh\n[ -e {agent.folder}/mark-on ] && {hung}\nPATH="${{PATH#*:}}"; exec git "$@"\n')
     git.chmod(0o700)
-    run = start(project, agent)
+    run = start(project, agent, prefix=("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"))
+    assert agent.calls[0].ignored == []
     run.signal(signal.SIGINT)
     offspring.pid("git")
     assert (hammer(run, signal.SIGINT).code, offspring.alive()) == (-signal.SIGINT, [])
 
 
-def test_a_background_job_of_a_script_can_be_interrupted(project: Project, agent: Agent) -> None:
-    """A shell starts `ralph ... &` with SIGINT and SIGQUIT ignored, and that is inherited."""
-    run = start(project, agent, prefix=("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"))
-    assert agent.calls[0].ignored == []
-    run.signal(signal.SIGINT)
-    assert run.wait().code == -signal.SIGINT
-
-
-def test_under_nohup_a_hang_up_is_ignored(project: Project, agent: Agent) -> None:
-    run = start(project, agent, prefix=("nohup",), then=(waits_for("go"),))
-    run.signal(signal.SIGHUP)
-    agent.let("go")
-    assert (run.wait().code, len(agent.calls)) == (0, 2)
-
-
-# Its result is there, and the agent is not gone.
-
-
-def test_an_agent_that_hangs_after_its_result_is_ended_and_has_succeeded(
-    project: Project, agent: Agent, offspring: Offspring
+def test_under_nohup_and_beside_a_person_who_commits_a_run_goes_on(
+    project: Project, agent: Agent, tmp_path: Path
 ) -> None:
+    """A hang-up is ignored; a lock of git's that is a person's, or older than the iteration, is left alone."""
+    older, lock, go = project.root / ".git" / "config.lock", project.root / ".git" / "index.lock", tmp_path / "go"
+    older.touch()
     project.has_tasks("one")
-    later = [sleeps(0.5), marks("later"), hangs()]
-    agent.story(step(starts(offspring.sleeper("server")), ticks="all", writes_done=True, after=later))
-    bounds = ("--idle-timeout", "10m", "--iteration-timeout", "10m")
-    ended = project.build(*bounds, command=leaping_at_marks(agent))
-    assert (ended.code, len(agent.calls), offspring.alive()) == (0, 1, []), ended.text
-    assert (alive(agent.calls[0].pid), agent.was_interrupted()) == (False, True)
-
-
-def test_an_agent_that_is_woken_after_its_result_may_finish(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
-    agent.story(raw(*step()["acts"], *woken, *DONE["acts"]))
-    ended = project.build(command=leaping_at_marks(agent))
-    assert (ended.code, (project.root / "late.txt").exists()) == (0, True), ended.text
-
-
-# .git/index.lock
+    agent.story(step(marks("on"), waits_for("go")), step(waits_for("end"), ticks="all", writes_done=True))
+    run = project.start(*BUILD, prefix=("nohup",))
+    eventually(lambda: agent.reached("on"))
+    run.signal(signal.SIGHUP)
+    editor = f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; echo message > \"$1\"' sh"
+    (project.root / "feature.md").write_text("# Another feature\n")
+    person = subprocess.Popen(["git", "commit", "-q", "-a"], cwd=project.root, env=project.env | {"GIT_EDITOR": editor})
+    eventually(lock.exists)
+    agent.let("go")
+    eventually(lambda: len(agent.calls) == 2)
+    go.touch()
+    assert person.wait(60) == 0
+    agent.let("end")
+    assert (run.wait().code, older.exists()) == (0, True)
+    assert project.git("log", "-1", "--format=%s") == "message\n"
 
 
 def test_the_index_lock_of_an_agent_that_died_does_not_stop_the_next(project: Project, agent: Agent) -> None:
@@ -208,24 +184,17 @@ def test_the_index_lock_of_an_agent_that_died_does_not_stop_the_next(project: Pr
     assert project.git("log", "-1", "--format=%s", "other") == "second try\n"
 
 
-def test_an_older_index_lock_is_left_alone(project: Project, agent: Agent) -> None:
-    lock = project.root / ".git" / "index.lock"
-    lock.touch()
-    run = start(project, agent)
-    run.signal(signal.SIGINT)
-    run.wait()
-    assert lock.exists()
-
-
-def test_the_index_lock_of_a_person_who_commits_is_left_alone(project: Project, agent: Agent, tmp_path: Path) -> None:
-    lock, go = project.root / ".git" / "index.lock", tmp_path / "go"
-    run = start(project, agent)
-    editor = f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; echo message > \"$1\"' sh"
-    (project.root / "feature.md").write_text("# Another feature\n")
-    person = subprocess.Popen(["git", "commit", "-q", "-a"], cwd=project.root, env=project.env | {"GIT_EDITOR": editor})
-    eventually(lock.exists)
-    run.signal(signal.SIGINT)
-    run.wait()
-    go.touch()
-    assert person.wait(60) == 0
-    assert project.git("log", "-1", "--format=%s") == "message\n"
+def test_an_agent_that_has_its_result_may_go_on_if_it_is_woken_and_is_ended_if_it_hangs(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
+    """Both are successes."""
+    project.has_tasks("one")
+    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
+    hung = [sleeps(0.5), marks("much later"), hangs()]
+    server = starts(offspring.sleeper("server"))
+    agent.story(raw(*step()["acts"], *woken, *step()["acts"]), step(server, ticks="all", writes_done=True, after=hung))
+    ended = project.build(command=leaping_at_marks(agent))
+    assert (ended.code, len(agent.calls), offspring.alive()) == (0, 2, []), ended.text
+    assert (project.root / "late.txt").exists()
+    assert (alive(agent.calls[1].pid), agent.was_interrupted()) == (False, True)
+    assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["ok", "ok"]

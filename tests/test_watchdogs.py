@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leaps import leaping_at_marks
 from offspring import Offspring
-from ralph_driver import Project, Run, eventually
+from ralph_driver import Project, eventually
 from stories import (
     Act,
     Agent,
@@ -28,73 +28,42 @@ from stories import (
     weighs,
 )
 
-ONE_FAILURE = ("--max-failures", "1")
 DONE = step(ticks="all", writes_done=True)
 
 
-def until_time_is_over(project: Project, agent: Agent, heard: str, *args: str) -> Run:
-    """A run to its end, for which half an hour goes by as soon as it has heard this."""
-    running = project.start("feature.md", "build", "--delay", "0", *args, command=leaping_at_marks(agent))
-    eventually(lambda: heard in running.stdout)
-    agent.let("later")
-    agent.let("much later")
-    return running.wait()
-
-
-# Silence.
-
-
-def test_a_silent_agent_is_ended_with_its_tools_and_its_cost_is_kept(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
+def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent: Agent, offspring: Offspring) -> None:
+    """One is silent, one asks for ever as codex does offline, one is busy; the last makes sounds and works."""
     project.has_tasks("one")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
     there = [runs(offspring.until(name)) for name in ("tool", "hidden")]
-    agent.story(raw(init(), *tools, *there, says("Let me see."), hangs()))
-    run = until_time_is_over(project, agent, "Let me see.", *ONE_FAILURE)
-    assert (run.code, offspring.alive()) == (1, []), run.text
-    assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
-    assert "$0.02 · hung: it was silent for longer than idle-timeout" in run.stdout
-    assert "it was silent for longer than idle-timeout, and nothing was ticked, added or committed" in run.stderr
-    (line, _) = project.journal()
-    assert (line["ended"], line["success"], line["cost_usd"]) == ("hung", False, 0.02)
+    asks = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
+    sounds = [prints("."), marks("dot"), sleeps(0.2), prints("no\n", stderr=True), marks("complaint"), sleeps(0.2)]
+    agent.story(
+        raw(init(), *tools, *there, says("Let me see."), hangs()),
+        raw(init(), says("I ask."), *asks * 300),
+        raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200),
+        raw(init(), *sounds, prints(".\n"), *DONE["acts"]),
+    )
+    words = ("--iteration-timeout", "1h", "--max-failures", "5")
+    run = project.start("feature.md", "build", "--delay", "0", *words, command=leaping_at_marks(agent))
 
+    def time_goes_by(heard: str, quarters: int) -> None:
+        eventually(lambda: heard in run.stdout)
+        for number in range(quarters):
+            agent.let(f"{heard} {number}")
 
-def test_an_agent_that_only_asks_again_and_again_is_ended_and_started_anew(project: Project, agent: Agent) -> None:
-    """As codex does without a network, for ever, with a line each time."""
-    project.has_tasks("one")
-    again = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
-    agent.story(raw(init(), says("I ask."), *again * 300), DONE)
-    run = until_time_is_over(project, agent, "overloaded")
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert "it got no answer for longer than idle-timeout, however often it asked" in run.stdout
-    assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["trouble", "ok"]
-
-
-def test_an_agent_that_prints_something_is_left_alone(project: Project, agent: Agent) -> None:
-    """Be it dots without a line end, or complaints."""
-    sounds = [act for number in range(3) for act in (prints("."), marks(f"dot-{number}"), sleeps(0.2))]
-    complaints = [
-        act for number in range(3) for act in (prints("no\n", stderr=True), marks(f"no-{number}"), sleeps(0.2))
-    ]
-    agent.story(raw(init(), *sounds, *complaints, prints("\n"), *DONE["acts"]))
-    run = project.build(*ONE_FAILURE, command=leaping_at_marks(agent))
-    assert (run.code, len(agent.calls)) == (0, 1), run.text
-
-
-# Time, and a result that is there.
-
-
-def test_a_busy_agent_is_ended_when_its_time_is_over(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200), DONE)
-    run = until_time_is_over(project, agent, "Still at it.", "--iteration-timeout", "30m")
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert "timed out: it took longer than iteration-timeout" in run.stdout
-    assert [line["success"] for line in project.journal()] == [False, True, True]
-
-
-# Too much to record.
+    time_goes_by("Let me see.", 2)
+    time_goes_by("overloaded", 2)
+    assert (offspring.alive(), agent.was_interrupted()) == ([], True), "asked first, so that it tells its cost"
+    time_goes_by("Still at it.", 4)
+    ended = run.wait()
+    assert (ended.code, len(agent.calls)) == (0, 4), ended.text
+    assert "$0.02 · hung: it was silent for longer than idle-timeout" in ended.stdout
+    assert "it got no answer for longer than idle-timeout, however often it asked" in ended.stdout
+    assert "timed out: it took longer than iteration-timeout" in ended.stdout
+    told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
+    assert told == [("hung", False), ("trouble", False), ("timed_out", False), ("ok", True)]
+    assert project.journal()[0]["cost_usd"] == 0.02
 
 
 LITTLE = "from ralph.cli import main; from ralph.run import Pace; main(Pace(transcript_bytes=100_000))"
@@ -113,52 +82,11 @@ def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agen
 # The context.
 
 
-def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Sequence[Act] = (hangs(),)) -> Act:
+def fills(tokens: int, *during: Act, then: Sequence[Act] = (hangs(),)) -> Act:
     """An invocation whose model says how full its context is, uses a tool, and would go on."""
     call = weighs(tokens, tool("Bash", command="make test"))
     goes_on = {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {"type": "tool_use"}}}
-    return raw(init(model=model), call, *during, marks("tool ended"), tool_result("42 passed"), goes_on, *then)
-
-
-MOST = ("--max-context", "60%", *ONE_FAILURE, "--idle-timeout", "8s")
-
-
-def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
-    agent.story(fills(121_000, *second, ticks("one")), DONE)
-    run = project.build(*MOST)
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert agent.reached("tool ended")
-    assert agent.was_interrupted()
-    assert "context full: it used more of its context than max-context" in run.stdout
-    first, *_ = project.journal()
-    assert (first["ended"], first["success"]) == ("context_full", True)
-
-
-LEARNT = {"claude-sonnet-5": {"inputTokens": 1, "contextWindow": 1_000_000}}
-
-
-def test_a_context_that_is_not_too_full_is_left_alone(project: Project, agent: Agent) -> None:
-    """The agent thinks for a moment, and then it goes on."""
-    project.has_tasks(*"abcd")
-    on = [sleeps(0.4), *step(ticks="first")["acts"]]
-    sub_agents = [
-        weighs(5000, tool("Agent", description="Look around")),
-        weighs(190_000, tool("Read", parent="t1", tool_id="t2")),
-        tool_result("text", parent="t1", tool_id="t2"),
-        tool_result("It is all there."),
-    ]
-    agent.story(
-        fills(119_000, then=on),
-        raw(init(), *sub_agents, *on),
-        raw(init(), weighs(190_000, says("So this is done.")), *on),
-        raw(init(), ticks("first"), result(modelUsage=LEARNT)),
-        fills(300_000, then=[sleeps(0.4), *DONE["acts"]]),
-    )
-    run = project.build(*MOST)
-    assert (run.code, len(agent.calls), agent.was_interrupted()) == (0, 5, False), run.text
-    assert {line["ended"] for line in project.journal()} <= {"ok", "done"}, run.text
+    return raw(init(), call, *during, marks("tool ended"), tool_result("42 passed"), goes_on, *then)
 
 
 def in_part(text: str) -> Act:
@@ -167,12 +95,39 @@ def in_part(text: str) -> Act:
     return prints(json.dumps({"type": "stream_event", "event": delta}, separators=(",", ":")) + "\n")
 
 
-def test_the_parts_of_answers_that_it_takes_are_neither_shown_nor_kept(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(in_part("I begin "), in_part("to speak."), says("I begin to speak."), ticks="one"))
-    run = project.build("1", *MOST)
+LEARNT = {"claude-sonnet-5": {"inputTokens": 1, "contextWindow": 1_000_000}}
+
+
+def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs_and_no_other(
+    project: Project, agent: Agent
+) -> None:
+    """Who is not full thinks for a moment and goes on; the parts of answers that tell it are neither shown nor kept."""
+    project.has_tasks(*"abcde")
+    second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
+    on = [sleeps(0.4), *step(ticks="first")["acts"]]
+    sub_agents = [
+        weighs(5000, tool("Agent", description="Look around")),
+        weighs(190_000, tool("Read", parent="t1", tool_id="t2")),
+        tool_result("text", parent="t1", tool_id="t2"),
+        tool_result("It is all there."),
+    ]
+    spoken = (in_part("I begin "), in_part("to speak."), says("I begin to speak."))
+    agent.story(
+        fills(121_000, *second, ticks("a")),
+        fills(119_000, then=on),
+        raw(init(), *sub_agents, *on),
+        raw(init(), weighs(190_000, says("So this is done.")), *on),
+        raw(init(), *spoken, ticks("first"), result(modelUsage=LEARNT)),
+        fills(300_000, then=[sleeps(0.4), *DONE["acts"]]),
+    )
+    run = project.build("--max-context", "60%", "--max-failures", "1", "--idle-timeout", "8s")
+    assert (run.code, len(agent.calls)) == (0, 6), run.text
+    assert (agent.reached("tool ended"), agent.was_interrupted()) == (True, True)
+    assert "context full: it used more of its context than max-context" in run.stdout
+    told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
+    assert told == [("context_full", True), *[("ok", True)] * 5], run.text
     assert "--include-partial-messages" in agent.calls[0].argv
     assert run.stdout.count("I begin") == run.stdout.count("\n  I begin to speak.\n") == 1
-    (record,) = (data for name, data in project.transcripts().items() if name.endswith(".jsonl"))
+    (record,) = (data for name, data in project.transcripts().items() if name.endswith(".jsonl") and b"I begin" in data)
     assert (record.count(b"stream_event"), record.count(b"I begin"), b'"result"' in record) == (0, 1, True)
     assert not [name for name in project.transcripts() if name.endswith(".short")]
