@@ -1,25 +1,77 @@
-"""`ralph report`: what the page is made of, and where it goes."""
+"""`ralph report`: where the page goes, what it is made of, and what a browser shows on a phone, a tablet and a desk."""
 
+import html
+import json
 import re
+import shutil
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import EVENTFUL, made, records
-from ralph_driver import Project, eventually
+from ralph_driver import Project, eventually, progress_text
 from stories import Agent, fails, marks, raw, result, step, waits_for
 
+from ralph import journal, progress
+from ralph.look import report
+from ralph.look.plans import Plan, Seen, Standing
 
-def heights(page: str, title: str, kind: str) -> list[float]:
-    """By bar of that chart, how many percent high the part of that kind is."""
-    (chart,) = re.findall(rf"<strong>{title}</strong>.*?</figure>", page, re.DOTALL)
-    bars = re.findall(r"<li title.*", chart)
-    found = [re.search(rf'<i class="{kind}" style="height:([\d.]+)%">', bar) for bar in bars]
-    return [float(one[1]) if one else 0.0 for one in found]
+BEGAN = 1_795_215_600
+KINDS = ("input", "output", "cache_read", "cache_write")
+EVENTFUL: list[dict[str, Any]] = [
+    {"cost_usd": 0.4, "duration_s": 300, "tasks": (1, 5, True), "tokens": (100, 2000, 900_000, 40_000)},
+    {"cost_usd": 1.25, "duration_s": 752, "tasks": (2, 5, True), "tokens": (50, 9000, 2_500_000, 80_000)},
+    {"cost_usd": 0.02, "duration_s": 20, "tasks": (2, 5, False), "success": False, "counted": False, "ended": "limit"},
+    {"cost_usd": 0.6, "duration_s": 420, "waited_s": 4000, "tasks": (1, 5, True), "success": False, "ended": "failed"},
+    {"cost_at_least": True, "duration_s": 60, "success": False, "counted": False, "ended": "died"},
+    {"cost_usd": 0.33, "duration_s": 200, "tasks": (5, 5, True), "tokens": (7, 700, 70_000, 7_000)},
+]
+EVIL = "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\x1b[31m\x9b\u202eevil?"
+LONG = "a_name_without_any_place_to_break_it_" * 12
+WIDTHS = (360, 768, 1600)
 
 
-def test_a_run_is_reported_outside_of_the_working_directory(project: Project, agent: Agent) -> None:
+def records(iterations: list[dict[str, Any]], *, run: str = "r", **end: Any) -> list[dict[str, Any]]:
+    """A journal of these iterations, each ten minutes after the one before; the good ones are verified in 30 s."""
+    lines = []
+    for number, given in enumerate(iterations, 1):
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN + 600 * number))
+        common = {"timestamp": stamp, "run": run, "mode": "build", "iteration": number}
+        line: dict[str, Any] = {"success": True, "counted": True, "ended": "ok", "message": f"Did {number}."}
+        line |= {"summary": f"#{number} · 2/5 tasks (+1) · 1 commit · 5m00s · $0.40", **given}
+        line |= dict(zip(("done", "total", "moved"), line.pop("tasks", ()), strict=False))
+        line |= dict(zip(KINDS, line.pop("tokens", ()), strict=False))
+        lines.append({**common, "event": "iteration", **line})
+        if line["success"]:
+            lines.append({**common, "event": "verify", "success": True, "duration_s": 30})
+    return [*lines, *([{**common, "event": "run", "success": False, "summary": end["ended"], **end}] if end else [])]
+
+
+def made(lines: list[dict[str, Any]], text: str = "", *, name: str = "feature", why: str = "") -> str:
+    """The report of such a journal and of such a progress file."""
+    seen = Seen(
+        plan=Plan(name=name, path=Path("feature.md"), progress_path=Path("feature_PROGRESS.md")),
+        standing=Standing("stopped", why),
+        progress=progress.parse(text.encode()) if text else None,
+        records=journal.records(lines),
+    )
+    return report.page(seen, BEGAN + 9999.0).decode()
+
+
+def test_a_run_is_reported_outside_of_the_working_directory_unless_a_place_is_named(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
     project.has_tasks("one", "two")
+    file = project.root / "my report.html"
+    shown, opener = tmp_path / "shown", tmp_path / "bin" / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {shown}.new && mv {shown}.new {shown}\n')
+    opener.chmod(0o755)
+    assert project.ralph("report", "feature.md", "--open", "-o", file.name).code == 0
+    assert eventually(lambda: shown.exists() and shown.read_text()) == str(file)
+    assert file.read_text().startswith("<!doctype html>")
+    assert "Nothing yet." in file.read_text()
+    assert not project.state_folders, "nothing is made where nothing is needed"
     good = [*step(ticks="one", commits="made")["acts"][:-1], result("One is done.")]
     agent.story(raw(*good), fails("The disk is on fire."), step(marks("there"), waits_for("go"), ticks="all"))
     project.build("2", "--max-stalls", "off")
@@ -41,48 +93,32 @@ def test_a_run_is_reported_outside_of_the_working_directory(project: Project, ag
     running.wait()
 
 
-def test_the_place_is_a_persons_choice_and_open_shows_it(project: Project, tmp_path: Path) -> None:
-    shown = tmp_path / "shown"
-    opener = tmp_path / "bin" / "xdg-open"
-    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {shown}.new && mv {shown}.new {shown}\n')
-    opener.chmod(0o755)
-    project.has_tasks("one", "x two")
-    file = project.root / "my report.html"
-    assert project.ralph("report", "feature.md", "--open", "-o", file.name).code == 0
-    assert eventually(lambda: shown.exists() and shown.read_text()) == str(file)
-    for text in (file.read_text(), project.ralph("report", "feature.md", "-o", "-").stdout):
-        assert text.startswith("<!doctype html>")
-        assert "Nothing yet." in text
-    assert not project.state_folders, "nothing is made where nothing is needed"
+def heights(page: str, title: str, kind: str) -> list[float]:
+    """By bar of that chart, how many percent high the part of that kind is."""
+    (chart,) = re.findall(rf"<strong>{title}</strong>.*?</figure>", page, re.DOTALL)
+    found = [
+        re.search(rf'<i class="{kind}" style="height:([\d.]+)%">', bar) for bar in re.findall("<li title.*", chart)
+    ]
+    return [float(one[1]) if one else 0.0 for one in found]
 
 
-@pytest.mark.parametrize(
-    ("iterations", "said"),
-    [
-        pytest.param([{"cost_usd": 1, "cost_at_least": True}], "<dd>≥ $1.00 <small>", id="a lower bound"),
-        pytest.param([EVENTFUL[2]], '<td class="again">build #1', id="one that is due again"),
-        pytest.param([EVENTFUL[3]], '<td class="bad">build #1', id="a failure"),
-        pytest.param([{"message": "a \x1b[31m\u202eb"}], "a \N{REPLACEMENT CHARACTER}[31m", id="control characters"),
-        pytest.param(EVENTFUL, '$0.40 · left 3 · done 2">', id="what a bar stands for"),
-        pytest.param(EVENTFUL, '$0.40 · agent 5m00s · verifying 30s">', id="of which parts"),
-    ],
-)
-def test_what_there_was_and_what_went_wrong_is_said(iterations: list[dict[str, Any]], said: str) -> None:
-    assert said in made(records(iterations))
-
-
-@pytest.mark.parametrize(
-    ("title", "kind", "top", "values"),
-    [
+def test_what_there_was_is_said_and_bars_are_as_high_as_the_journal_says() -> None:
+    text = made(records(EVENTFUL))
+    for said in (
+        "<dd>≥ $2.60 <small>",
+        '<td class="again">build #3',
+        '<td class="bad">build #4',
+        '$0.40 · left 3 · done 2">',
+        '$0.40 · agent 5m00s · verifying 30s">',
+    ):
+        assert said in text, said
+    for title, kind, top, values in (
         ("Tasks", "left", 5, (4, 3, 3, 4, 0, 0)),
         ("Tasks", "done", 5, (1, 2, 2, 1, 0, 5)),
         ("Tokens read", "cache_read", 2_580_050, (9e5, 2.5e6, 0, 0, 0, 7e4)),
         ("Tokens written", "output", 9000, (2000, 9000, 0, 0, 0, 700)),
-    ],
-)
-def test_bars_are_as_high_as_the_journal_says(title: str, kind: str, top: float, values: tuple[float, ...]) -> None:
-    text = made(records(EVENTFUL))
-    assert heights(text, title, kind) == pytest.approx([100 * value / top for value in values], abs=0.01)
+    ):
+        assert heights(text, title, kind) == pytest.approx([100 * value / top for value in values], abs=0.01)
 
 
 def test_runs_are_told_apart_the_newest_first_and_of_very_many_iterations_the_newest_are_shown() -> None:
@@ -94,5 +130,58 @@ def test_runs_are_told_apart_the_newest_first_and_of_very_many_iterations_the_ne
     assert order == sorted(order)
     assert "$998.00" in text, "sums are of all"
     assert "The newest 300 are shown" in text
-    assert len(heights(text, "Cost", "cost")) == 300
-    assert text.count("<tr><td>") == 300
+    assert (len(heights(text, "Cost", "cost")), text.count("<tr><td>")) == (300, 300)
+
+
+LOOK = """<pre></pre><script>onload = () => {
+  const boxes = (page, root) => [...root.querySelectorAll("*")].flatMap(one => [...one.childNodes])
+    .filter(one => one.nodeType === 3 && one.data.trim()).map(one => {
+      const range = page.createRange(); range.selectNodeContents(one);
+      return [one.data.trim(), [...range.getClientRects()].filter(box => box.width)] });
+  const touch = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > .5
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > .5;
+  const seen = [...document.querySelectorAll("iframe")].map(frame => {
+    const page = frame.contentDocument, overlaps = [], outside = [], figures = [...page.querySelectorAll("figure, dl")];
+    for (const figure of figures) {
+      const found = boxes(page, figure), edge = figure.getBoundingClientRect();
+      found.forEach(([text, mine], at) => {
+        if (mine.some(box => box.left < edge.left || box.right > edge.right)) outside.push(text);
+        for (const [other, its] of found.slice(at + 1))
+          if (mine.some(a => its.some(b => touch(a, b)))) overlaps.push([text, other]) }) }
+    return {overlaps, outside, figures: figures.length, width: page.documentElement.scrollWidth,
+      labels: page.querySelectorAll("ol b").length, foreign: page.querySelectorAll("img, script").length,
+      asked: frame.contentWindow.performance.getEntriesByType("resource").length,
+      last: page.querySelector("td:last-child").textContent} });
+  document.querySelector("pre").textContent = JSON.stringify(seen) }</script>"""
+"""What a page that holds the report at several widths finds out about it."""
+
+
+def test_in_a_browser_no_label_touches_another_nothing_sticks_out_and_the_agents_words_do_nothing(
+    tmp_path: Path,
+) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    evil = {**EVENTFUL[0], "message": EVIL, "mode": EVIL, "ended": EVIL}
+    pages = {
+        "some": made(records(EVENTFUL), progress_text("x one", "two")),
+        "many": made(records([{**EVENTFUL[1], "cost_usd": 180}] * 249)),
+        "thousands": made(records([{**EVENTFUL[1], "cost_usd": 9}] * 1_500)),
+        "long": made(records([{**EVENTFUL[0], "message": LONG}], ended=LONG), progress_text(LONG), name=LONG, why=LONG),
+        "hostile": made(records([evil], ended=EVIL, message=EVIL), progress_text(EVIL), name=EVIL, why=EVIL),
+    }
+    each = [(name, width) for name in pages for width in WIDTHS]
+    frames = [f'<iframe srcdoc="{html.escape(pages[name])}" style="width:{width}px;border:0">' for name, width in each]
+    file = tmp_path / "frames.html"
+    file.write_text("<!doctype html><meta charset=utf-8>" + "</iframe>".join([*frames, LOOK]))
+    argv = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+    argv += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run([*argv, "--dump-dom", file.as_uri()], check=True, capture_output=True, text=True, timeout=300)
+    seen = dict(zip(each, json.loads(html.unescape(done.stdout.split("<pre>")[-1].split("</pre>")[0])), strict=True))
+    for (name, width), one in seen.items():
+        assert (one["figures"], one["overlaps"], one["outside"]) == (6, [], []), (name, width)
+        assert one["width"] == width
+        assert one["labels"] >= 5, "one for each chart"
+        assert one["foreign"] + one["asked"] == 0, "no picture, no script, nothing of another place"
+    told = seen["hostile", WIDTHS[0]]["last"]
+    assert "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\N{REPLACEMENT CHARACTER}[31m" in told
