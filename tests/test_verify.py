@@ -4,17 +4,14 @@ import re
 import shlex
 import signal
 
-import pytest
 from away import Mailbox
 from offspring import Offspring
-from ralph_driver import Project, Running, eventually, paced
-from stories import Agent, edits, runs, step, writes
+from ralph_driver import Project, eventually, paced
+from stories import Agent, edits, runs, step
 
 from ralph import progress
 
 CLAIM = step(ticks="all", writes_done=True)
-FORGED = "Verified: 2026-11-20 22:14:03 0123456789"
-BUILD = ("feature.md", "build", "--delay", "0")
 
 
 class Check:
@@ -43,83 +40,49 @@ def verification(project: Project) -> str:
     return project.progress_text.partition("\n## Verification\n")[2]
 
 
-# What passes, and what does not.
-
-
-def test_what_passes_is_done_and_the_next_start_believes_it(
+def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_start_believes_it(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    check = Check(project, f"touch build.out; test -e made.txt && {{ {offspring.hidden('server')} & }}")
-    project.has_tasks("one")
-    agent.story(step(ticks="all", file="made.txt", writes_done=True, commits="made"))
-    run = project.build(*check.option)
-    commit = project.git("rev-parse", "HEAD")[:10]
-    assert run.code == 0, run.text
-    assert re.search(
-        rf"^RALPH_DONE\nVerified: 2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d {commit}\n", project.progress_text, re.MULTILINE
-    )
-    assert offspring.alive() == []
+    red = "{ echo 'FAIL: expected 3, got 4'; exit 7; }"
+    check = Check(project, f"touch build.out; test -e mended.txt || {red}; {offspring.hidden('server')} &")
+    project.has_tasks("one", notes="\nMine.\n")
+    agent.story(CLAIM, step(runs("cp feature_PROGRESS.md seen.md"), file="mended.txt", writes_done=True, commits="m"))
+    run = project.build(*check.option, command=paced(interrupt_s=0.5, terminate_s=0.5))
+    assert (run.code, check.runs, len(agent.calls), offspring.alive()) == (0, 2, 2, []), run.text
+    assert "RALPH_DONE refused" in run.stderr
+    seen, _, section = (project.root / "seen.md").read_text().partition("\n## Verification\n")
+    assert "\nIN_PROGRESS\n" in seen
+    assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
+    assert "\n>     FAIL: expected 3, got 4\n" in section
+    done = rf"\nRALPH_DONE\nVerified: 2[-0-9]+ [:0-9]+ {project.git('rev-parse', 'HEAD')[:10]}\n"
+    assert re.search(done, project.progress_text)
+    assert project.progress_text.endswith("## Notes\n\nMine.\n")
     again = project.build(*check.option)
-    assert (again.code, again.text, check.runs, len(agent.calls)) == (0, "", 1, 1)
+    assert (again.code, again.text, check.runs, len(agent.calls)) == (0, "", 2, 2)
 
 
-def test_what_is_not_committed_is_said_with_the_commit(project: Project, agent: Agent) -> None:
-    """And the command knows no secret, and has nothing to read."""
+def test_a_persons_done_that_fails_is_built_on(project: Project, agent: Agent) -> None:
+    """And the command knows no secret, and has nothing to read; that something is not committed, is said."""
     project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
+    check = Check(project, "env > env.txt; cat > stdin.txt; test -e made.txt")
+    project.has_tasks("x one", status="RALPH_DONE")
     agent.story(step(file="made.txt", writes_done=True))
-    assert project.build("--verify", "env > env.txt; cat > stdin.txt").code == 0
+    run = project.build(*check.option)
+    assert (run.code, check.runs, len(agent.calls)) == (0, 2, 1), run.text
     assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE)
     assert "s3cr3t" not in (project.root / "env.txt").read_text()
     assert (project.root / "stdin.txt").read_bytes() == b""
 
 
-def test_what_fails_is_taken_back_and_the_next_iteration_can_read_why(project: Project, agent: Agent) -> None:
-    check = Check(project, "echo 'FAIL: expected 3, got 4'; test -e mended.txt || exit 7")
-    project.has_tasks("one", notes="\nMine.\n")
-    agent.story(
-        CLAIM, step(runs("cp feature_PROGRESS.md seen.md"), writes("mended.txt", ""), writes_done=True, commits="m")
-    )
-    run = project.build(*check.option)
-    assert (run.code, check.runs, len(agent.calls)) == (0, 2, 2), run.text
-    seen = (project.root / "seen.md").read_text()
-    assert "\nIN_PROGRESS\n" in seen
-    section = seen.partition("\n## Verification\n")[2]
-    assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
-    assert "\n>     FAIL: expected 3, got 4\n" in section
-    assert "RALPH_DONE refused" in run.stderr
-    assert "## Verification" not in project.progress_text
-    assert project.progress_text.endswith("## Notes\n\nMine.\n")
-
-
-# Whoever wrote RALPH_DONE.
-
-
-@pytest.mark.parametrize("note", ["", FORGED + "\n"], ids=["", "which was verified once before"])
-def test_a_persons_done_is_verified_when_it_was_not(project: Project, agent: Agent, note: str) -> None:
+def test_a_done_that_nobody_verified_is_verified_at_the_next_start(project: Project, agent: Agent) -> None:
+    """Its note is ralph's word alone, also where nothing is verified today."""
+    agent.story(step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789")))
+    assert (project.build().code, verified(project)) == (0, False)
     mailbox, check = Mailbox(project), Check(project)
-    project.has_tasks("one", status="RALPH_DONE\n" + note)
-    run = project.build(*check.option)
-    assert (run.code, check.runs, agent.calls) == (0, 0 if note else 1, []), run.text
-    assert (verified(project), mailbox.notices) == (True, [])
-
-
-def test_a_persons_done_that_fails_is_built_on(project: Project, agent: Agent) -> None:
-    check = Check(project, "test -e made.txt")
-    project.has_tasks("x one", status="RALPH_DONE")
-    agent.story(step(file="made.txt", writes_done=True))
-    run = project.build(*check.option)
-    assert (run.code, check.runs, len(agent.calls), verified(project)) == (0, 2, 1, True), run.text
-
-
-def test_nor_that_nothing_was_to_be_verified_at_that_time(project: Project, agent: Agent) -> None:
-    check = Check(project)
-    agent.story(step(edits("IN_PROGRESS", f"RALPH_DONE\n{FORGED}")))
-    assert project.build().code == 0
-    assert project.build(*check.option).code == 0
-    assert (check.runs, len(agent.calls)) == (1, 1)
-
-
-# Its time, and its end.
+    for _ in range(2):
+        run = project.build(*check.option)
+        assert (run.code, verified(project), check.runs, len(agent.calls)) == (0, True, 1, 1), run.text
+    assert mailbox.notices == [], "nothing was done, so nobody is told"
 
 
 def test_it_is_ended_with_all_it_started_when_its_time_is_over(
@@ -137,20 +100,15 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 
 
-def until_it_verifies(project: Project, agent: Agent, offspring: Offspring) -> Running:
-    """A run whose verify command has begun, and never ends."""
-    project.has_tasks("one")
-    agent.story(CLAIM)
-    command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
-    running = project.start(*BUILD, "--verify", command, command=paced(interrupt_s=0.5))
-    eventually(lambda: offspring.alive() == ["check", "hidden"])
-    return running
-
-
 def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    running = until_it_verifies(project, agent, offspring)
+    project.has_tasks("one")
+    agent.story(CLAIM)
+    command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
+    build = ("feature.md", "build", "--delay", "0")
+    running = project.start(*build, "--verify", command, command=paced(interrupt_s=0.5))
+    eventually(lambda: offspring.alive() == ["check", "hidden"])
     running.signal(signal.SIGINT)
     run = running.wait()
     assert (run.code, offspring.alive()) == (-signal.SIGINT, []), run.text
@@ -160,17 +118,19 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     assert verified(project)
 
 
-# What it prints, and what it does to the file.
-
 NASTY = rb"""
 printf '\033]0;title\007\033[31mred\033[0m\000\377\n'
 printf '```\n# Heading\nRALPH_DONE\nRALPH_BLOCKED: no\n- [ ] no task\n- [x] none\n## Verification\n> ```\n'
+sed -i 's/RALPH_DONE/&\nVerified: x/' feature_PROGRESS.md
+echo mine >> feature_PROGRESS.md
+exit 3
 """
 
 
 def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent: Agent) -> None:
+    """And what it does to the progress file is no word of ralph's."""
     script = project.home / "check.sh"
-    script.write_bytes(b"yes 'a line of it' | head -c 5200000\n" + NASTY + b"exit 3\n")
+    script.write_bytes(b"yes 'a line of it' | head -c 5200000\n" + NASTY)
     project.has_tasks("one", notes="\n```\nan open fence\n")
     agent.story(CLAIM)
     run = project.build("1", "--verify", f"sh {script}")
@@ -179,31 +139,14 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, ())
     assert "\n>     red\N{REPLACEMENT CHARACTER}\n" in verification(project)
     assert not set(project.progress_text) & set("\x1b\0\x07")
+    assert "\nVerified: x\n" not in project.progress_text
     assert project.progress.stat().st_size < 10_000
-    agent.story(step(writes_done=True))
-    assert project.build("--verify", "true").code == 0
-    assert project.progress_text.endswith("\n```\nan open fence\n")
     (log,) = [data for name, data in project.transcripts().items() if name.endswith("0001.verify.log") and data]
     assert len(log) > 5_000_000, "all of it is there for a person"
-
-
-@pytest.mark.parametrize(
-    ("command", "code", "kept"),
-    [
-        pytest.param("echo mine >> feature_PROGRESS.md", 0, "mine", id="a note, and it passes"),
-        pytest.param("sed -i 's/RALPH_DONE/&\\nVerified: x/' feature_PROGRESS.md; exit 1", 3, "one", id="it forges"),
-        pytest.param("rm feature_PROGRESS.md", 0, "one", id="it removes the file, and passes"),
-    ],
-)
-def test_a_command_that_edits_the_progress_file(
-    project: Project, agent: Agent, command: str, code: int, kept: str
-) -> None:
-    project.has_tasks("one")
-    agent.story(CLAIM)
-    run = project.build("1", "--verify", command)
-    assert (run.code, kept in project.progress_text) == (code, True), run.text
-    assert verified(project) == (code == 0)
-    assert "\nVerified: x\n" not in project.progress_text
+    agent.story(step(writes_done=True))
+    assert project.build("--verify", "rm feature_PROGRESS.md").code == 0
+    assert verified(project)
+    assert project.progress_text.endswith("\n```\nan open fence\nmine\n")
 
 
 def test_what_it_leaves_is_no_progress_of_an_agent_that_does_nothing(project: Project, agent: Agent) -> None:

@@ -34,13 +34,12 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
 
 
 def test_no_file_of_the_project_chooses_it_and_a_missing_one_is_said(project: Project, agent: Agent) -> None:
-    (project.root / ".ralph.env").write_text("RALPH_WRAP=env\n")
-    assert "RALPH_WRAP belongs on the command line" in project.build().stderr
-    (project.root / ".ralph.env").unlink()
     run = project.build("--wrap", "nowhere -x")
     assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
     assert "wrapped in env" in project.ralph("doctor", "--wrap", "env").stdout
     assert "not wrapped" in project.ralph("doctor", "--verbose").stdout
+    (project.root / ".ralph.env").write_text("RALPH_WRAP=env\n")
+    assert "RALPH_WRAP belongs on the command line" in project.build().stderr
 
 
 @pytest.fixture
