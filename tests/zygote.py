@@ -2,7 +2,7 @@
 
 A request is a byte on the socket given by its number, with descriptors: those that shall be 0, 1 and 2, a pipe, and a
 file of JSON that says the rest. Into the pipe come the lines "born PID", once the new process is what it shall be, and
-"ended CODE", of which a process between the two takes care.
+"ended CODE".
 """
 
 import atexit
@@ -15,6 +15,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -31,25 +32,37 @@ OUR_OWN = 3
 
 def serve(channel: socket.socket) -> list[int]:
     """Returns in each new process the descriptors of its request; the server leaves when the tests have ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    running: dict[int, int] = {}
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes)
     while True:
+        if woken in select.select([channel.fileno(), woken], [], [])[0]:
+            os.read(woken, 4096)
+            tell_ends(running)
+            continue
         asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
         if not asked:
             os._exit(0)
-        if not os.fork():
-            break
+        pid = os.fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return descriptors
+        running[pid] = descriptors.pop(OUR_OWN)
         for descriptor in descriptors:
             os.close(descriptor)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    channel.close()
-    if not (pid := os.fork()):
-        return descriptors
-    for descriptor in descriptors[:OUR_OWN]:
-        os.close(descriptor)
-    _, status = os.waitpid(pid, 0)
-    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
-        os.write(descriptors[OUR_OWN], b"ended %d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
+
+
+def tell_ends(running: dict[int, int]) -> None:
+    """Says of each process that has ended how, into the pipe of its request."""
+    for pid, news in list(running.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+                os.write(news, b"ended %d\n" % os.waitstatus_to_exitcode(status))
+            os.close(running.pop(pid))
 
 
 def become(descriptors: list[int]) -> list[str]:
