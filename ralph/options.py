@@ -1,7 +1,7 @@
 """The options of the command line that stand for settings, and what a command line asks for by them."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,13 +40,9 @@ class Asked:
     as_json: bool = False
 
 
-def _modes() -> list[str]:
-    return [*prompt.modes(prompt.folders(None)), "all"]
-
-
-def _offers(words: Callable[[], Sequence[str]]) -> Callable[[object, object, str], list[str]]:
-    """What Tab offers where one of these words may stand."""
-    return lambda _context, _option, typed: [word for word in words() if word.startswith(typed)]
+def _modes(_context: object = None, _argument: object = None, typed: str = "") -> list[str]:
+    """What Tab offers: the modes that begin so."""
+    return [mode for mode in (*prompt.modes(prompt.folders(None)), "all") if mode.startswith(typed)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -55,20 +51,12 @@ def _option(setting: Setting) -> click.Option:
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
-    words = setting.metavar.split("|")
-    return click.Option(
-        names,
-        metavar=setting.metavar,
-        multiple=setting.many,
-        help=shown,
-        type=FILE,
-        shell_complete=_offers(lambda: words) if words[1:] else None,
-    )
+    return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
     click.Argument(["plan"], required=False, type=FILE),
-    click.Argument(["mode"], required=False, shell_complete=_offers(_modes)),
+    click.Argument(["mode"], required=False, shell_complete=_modes),
     click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
