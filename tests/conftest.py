@@ -16,12 +16,11 @@ import hypothesis
 import pytest
 from offspring import Offspring, offspring_in
 from ralph_driver import LONG, Project, clean_environment, kill, marked
-from real_agents import other
-from real_claude import claude, play
+from real_agents import play, real
 from stories import Agent
 from tmux import Open, Tmux
 
-__all__ = ["claude", "other", "play"]  # fixtures of their own module
+__all__ = ["play", "real"]  # fixtures of their own module
 
 hypothesis.settings.register_profile(
     "ralph",

@@ -1,11 +1,12 @@
-"""The real codex, gemini and opencode: a home of their own, no key that is one, no address but a scripted model's.
+"""The real agents: each with a home of its own, no key that is one, and no address but a scripted model's.
 
 They are those on PATH. What each prints and how it fails was measured with the versions that .ci/run names.
 """
 
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -84,8 +85,19 @@ class Completions(_Others):
         self.send(reply, [{**about, "choices": [first]}, {**about, "choices": [last], "usage": usage}])
 
 
+Play = Callable[..., ScriptedModel]
+
+AS_ROOT = os.getuid() == 0
 SLOW_S = 240.0
 """Of opencode a turn takes four seconds of a processor, and more of one that is busy."""
+_CLAUDE = {
+    "ANTHROPIC_API_KEY": "dummy",
+    "ANTHROPIC_BASE_URL": "@URL@",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+    **({"IS_SANDBOX": "1"} if AS_ROOT else {}),
+}
 _CODEX = """
 model = "m1"
 model_provider = "t"
@@ -128,6 +140,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
+    "claude": Kind(Handler, "sonnet", "Bash", "command", ".claude/settings.json", "{}", _CLAUDE),
     "codex": Kind(Responses, "m1", "exec_command", "cmd", ".codex/config.toml", _CODEX, {"T_KEY": "dummy"}),
     "gemini": Kind(
         *(Gemini, "gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", json.dumps(_GEMINI)),
@@ -140,7 +153,7 @@ KINDS = {
 }
 
 
-class Other:
+class Real:
     """One of them in a project, and the model that it asks."""
 
     def __init__(self, project: Project, name: str, models: ExitStack) -> None:
@@ -149,7 +162,9 @@ class Other:
             pytest.skip(f"no {name} on PATH")
         self.name, self.kind, self._project, self._models = name, KINDS[name], project, models
         node = shutil.which("node") or found
-        project.env["PATH"] += f":{Path(found).parent}:{Path(node).parent}"
+        fake, _, others = project.env["PATH"].partition(os.pathsep)
+        project.env["PATH"] = os.pathsep.join([str(Path(found).parent), fake, others, str(Path(node).parent)])
+        project.env["CLAUDE_CODE_TMPDIR"] = project.env["TMPDIR"]
 
     def play(self, *script: Reply) -> ScriptedModel:
         """The model that says this, known to the agent."""
@@ -169,7 +184,18 @@ class Other:
         return self._project.build("--agent", self.name, "--model", self.kind.model, *words, timeout_s=SLOW_S)
 
 
+def uses(*tools: Tool, text: str | None = None) -> Reply:
+    return Reply(text=text, tools=tools)
+
+
 @pytest.fixture(params=KINDS)
-def other(request: pytest.FixtureRequest, project: Project) -> Iterator[Other]:
+def real(request: pytest.FixtureRequest, project: Project) -> Iterator[Real]:
     with ExitStack() as models:
-        yield Other(project, request.param, models)
+        yield Real(project, request.param, models)
+
+
+@pytest.fixture
+def play(project: Project) -> Iterator[Play]:
+    """Gives the project the real claude; called with replies, it starts the model that says them."""
+    with ExitStack() as models:
+        yield Real(project, "claude", models).play

@@ -8,7 +8,7 @@ from typing import Any
 
 from forks import PYTHON
 from ralph_driver import Project, progress_text
-from real_claude import Play, uses
+from real_agents import Play, uses
 from scripted_model import Reply, Tool, write
 from stories import Agent, init, raw, result, tool, tool_result, writes
 

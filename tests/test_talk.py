@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from http_server import Server
 from ralph_driver import COMMAND, Project, eventually
-from real_claude import Play, uses
+from real_agents import Play, uses
 from scripted_model import Reply, write
 from stories import Agent, edits, marks, step, waits_for
 from tmux import Open, Tmux

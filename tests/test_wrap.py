@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ralph_driver import CHECKOUT, Project
-from real_claude import Play, uses
+from real_agents import Play, uses
 from scripted_model import Reply, bash
 from stories import Agent, runs, tries
 
