@@ -24,6 +24,7 @@ IDLE = (
     step(runs(f"{NOTE} && git add feature_PROGRESS.md && git commit -q -m notes feature_PROGRESS.md")),
     step(runs("echo x > build.log; mkdir out; echo x > out/run.log")),
     step(runs("sed -i 's/x. two/ ] two/' feature_PROGRESS.md")),
+    step(),
 )
 
 
@@ -32,8 +33,8 @@ def take_block_out(project: Project) -> None:
     project.progress.write_text(re.sub(r"^RALPH_BLOCKED.*\n", "", project.progress_text, flags=re.MULTILINE))
 
 
-def test_what_counts_as_a_change_and_what_does_not(project: Project, agent: Agent) -> None:
-    """Not: ticks taken back, ignored files, and what stands in the progress file, committed or not."""
+def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
+    """None are ticks taken back, ignored files, and what stands in the progress file, committed or not."""
     project.has_tasks("one", "x two")
     for name, text in (("clean.py", "1\n"), ("edited.py", "1\n"), (".gitignore", "*.log\n")):
         (project.root / name).write_text(text)
@@ -44,8 +45,14 @@ def test_what_counts_as_a_change_and_what_does_not(project: Project, agent: Agen
     agent.story(*MOVES, *IDLE)
     run = project.build("--max-stalls", "1", str(len(MOVES)))
     assert (run.code, len(agent.calls)) == (LIMIT, len(MOVES)), run.text
-    run = project.build("--max-stalls", str(len(IDLE)))
+    mailbox = Mailbox(project)
+    run = project.build()
     assert (run.code, len(agent.calls)) == (STALLED, len(MOVES + IDLE)), run.text
+    assert re.search(r"^RALPH_BLOCKED: ralph: 5 iterations .*changed nothing", project.progress_text, re.MULTILINE)
+    assert ("Ralph Blocked" in mailbox.titles[-1], "changed nothing" in mailbox.notices[-1]) == (True, True)
+    told = len(mailbox.notices)
+    again = project.build()
+    assert (again.code, again.text, len(agent.calls) - len(MOVES), len(mailbox.notices)) == (STALLED, "", 5, told)
 
 
 def test_a_repository_within_counts_as_well_and_in_a_folder_of_one_all_of_it(project: Project, agent: Agent) -> None:
@@ -72,19 +79,6 @@ def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
     agent.story(step(runs("echo x > new.txt")), step(runs("rm there/there.txt")), step(runs(NOTE)))
     run = plain_project.build("--max-stalls", "1")
     assert (run.code, len(agent.calls)) == (STALLED, 3), run.text
-
-
-def test_five_idle_iterations_need_a_person_who_is_told(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    project.has_tasks("one")
-    agent.story(step(), repeat=True)
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (4, 5), run.text
-    assert re.search(r"^RALPH_BLOCKED: ralph: 5 iterations .*changed nothing", project.progress_text, re.MULTILINE)
-    assert ("Ralph Blocked" in mailbox.titles[-1], "changed nothing" in mailbox.notices[-1]) == (True, True)
-    told = len(mailbox.notices)
-    again = project.build()
-    assert (again.code, again.text, len(agent.calls), len(mailbox.notices)) == (4, "", 5, told)
 
 
 def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project, agent: Agent) -> None:

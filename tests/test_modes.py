@@ -149,7 +149,7 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
     project.has_tasks("x one")
     names(project, "Mode: validate 2/3")
-    agent.story(step(MISSES), BUILDS, step())
+    agent.story(step(MISSES), BUILDS, step(), BUILDS, BUILDS)
     run = project.ralph("feature.md")
     assert (run.code, modes(project), named(project)) == (3, ["validate"], ["Mode: build 2/3"]), run.text
     assert "work remains" in run.text
@@ -160,6 +160,12 @@ def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project
     run = project.ralph("feature.md")
     assert (run.code, modes(project)[2:], named(project)) == (0, ["validate"], []), run.text
     assert "RALPH_DONE" in project.progress_text
+    has_mode(project, "broken", "RALPH_ONCE: perhaps")
+    for mode in ("nothing", "broken"):
+        project.has_tasks("one")
+        names(project, f"Mode: {mode}")
+        run = project.ralph("feature.md")
+        assert (run.code, modes(project)[-1], f"Mode: {mode} is ignored" in run.stderr) == (0, "build", True), run.text
 
 
 def test_a_mode_on_the_command_line_is_that_of_one_start(project: Project, agent: Agent) -> None:
@@ -194,17 +200,6 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
     assert ["haiku" in call.argv for call in agent.calls] == [False, True, *[False] * 4]
     assert "Go deep." in agent.calls[4].prompt
     assert run.stderr.count("Mode: no/mode is ignored: ") == 1
-
-
-def test_what_is_no_mode_is_said_and_ignored(project: Project, agent: Agent) -> None:
-    has_mode(project, "broken", "RALPH_ONCE: perhaps")
-    agent.story(BUILDS, repeat=True)
-    for mode in ("nothing", "build", "broken"):
-        project.has_tasks("one")
-        names(project, f"Mode: {mode}")
-        run = project.ralph("feature.md")
-        assert (run.code, "is ignored" in run.stderr) == (0, mode != "build"), run.text
-    assert modes(project) == ["build"] * 3
 
 
 @pytest.mark.parametrize(("head", "asks"), [("RALPH_ONCE: yes", "{{ NOTHING }}"), ("RALPH_ONCE: NOTHING", "Hi.")])

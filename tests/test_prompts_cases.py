@@ -28,27 +28,18 @@ def test_any_plan_name_arrives_exactly(project: Project) -> None:
     assert not (project.root / "pwned").exists()
 
 
-def test_the_folders_are_looked_through_in_order(project: Project, agent: Agent) -> None:
-    given = write(project.root / "given", "given")
-    local = write(project.root / ".ralph", "local")
-    own = write(project.home / ".ralph", "own")
-    agent.story(step(), repeat=True)
-    for file in (given, local, own):
-        assert project.build("1", "--prompts", "given").code == 3
-        assert agent.prompts[-1].strip() == file.read_text()
-        file.unlink()
-    assert project.build("1").code == 3
-    assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
-
-
-def test_the_iteration_is_told(project: Project, agent: Agent) -> None:
+def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(project: Project, agent: Agent) -> None:
     """Its number is that of the plan, the limit that of the start."""
-    write(project.root / ".ralph", "{{ ITERATION }} of {{ MAX_ITERATIONS }}")
     agent.story(step(), repeat=True)
-    project.build("2")
-    project.build("1")
-    assert [prompt.strip() for prompt in agent.prompts] == ["1 of 2", "2 of 2", "3 of 1"]
-    assert project.ralph("feature.md", "5", "--dry-run").stdout.splitlines()[-1].strip() == "4 of 5"
+    places = {"given": project.root / "given", "local": project.root / ".ralph", "own": project.home / ".ralph"}
+    told = ": {{ ITERATION }} of {{ MAX_ITERATIONS }}"
+    for file in [write(folder, name + told) for name, folder in places.items()]:
+        assert project.build("1", "--prompts", "given", "--max-stalls", "off").code == 3
+        file.unlink()
+    assert [prompt.strip() for prompt in agent.prompts] == ["given: 1 of 1", "local: 2 of 1", "own: 3 of 1"]
+    assert project.build("2", "--max-stalls", "off").code == 3
+    assert str(project.root / "feature.md") in agent.prompts[-1], "the built-in one"
+    assert "Iteration: 5\n" in agent.prompts[-1]
 
 
 def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:
