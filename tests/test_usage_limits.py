@@ -20,7 +20,6 @@ from stories import (
     refused,
     result,
     says,
-    sleeps,
     step,
     tool_result,
 )
@@ -46,14 +45,6 @@ def happened(project: Project) -> list[str]:
 
 def waits(project: Project) -> list[float]:
     return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Agent:
-    """A codex, too."""
-    agent = Agent(tmp_path / "other")
-    agent.install(tmp_path / "bin" / "codex")
-    return agent
 
 
 def test_a_limit_is_no_iteration_and_no_failure_and_is_asked_about_less_and_less(
@@ -143,32 +134,26 @@ def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reas
 
 
 def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(
-    project: Project, agent: Agent, other: Agent
+    project: Project, agent: Agent, tmp_path: Path
 ) -> None:
-    mailbox = Mailbox(project)
-    agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
-    limit = at_limit(resets_in_s=2 * HOUR_S, text="You\u2019ve hit your usage limit. Try again later.")
-    other.story(step(ticks="first"), limit, step(writes_done=True))
-    project.has_tasks("one")
-    run = project.build("--agent", "claude,codex", "--model", "opus", command=leaping(times=30))
-    assert run.code == 0, run.text
-    assert happened(project) == ["#1 limit (not counted)", "#1 ok", "#2 limit (not counted)", "wait", "#2 ok", "done"]
-    worked = [line["agent"] for line in project.journal() if line["event"] == "iteration"]
-    assert worked == ["claude", "codex", "codex", "codex"]
-    assert waits(project) == [pytest.approx(2 * HOUR_S, abs=SLACK_S)]
-    assert ("opus" in agent.calls[0].argv, "opus" in str(other.calls[0].argv)) == (True, False), "the first one's model"
-    assert re.search(r"ralph: codex works while claude is at its limit, until \d\d:\d\d", run.stdout)
-    assert any("Codex works while claude is at its limit" in notice for notice in mailbox.notices)
-
-
-def test_the_first_agent_works_again_when_its_limit_is_over(project: Project, agent: Agent, other: Agent) -> None:
+    mailbox, other = Mailbox(project), Agent(tmp_path / "other")
+    other.install(tmp_path / "bin" / "codex")
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
     project.has_tasks("one")
-    other.story(step(sleeps(5), ticks="first"))
-    agent.story(at_limit(resets_in_s=2), FINISHES)
-    run = project.build("--agent", "claude,codex", "--no-wait")
-    assert (run.code, len(agent.calls), len(other.calls)) == (0, 2, 1), run.text
+    agent.story(at_limit(resets_in_s=3 * HOUR_S), FINISHES)
+    limits = (at_limit(resets_in_s=hours * HOUR_S, text="You\u2019ve hit your usage limit.") for hours in (2, 4))
+    other.story(step(ticks="first"), next(limits), step(), next(limits))
+    run = project.build("--agent", "claude,codex", "--model", "opus", command=leaping(times=30))
+    assert run.code == 0, run.text
+    one, two, three = ([f"#{number} limit (not counted)"] for number in (1, 2, 3))
+    assert happened(project) == [*one, "#1 ok", *two, "wait", "#2 ok", *three, "wait", "#3 ok", "done"]
+    worked = [line["agent"] for line in project.journal() if line["event"] == "iteration"]
+    assert worked == ["claude", *["codex"] * 4, "claude"], "which works again when its limit is over"
+    assert waits(project) == [pytest.approx(seconds, abs=SLACK_S) for seconds in (2 * HOUR_S, HOUR_S)]
+    assert ("opus" in agent.calls[0].argv, "opus" in str(other.calls[0].argv)) == (True, False), "the first one's model"
+    assert re.search(r"ralph: codex works while claude is at its limit, until \d\d:\d\d", run.stdout)
+    assert any("Codex works while claude is at its limit" in notice for notice in mailbox.notices)
 
 
 # Trouble of the network and the server, which passes.
