@@ -3,18 +3,17 @@
 Each plant is made by a scripted agent in a real run. Beside the project lies a folder of somebody's, to which it leads.
 """
 
-import hashlib
-import os
-import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
-from ralph_driver import CHECKOUT, LONG, Project, Run, eventually
-from stories import Agent, edits, init, raw, result, runs, step, ticks, tries, writes
+from ralph_driver import CHECKOUT, LONG, Project, Run, progress_text
+from stories import Agent, init, raw, result, runs, step, ticks, tries, writes
+from test_strict import KILL, ONE, files_of, wants
 
 
 class Plant(NamedTuple):
@@ -77,66 +76,47 @@ WAYS = {
 }
 """The last one ends in ralph's death, and what counts is the start after it."""
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
-LOCKED = 75
-KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
-TASKS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n{}\n## Notes\n"
-TASK = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
 
 
-def contents(folder: Path) -> dict[str, tuple[int, str]]:
-    """All there is below it: mode, and a hash of what it holds or where it leads."""
-    found = {}
-    for top, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(top) / name
-            mode = path.lstat().st_mode
-            held = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else b""
-            held = path.read_bytes() if stat.S_ISREG(mode) else held
-            found[str(path.relative_to(folder))] = (mode, hashlib.sha256(held).hexdigest())
+def contents(folder: Path) -> dict[str, tuple[int, object]]:
+    """All there is below it: mode, and what it holds or where it leads."""
+    found = dict[str, tuple[int, object]]()
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        held = path.readlink() if stat.S_ISLNK(mode) else path.read_bytes() if stat.S_ISREG(mode) else None
+        found[str(path)] = (mode, held)
     return found
+
+
+FURNISHED = """
+mkdir -p tools/prompts .ralph src
+cp $PROMPTS/PROMPT_build.md $PROMPTS/PROMPT_task.md tools/prompts
+echo mine > .ralph/PROMPT_mine.md; echo '# mine' > .ralph.env; echo 'a = 1' > src/a.py; echo '*.o' > .gitignore
+git add -A; git commit -qm all; git pack-refs --all
+echo '{"requirement_id": "old"}' > history.jsonl
+mkdir $OUT; cp -r .git $OUT/git; git rev-parse HEAD > $OUT/git/refs/heads/main; cp -r tools $OUT; cd $OUT
+mkdir -p git/logs/refs/heads git/hooks git/info git/objects/pack git/refs/heads state/run sub/deep
+for one in COMMIT_EDITMSG index.lock refs/heads/main.lock HEAD.lock; do echo "somebody's" > git/$one; done
+for one in precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt state/file state/run/file \\
+    state/iteration sub/a.py sub/deep/er sub/autostash; do echo "# $one, somebody's" > $one; done
+"""
 
 
 @pytest.fixture
 def out(project: Project, tmp_path: Path) -> Path:
     """Somebody's folder beside the project, with all that ralph looks for in its own."""
-    for name in ("PROMPT_build.md", "PROMPT_task.md"):
-        copy = project.root / "tools" / "prompts" / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(CHECKOUT / "prompts" / name, copy)
-    mine = {".ralph/PROMPT_mine.md": "mine\n", ".ralph.env": "# mine\n", "src/a.py": "a = 1\n", ".gitignore": "*.o\n"}
-    for name, text in mine.items():
-        (project.root / name).parent.mkdir(exist_ok=True)
-        (project.root / name).write_text(text)
-    project.git("add", "-A")
-    project.git("commit", "-qm", "all")
-    project.git("pack-refs", "--all")
-    (project.root / "history.jsonl").write_text('{"requirement_id": "old"}\n')
-    project.progress.write_text(TASKS.format(TASK))
-    (project.root / "other_PROGRESS.md").write_text(TASKS.format("- [ ] other: Another\n"))
-
     folder = tmp_path / "out"
-    shutil.copytree(project.root / ".git", folder / "git")
-    for name in ("logs/refs/heads", "hooks", "info", "objects/pack"):
-        (folder / "git" / name).mkdir(parents=True, exist_ok=True)
-    for name in ("COMMIT_EDITMSG", "index.lock", "refs/heads/main.lock", "HEAD.lock"):
-        (folder / "git" / name).write_text("somebody's\n")
-    (folder / "git" / "refs" / "heads" / "main").write_text(project.git("rev-parse", "HEAD"))
-    shutil.copytree(project.root / "tools", folder / "tools")
-    theirs = "precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt state/file state/run/file"
-    for name in (*theirs.split(), "state/iteration", "sub/a.py", "sub/deep/er", "sub/autostash"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f"# {name}, somebody's\n")
-    (folder / "feature_PROGRESS.md").write_text(TASKS.format("- [x] one: The first\n- [x] other: Another\n"))
+    env = {**project.env, "OUT": str(folder), "PROMPTS": str(CHECKOUT / "prompts")}
+    subprocess.run(["sh", "-ec", FURNISHED], cwd=project.root, env=env, check=True)
+    (folder / "feature_PROGRESS.md").write_text(progress_text("x one: The first", "x other: Another"))
+    (project.root / "other_PROGRESS.md").write_text(progress_text("other: Another"))
+    wants(project, ONE)
     return folder
 
 
 def built(project: Project, out: Path, *options: str) -> Run:
-    """A build with the names that the plants use; once the agent of a ralph that was killed is ended."""
-    env = {"OUT": str(out)}
-    run = eventually(
-        lambda: (run := project.build(*options, *KEPT_IN, "--max-iterations", "2", env=env)).code != LOCKED and run
-    )
-    assert run
+    """A build with the names that the plants use."""
+    run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)})
     assert "Traceback" not in run.text, run.text
     assert run.code in (0, 1, 2, 3, 4, -9), run.text
     return run
@@ -178,27 +158,21 @@ def test_nothing_is_touched_outside_of_the_tree(
 NESTED = "git init -q sub && echo 'fn main' > sub/main.rs && git -C sub add main.rs && git -C sub commit -qm theirs"
 
 
-class TestARepositoryWithin:
+def test_a_repository_within_is_left_alone_and_said_and_moved_whole_where_it_may_not_stay(
+    project: Project, agent: Agent
+) -> None:
     """What `git clone`, `cargo new` and the like leave."""
-
-    @pytest.mark.parametrize(("how", "where"), [(f"mkdir new; cd new; {NESTED}", "new/sub"), (NESTED, "sub")])
-    def test_is_left_alone_and_said(self, project: Project, agent: Agent, out: Path, how: str, where: str) -> None:
-        options = (*ONLY, "--only", "sub/**") if how == NESTED else ()
-        agent.story(tries(runs(how), writes("one.txt", "1"), writes("src/a.py", "a = 2\n")))
-        run = built(project, out, "--strict", *options)
-        assert run.code == 0, run.text
-        assert "has a repository of its own: left alone" in run.text
-        assert (project.root / where / ".git" / "HEAD").is_file()
-        assert project.git("show", "--format=", "--name-only", "HEAD").split() == ["one.txt", "src/a.py"]
-
-    @pytest.mark.parametrize("way", [ONLY, ("--strict", "--on-failure", "restore")])
-    def test_is_moved_whole_where_it_may_not_stay(
-        self, project: Project, agent: Agent, out: Path, way: tuple[str, ...]
-    ) -> None:
-        by_itself = raw(init(), runs(NESTED), ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"), result())
-        agent.story(tries(runs(NESTED)) if "--strict" in way else by_itself, tries(writes("one.txt", "1")))
-        run = built(project, out, *way)
-        assert run.code == 0, run.text
-        assert not (project.root / "sub").exists()
-        kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
-        assert [(path / "main.rs").read_text() for path in kept] == ["fn main\n"]
+    wants(project, ONE)
+    agent.story(tries(runs(f"mkdir new; cd new; {NESTED}"), writes("one.txt", "1")))
+    run = project.build("--strict", "--only", "one.txt", "--only", "new/**")
+    assert run.code == 0, run.text
+    assert "has a repository of its own: left alone" in run.text
+    assert (project.root / "new" / "sub" / ".git" / "HEAD").is_file()
+    assert files_of(project) == ["one.txt"]
+    wants(project, ONE)
+    agent.story(tries(runs(NESTED)), tries(writes("one.txt", "2")))
+    run = project.build("--strict", "--only", "one.txt")
+    assert run.code == 0, run.text
+    assert not (project.root / "sub").exists()
+    kept = [path for path in (project.state_folders[0] / "kept").iterdir() if (path / ".git").is_dir()]
+    assert [(path / "main.rs").read_text() for path in kept] == ["fn main\n"]

@@ -4,11 +4,12 @@ import re
 
 from ralph_driver import CHECKOUT, Project
 from stories import Agent, edits, step, tries, writes
-from test_strict import ONE, built, listed, marks_of, wants
+from test_strict import ONE, OTHER, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
 REJECT = '<task-reject session="@SESSION@" id="@TASK@">an empty one is accepted</task-reject>'
 TESTS = writes("tests/one.py", "assert True\n")
+MADE = writes("one.txt", "1\n")
 
 
 def modes(project: Project) -> list[tuple[str, bool]]:
@@ -16,17 +17,22 @@ def modes(project: Project) -> list[tuple[str, bool]]:
     return [(line["mode"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
 
 
+def has_prompt(project: Project, mode: str, text: str) -> None:
+    """The project has a template of its own for this mode."""
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / f"PROMPT_{mode}.md").write_text(text)
+
+
 def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_once(
     project: Project, agent: Agent
 ) -> None:
     wants(project, ONE)
     own = (CHECKOUT / "prompts" / "PROMPT_review.md").read_text().replace("RALPH_ONLY", "RALPH_MODEL: opus\nRALPH_ONLY")
-    (project.root / ".ralph").mkdir()
-    (project.root / ".ralph" / "PROMPT_review.md").write_text(own)
+    has_prompt(project, "review", own)
     agent.story(
         tries(TESTS, writes("app.py", "no test\n")),
         tries(TESTS),
-        tries(writes("one.txt", "1\n")),
+        tries(MADE),
         tries(writes("one.txt", "spoilt\n"), said="I may not."),
         tries(said="Add one.txt\n\nIt holds a number."),
     )
@@ -41,23 +47,17 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert review.argv[review.argv.index("--model") + 1] == "opus"
     assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
     assert (project.root / "one.txt").read_text() == "1\n", "whoever reviews changes nothing"
-    assert marks_of(project) == ["- [x] one"]
-    assert "role:" not in project.progress_text
+    assert (marks_of(project), "role:" in project.progress_text) == (["- [x] one"], False)
     said = "%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)|%(trailers:key=Ralph-Role,valueonly,separator=%x2C)"
     assert project.git("log", "-1", f"--format={said}") == "one: Add one.txt|one|review\n"
-    assert project.git("show", "--format=", "--name-only").split() == ["one.txt", "tests/one.py"]
+    assert files_of(project) == ["one.txt", "tests/one.py"]
     assert "review" in project.ralph("log", "feature.md").stdout, run.text
 
 
 def test_a_red_gate_is_followed_by_fix_and_a_rejection_by_whoever_builds(project: Project, agent: Agent) -> None:
     wants(project, ONE)
     agent.story(
-        tries(),
-        tries(writes("other.txt", "1\n")),
-        tries(writes("one.txt", "1\n")),
-        tries(signals=REJECT),
-        tries(writes("one.txt", "2\n")),
-        tries(),
+        tries(), tries(writes("x", "1\n")), tries(MADE), tries(signals=REJECT), tries(writes("one.txt", "2\n")), tries()
     )
     args = (*ROLES, "--max-tries", "off")
     built(project, *args, "--max-iterations", "2", code=3)
@@ -72,11 +72,15 @@ def test_a_red_gate_is_followed_by_fix_and_a_rejection_by_whoever_builds(project
     assert project.git("show", "HEAD:one.txt") == "2\n"
 
 
-def test_one_task_alone_passes_its_roles_and_without_a_review_is_done_once_its_checks_pass(
+def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done_once_its_checks_pass(
     project: Project, agent: Agent
 ) -> None:
-    wants(project, "- [ ] other: Another\n" + ONE)
-    agent.story(tries(TESTS), tries(writes("one.txt", "1\n")))
+    wants(project, OTHER + ONE)
+    assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
+    assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
+    assert "You write the tests of one task" in built(project, *ROLES, "--dry-run").stdout
+    assert not agent.calls
+    agent.story(tries(TESTS), tries(MADE))
     built(project, "--roles", "test,build", "--task", "one")
     assert marks_of(project) == ["- [ ] oth", "- [x] one"]
     assert modes(project) == [("test", True), ("build", True)]
@@ -85,9 +89,7 @@ def test_one_task_alone_passes_its_roles_and_without_a_review_is_done_once_its_c
 def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
     project.has_tasks("one")
     agent.story(
-        step(
-            writes("tests/one.py", "assert True\n"), writes("app.py", "no test\n"), edits("Plan:", "Mode: build\nPlan:")
-        ),
+        step(TESTS, writes("app.py", "no test\n"), edits("Plan:", "Mode: build\nPlan:")),
         step(writes("app.py", "spoilt\n"), adds="Refuse an empty one"),
     )
     assert project.ralph("feature.md", "test", "1").code == 3
@@ -98,26 +100,12 @@ def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
     assert not (project.root / "app.py").exists()
 
 
-def test_roles_that_cannot_work_cost_nothing(project: Project, agent: Agent) -> None:
-    wants(project, ONE)
-    agent.story()
-    assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
-    assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
-    assert not agent.calls
-    assert "You write the tests of one task" in built(project, *ROLES, "--dry-run").stdout
-
-
 def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agent: Agent) -> None:
-    wants(project, ONE + "- [ ] two: The second\n")
+    wants(project, ONE + OTHER)
     ask = '<mode session="@SESSION@">{}</mode>\n<task-done session="@SESSION@">@TASK@</task-done>'
-    (project.root / ".ralph").mkdir()
-    look = "{#\nRALPH_ONCE: yes\nRALPH_THEN: build\n#}\nLook.\n"
-    (project.root / ".ralph" / "PROMPT_validate.md").write_text(look)
-    agent.story(
-        tries(writes("one.txt", "1\n"), signals=ask.format("validate")),
-        step(),
-        tries(writes("two.txt", "2\n"), signals=ask.format("deploy")),
-    )
+    has_prompt(project, "validate", "{#\nRALPH_ONCE: yes\nRALPH_THEN: build\n#}\nLook.\n")
+    other = tries(writes("two.txt", "2\n"), signals=ask.format("deploy"))
+    agent.story(tries(MADE, signals=ask.format("validate")), step(), other)
     run = built(project)
     assert modes(project) == [("build", True), ("validate", True), ("build", True)]
     assert agent.prompts[1].strip() == "Look."

@@ -21,17 +21,15 @@ ODD = ["-rf", "*.py", "new\nline", os.fsdecode(b"caf\xe9"), ":(top)x", ":!y", " 
 class Tree:
     """A repository, or a plain folder, with a shadow; what is moved aside goes to `kept`."""
 
+    repository: Repository | None = None
+
     def __init__(self, folder: Path, *, plain: bool = False) -> None:
         self.root, self.kept, self.elsewhere = (folder / name for name in ("tree", "kept", "elsewhere"))
         for one in (self.root, self.kept, self.elsewhere):
-            one.mkdir()
-        (self.elsewhere / "b.py").write_text("somebody's\n")
-        for name, text in {"a.py": "a = 1\n", "src/b.py": "b = 1\n", ".gitignore": "*.log\nbuild/\n"}.items():
-            self.write(name, text)
-        self.write("run.sh", "echo\n", 0o755)
-        self.write("secret.txt", "s\n", 0o600)
-        self.write("noise.log", "a person's\n")
-        (self.root / "link").symlink_to("a.py")
+            one.mkdir(parents=True)
+        self.does("mkdir src; echo 'a = 1' > a.py; echo 'b = 1' > src/b.py; echo '*.log\nbuild/' > .gitignore")
+        self.does("echo echo > run.sh; chmod 755 run.sh; echo s > secret.txt; chmod 600 secret.txt; ln -s a.py link")
+        self.does('echo "a person\'s" > noise.log; echo "somebody\'s" > $ELSEWHERE/b.py')
         if not plain:
             self.does("git init -q --template= && git add -A && git commit -qm first")
 
@@ -39,43 +37,26 @@ class Tree:
         """An iteration begins, some time after a person's last file: what is as young counts as its own."""
         while time.time() < (self.root / "noise.log").stat().st_ctime + 0.1:
             time.sleep(0.01)
-        repository = self.project()
-        self.shadow = Shadow(self.root, self.kept.parent / "state" / "shadow", ["own.md"], [Path(".ralph")], repository)
+        self.repository = Repository.around(self.root)
+        state = self.kept.parent / "state" / "shadow"
+        self.shadow = Shadow(self.root, state, ["own.md"], [Path(".ralph")], self.repository)
         self.shadow.begin()
-        self.before = (repository, repository.place()) if repository else None
-
-    def project(self) -> Repository | None:
-        if repository := Repository.around(self.root):
-            repository.index_copy = self.kept.parent / "index"
-        return repository
+        if self.repository:
+            self.repository.index_copy = self.kept.parent / "index"
+            self.place = self.repository.place()
 
     def aside(self, name: str) -> Path:
         return self.kept / f"{len(list(self.kept.iterdir()))}-{name.replace('/', '_')[-50:]}"
 
     def all_back(self) -> set[str]:
         """Everything put back; what was changed."""
-        if self.before:
-            repository, place = self.before
-            repository.put_back(place, "try", self.aside)
+        if self.repository:
+            self.repository.put_back(self.place, "try", self.aside)
         found = set[str]()
         while changes := self.shadow.changes():
             found |= {*changes}
             self.shadow.put_back(changes, changes, self.aside)
         return found
-
-    def commits(self, names: Sequence[str], message: str = "x") -> set[str]:
-        """The files that are in the commit of these."""
-        repository = self.project()
-        assert repository is not None
-        commits, failed = repository.commit(names, message)
-        assert failed == ""
-        return {*repository.describe(commits.head)[1]} if commits.count else set()
-
-    def write(self, name: str, text: str, mode: int = 0o644) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(mode)
 
     def does(self, script: str) -> str:
         """What an agent, or a person, does."""
@@ -89,29 +70,22 @@ class Tree:
         found: dict[str, object] = {}
         if (self.root / ".git").exists():
             asked = ("status --porcelain=v2 --branch -uall", "ls-files -s", "ls-files -v", "diff --cached --binary")
-            found = {one: self.does(f"git {one}") for one in asked}
-        for folder, inside, names in os.walk(self.root):
-            inside[:] = [one for one in inside if one != ".git"]
-            for name in (*names, *(one for one in inside if (Path(folder) / one).is_symlink())):
-                path = Path(folder) / name
-                mode = path.lstat().st_mode
+            found = {one: self.does(f"git {one}") for one in (*asked, "rev-parse HEAD", "symbolic-ref HEAD")}
+        for path in self.root.rglob("*"):
+            mode = path.lstat().st_mode
+            if ".git" not in path.parts and not stat.S_ISDIR(mode):
                 held = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes()
                 found[str(path)] = (stat.filemode(mode), held)
         return found
 
 
 @pytest.fixture
-def alone(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """git's settings are those of the tests alone."""
+def tree(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """A repository; git's settings are those of the tests alone."""
     for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(repository / "home"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def tree(tmp_path: Path, alone: None) -> Tree:
-    del alone
     return Tree(tmp_path)
 
 
@@ -140,22 +114,17 @@ MISCHIEF = {
 }
 
 
-@pytest.mark.parametrize(
-    ("does", "names", "plain"),
-    [pytest.param(*deed, bool(number % 2), id=name) for number, (name, deed) in enumerate(MISCHIEF.items())],
-)
-def test_is_noticed_and_put_back(tmp_path: Path, alone: None, does: str, names: set[str], plain: bool) -> None:
-    del alone
-    tree = Tree(tmp_path, plain=plain)
-    before = tree.state()
-    tree.begin()
-    assert tree.shadow.changes() == {}
-    tree.does(does)
-    changed = tree.all_back()
-    (tree.root / "new.log").unlink(missing_ok=True)  # what is ignored is left alone
-    assert tree.state() == before
-    assert changed == names
-    assert [(path.name, path.read_text()) for path in tree.elsewhere.iterdir()] == [("b.py", "somebody's\n")]
+def test_mischief_is_noticed_and_put_back_with_git_and_without(tree: Tree, tmp_path: Path) -> None:
+    for one in (tree, Tree(tmp_path / "plain", plain=True)):
+        before = one.state()
+        for does, names in MISCHIEF.values():
+            one.begin()
+            assert one.shadow.changes() == {}
+            one.does(does)
+            assert one.all_back() == names, does
+            (one.root / "new.log").unlink(missing_ok=True)  # what is ignored is left alone
+            assert one.state() == before, does
+        assert [(path.name, path.read_text()) for path in one.elsewhere.iterdir()] == [("b.py", "somebody's\n")]
 
 
 UNFINISHED_WORK = """
@@ -182,27 +151,19 @@ RAMPAGES = {
 }
 
 
-@pytest.mark.parametrize("does", RAMPAGES.values(), ids=RAMPAGES)
-def test_a_persons_unfinished_work_survives(tree: Tree, does: str) -> None:
+def test_a_persons_unfinished_work_survives(tree: Tree) -> None:
+    """And odd names are names."""
     tree.does(UNFINISHED_WORK)
-    before, head = tree.state(), tree.does("git rev-parse HEAD; git symbolic-ref HEAD")
-    tree.begin()
-    tree.does(does)
-    tree.all_back()
-    assert tree.does("git rev-parse HEAD; git symbolic-ref HEAD") == head
-    assert tree.state() == before
-
-
-def test_odd_names_are_names(tree: Tree) -> None:
     for name in ODD[::2]:
-        tree.write(name, "mine")
+        (tree.root / name).write_text("mine")
     before = tree.state()
-    tree.begin()
-    for name in ODD:
-        tree.write(name, "the agent's")
-        tree.write(f"{name}.d/x", "the agent's")
-    assert tree.all_back() == {*ODD, *(f"{name}.d/x" for name in ODD)}
-    assert tree.state() == before
+    for does in RAMPAGES.values():
+        tree.begin()
+        tree.does(does)
+        for name in ODD:
+            (tree.root / name).write_text("the agent's")
+        assert tree.all_back().issuperset(ODD), does
+        assert tree.state() == before, does
 
 
 def test_a_repository_and_a_pipe_that_were_there_are_nobodys_to_move(tree: Tree) -> None:
@@ -214,8 +175,9 @@ def test_a_repository_and_a_pipe_that_were_there_are_nobodys_to_move(tree: Tree)
     assert (tree.root / "old" / "x").read_text() == "2\n"
 
 
-def test_what_does_not_fit_the_disk_or_was_tampered_with_is_an_error(tree: Tree) -> None:
+def test_a_shadow_that_is_not_ralphs_any_more_is_an_error_and_runs_nothing(tree: Tree) -> None:
     tree.begin()
+    tree.does(f"git --git-dir={tree.shadow.folder} config core.fsmonitor 'touch {tree.elsewhere}/ran; false'")
     (tree.root / "large").write_bytes(os.urandom(300_000))
     with largest_file(100_000):
         assert set(tree.shadow.changes()) == {"large"}, "a look writes nothing"
@@ -224,64 +186,58 @@ def test_what_does_not_fit_the_disk_or_was_tampered_with_is_an_error(tree: Tree)
     assert not tree.shadow.folder.exists(), "what half of it fills is free again"
     with pytest.raises(RalphError, match="does not know any more how files were"):
         tree.shadow.changes()
-
-
-@pytest.mark.parametrize("place", ["", "HEAD", "objects"])
-def test_a_shadow_that_leads_elsewhere_is_not_written_to(tree: Tree, place: str) -> None:
-    tree.begin()
-    path = tree.shadow.folder / place
-    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    path.symlink_to(tree.elsewhere if place != "HEAD" else tree.elsewhere / "new")
-    for look in (tree.shadow.changes, tree.begin):
-        with pytest.raises(RalphError, match="is a link, and ralph made none there"):
-            look()
+    for name, target in {"objects": tree.elsewhere, "HEAD": tree.elsewhere / "new", "": tree.elsewhere}.items():
+        path = tree.shadow.folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.symlink_to(target)
+        for look in (tree.shadow.changes, tree.begin):
+            with pytest.raises(RalphError, match="is a link, and ralph made none there"):
+                look()
+        path.unlink()
     assert [one.name for one in tree.elsewhere.iterdir()] == ["b.py"]
 
 
-def test_settings_that_somebody_gave_the_shadow_run_nothing(tree: Tree) -> None:
+BESIDE = (
+    "echo s > run.sh; git add run.sh; echo p > mine; echo > later; git add -N later; "
+    "echo 2 > a.py; rm src/b.py; mkdir deep; echo > deep/new; echo > x.log"
+)
+FOLDER = "rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x"
+LINK = "rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py"
+
+
+@pytest.mark.parametrize(
+    ("does", "names", "status"),
+    [
+        (BESIDE, ["a.py", "src/b.py", "deep/new"], " A later\nM  run.sh\n?? mine\n"),
+        (FOLDER, [*ODD, "src", "src/b.py", "a.py", "a.py/x"], ""),
+        (LINK, ["a.py", "src", "src/b.py", "new.py"], ""),
+    ],
+    ids=["a person's work beside", "odd names, and a folder in a file's place", "a link in a folder's place"],
+)
+def test_a_commit_has_these_files_as_they_are_and_nothing_else(
+    tree: Tree, does: str, names: Sequence[str], status: str
+) -> None:
+    for name in set(names).intersection(ODD):
+        (tree.root / name).write_text("x")
+    tree.does(does)
     tree.begin()
-    tree.does(f"git --git-dir={tree.shadow.folder} config core.fsmonitor 'touch {tree.elsewhere}/ran; false'")
-    tree.write("a.py", "a = 2\n")
-    assert set(tree.shadow.changes()) == {"a.py"}
-    assert not (tree.elsewhere / "ran").exists()
+    assert tree.repository
+    commits, failed = tree.repository.commit([*names, "never/was", "x.log"], "t: do it\n\n# no comment\n")
+    assert (commits.count, failed) == (1, "")
+    assert {*tree.repository.describe(commits.head)[1]} == {*names}
+    assert tree.does("git status --porcelain") == status
+    assert "# no comment" in tree.does("git log -1 --format=%B")
+    assert tree.repository.commit([*names, "no.such"], "again")[0].count == 0, "nothing is to be committed"
 
 
-class TestACommit:
-    def test_has_these_files_as_they_are_and_nothing_else(self, tree: Tree) -> None:
-        tree.does("echo s > run.sh; git add run.sh; echo p > persons; echo 2 > a.py; rm src/b.py; mkdir deep")
-        tree.does("echo > later; echo n > deep/new; echo x > x.log; git add -N later")
-        names = ["a.py", "src/b.py", "deep/new", "never/was", "x.log"]
-        assert tree.commits(names, "t: do it\n\n# no comment\nRalph-Task: t\n") == {"a.py", "src/b.py", "deep/new"}
-        assert tree.does("git status --porcelain") == " A later\nM  run.sh\n?? persons\n"
-        assert "# no comment" in tree.does("git log -1 --format=%B")
-
-    @pytest.mark.parametrize(
-        ("does", "names"),
-        [
-            ("rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x", [*ODD, "src", "src/b.py", "a.py", "a.py/x"]),
-            ("rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py", ["a.py", "src", "src/b.py", "new.py"]),
-        ],
-        ids=["odd names, and a folder in a file's place", "a link in a folder's place"],
-    )
-    def test_has_whatever_took_the_place_of_a_file(self, tree: Tree, does: str, names: list[str]) -> None:
-        for name in set(names).intersection(ODD):
-            tree.write(name, "x")
+def test_a_commit_that_cannot_come_about_is_said_before(tree: Tree) -> None:
+    for does, why in {
+        "git config user.name ''": "git cannot commit in .*: Author identity unknown",
+        "git config user.name x; git config commit.gpgSign true; git config gpg.program false": "gpg failed",
+        "git rev-parse HEAD > .git/MERGE_HEAD": "something is not finished",
+    }.items():
         tree.does(does)
-        assert tree.commits(names) == set(names)
-        assert tree.does("git status --porcelain") == ""
-        assert tree.commits([*names, "no.such"]) == set(), "nothing is to be committed"
-
-    @pytest.mark.parametrize(
-        ("does", "why"),
-        [
-            ("git config user.name ''", "git cannot commit in .*: Author identity unknown"),
-            ("git rev-parse HEAD > .git/MERGE_HEAD", "something is not finished"),
-            ("git config commit.gpgSign true; git config gpg.program false", "git cannot commit in .*: gpg failed"),
-        ],
-    )
-    def test_that_cannot_come_about_is_said_before(self, tree: Tree, does: str, why: str) -> None:
-        tree.does(does)
-        project = tree.project()
-        assert project is not None
+        project = Repository.around(tree.root)
+        assert project
         with pytest.raises(RalphError, match=why):
             project.check_can_commit()

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from ralph_driver import LONG, Project, progress_text
+from ralph_driver import LONG, Project
 from storm import TO_OTHERS, TO_RALPH, Storm
+from test_strict import wants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 
@@ -33,79 +33,47 @@ TASKS = """\
 """
 PERSONS = ("both.txt", "edited.txt", "gone.txt", "run.sh", "staged.txt", "mine.txt", "work/mine.txt")
 """What a person has not committed: staged and edited again, edited, deleted, of another mode, staged, untracked."""
-AGENT = r"""#!PYTHON -ISE
-import os, re, subprocess, sys, time, zlib
-
-def put(name, text, mode=0o644):
-    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-    with open(name, "w") as file:
-        file.write(text)
-    os.chmod(name, mode)
-
-def git(*words):
-    subprocess.run(["git", *words], stdin=subprocess.DEVNULL, stdout=2)
-
-def work():
-    put(f"work/{task}.txt", f"made by {task}\n")
-    if task == "t1":
-        put("work/base.txt", "base t1\n")
-    if task == "t2" and os.path.exists("work/old.txt"):
-        os.unlink("work/old.txt")
-    if task == "t3":
-        put("work/deep/er/t3.sh", "#!/bin/sh\nsleep 0.02\n", 0o755)
-    if task == "t4" and os.path.exists("work/move.txt"):
-        os.rename("work/move.txt", "work/moved.txt")
-
-def progress(change):
-    with open("feature_PROGRESS.md") as file:
-        text = change(file.read())
-    put(os.environ["RECORD"] + ".new", text)
-    os.rename(os.environ["RECORD"] + ".new", "feature_PROGRESS.md")
-
-def honest(): work()
-def ticks_all(): work(); progress(lambda text: text.replace("- [ ]", "- [x]").replace("- [~]", "- [x]"))
-def says_done(): progress(lambda text: text.replace("\nIN_PROGRESS\n", "\nRALPH_DONE\n"))
-def drops_criteria(): progress(lambda text: re.sub(r"  - (verify|after): .*\n", "", text))
-def commits(): work(); git("add", "-A"); git("commit", "-q", "-m", "cheat")
-def rewrites(): work(); git("commit", "-q", "--amend", "-a", "-m", "cheat")
-def moves_head(): work(); git("checkout", "-q", "-b", f"side-{os.getpid()}"); git("commit", "-q", "-a", "-m", "cheat")
-def resets(): git("reset", "-q", "--hard")
-def outside(): work(); put("mine.txt", "spoilt\n"); put("edited.txt", "spoilt\n"); put("new.txt", "new\n")
-def crashes(): work(); sys.exit(3)
-
-session, task = re.search('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>', sys.stdin.read()).groups()
-number = os.stat(os.environ["RECORD"]).st_size
-deeds = [honest] * 6 + [ticks_all, says_done, drops_criteria, commits, rewrites, moves_head, crashes, BEYOND]
-deed = deeds[zlib.crc32(b"%d" % number) % len(deeds)]
-with open(os.environ["RECORD"], "a") as file:
-    file.write(f"{deed.__name__} {task} {os.getpid()}\n")
-time.sleep(number % 7 / 100)
-deed()
-time.sleep(number % 5 / 100)
-print(f"Made it.\n\n<task-done session=\"{session}\">{task}</task-done>")
+FURNISHED = """
+mkdir work
+for one in both.txt edited.txt gone.txt run.sh work/base.txt work/old.txt work/move.txt; do echo $one > $one; done
+git config maintenance.auto false; git add -A; git commit -qm 'what is there'
+echo both staged > both.txt; echo staged > staged.txt; git add both.txt staged.txt
+echo both in the tree > both.txt; printf 'edited\\r\\n' > edited.txt; rm gone.txt; chmod 755 run.sh
+echo mine > mine.txt; echo mine > work/mine.txt
 """
-
-
-def furnish(project: Project) -> None:
-    """The repository, the person's uncommitted work in it, and the list of tasks."""
-    write(project.root, {name: f"{name} committed\n" for name in ("both.txt", "edited.txt", "gone.txt", "run.sh")})
-    write(project.root, {f"work/{name}.txt": f"{name}\n" for name in ("base", "old", "move")})
-    project.git("config", "maintenance.auto", "false")
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "what is there")
-    write(project.root, {"both.txt": "both staged\n", "staged.txt": "staged\n"})
-    project.git("add", "both.txt", "staged.txt")
-    write(project.root, {"both.txt": "both in the tree\n", "edited.txt": "edited\r\n"})
-    write(project.root, {"mine.txt": "mine\n", "work/mine.txt": "mine\n"})
-    (project.root / "gone.txt").unlink()
-    (project.root / "run.sh").chmod(0o755)
-    project.progress.write_text(progress_text().replace("## Task List\n\n", f"## Task List\n\n{TASKS}"))
-
-
-def write(root: Path, texts: dict[str, str]) -> None:
-    for name, text in texts.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(text.encode())
+AGENT = r"""#!/bin/sh
+signal=$(grep -o '<task-done session="ralph-[^<]*</task-done>' | head -n 1)
+task=${signal#*>}; task=${task%<*}
+number=$(wc -c < $RECORD | cksum | cut -d ' ' -f 1)
+work() {
+    echo made by $task > work/$task.txt
+    case $task in
+        t1) echo base t1 > work/base.txt ;;
+        t2) rm -f work/old.txt ;;
+        t3) mkdir -p work/deep/er; printf '#!/bin/sh\nsleep 0.02\n' > work/deep/er/t3.sh; chmod 755 work/deep/er/* ;;
+        t4) [ ! -e work/move.txt ] || mv work/move.txt work/moved.txt ;;
+    esac
+}
+progress() { sed "$1" feature_PROGRESS.md > $RECORD.new; mv $RECORD.new feature_PROGRESS.md; }
+deed=$((number % 15))
+echo deed $deed at $task by $$ >> $RECORD
+sleep 0.0$((number % 7))
+case $deed in
+    0) work; progress 's/- \[[ ~]\]/- [x]/' ;;
+    1) progress 's/^IN_PROGRESS$/RALPH_DONE/' ;;
+    2) progress '/^  - \(verify\|after\): /d' ;;
+    3) work; git add -A; git commit -q -m cheat ;;
+    4) work; git commit -q --amend -a -m cheat ;;
+    5) work; git checkout -q -b side-$$; git commit -q -a -m cheat ;;
+    6) work; exit 3 ;;
+    7) RESETS ;;
+    8) work; SPOILS ;;
+    *) work ;;
+esac >&2
+sleep 0.0$((number % 5))
+printf 'Made it.\n\n%s\n' "$signal"
+"""
+BEYOND = ("git reset -q --hard", "for one in mine.txt edited.txt new.txt; do echo spoilt > $one; done")
 
 
 def persons(project: Project) -> dict[str, object]:
@@ -126,16 +94,14 @@ def commits(project: Project, first: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "words", [pytest.param(("--only", "work/**"), id="only"), pytest.param(("--on-failure", "restore"), id="restore")]
-)
+@pytest.mark.parametrize("words", [("--only", "work/**"), ("--on-failure", "restore")], ids=["only", "restore"])
 def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, words: tuple[str, ...]) -> None:
-    agent = project.home / "agent"
-    beyond = "resets, outside" if "--only" in words else "honest"
-    agent.write_text(AGENT.replace("PYTHON", sys.executable).replace("BEYOND", beyond))
+    agent, deeds = project.home / "agent", BEYOND if "--only" in words else ("work", "work")
+    agent.write_text(AGENT.replace("RESETS", deeds[0]).replace("SPOILS", deeds[1]))
     agent.chmod(0o755)
     project.env |= UNBOUNDED
-    furnish(project)
+    subprocess.run(["sh", "-ec", FURNISHED], cwd=project.root, env=project.env, check=True)
+    wants(project, TASKS)
     first, before = project.git("rev-parse", "HEAD").strip(), persons(project)
     storm = Storm(project, words[0], agent, TO_RALPH + TO_OTHERS[:1], kills=KILLS)
     storm.rages("--strict", "--verify", "sleep 0.02", *words)
