@@ -47,31 +47,9 @@ def notify(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
     channels = load()
     if what == "test":
-        return test(channels)
+        return _test(channels)
     if not sys.stdin.isatty():
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
-    return setup(channels)
-
-
-def test(channels: Sequence[Channel]) -> int:
-    """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
-    values, failures = sources.channel_values(), list[str]()
-    notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
-    for channel in channels:
-        missing = channel.missing(values)
-        if not missing:
-            failures.append(deliver(channel, notice, values))
-            click.echo(f"{channel.name}: " + (f"FAILED: {failures[-1]}" if failures[-1] else "sent"))
-        elif len(missing) < len(channel.needs):
-            click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
-    if not failures:
-        names = ", ".join(channel.name for channel in channels)
-        click.echo(f"No channel is set up, so nothing was sent. Run `ralph notify setup` first; there are {names}.")
-    return int(any(failures) or not failures)
-
-
-def setup(channels: Sequence[Channel]) -> int:
-    """Asks for the settings of one channel, writes them in one go, offers a test; the exit code."""
     before = sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
     for channel in channels:
@@ -94,7 +72,24 @@ def setup(channels: Sequence[Channel]) -> int:
     if missing := channel.missing(values):
         click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
         return 0
-    return test([channel]) if click.confirm("\nSend a test notice now?", default=True) else 0
+    return _test([channel]) if click.confirm("\nSend a test notice now?", default=True) else 0
+
+
+def _test(channels: Sequence[Channel]) -> int:
+    """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
+    values, failures = sources.channel_values(), list[str]()
+    notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
+    for channel in channels:
+        missing = channel.missing(values)
+        if not missing:
+            failures.append(deliver(channel, notice, values))
+            click.echo(f"{channel.name}: " + (f"FAILED: {failures[-1]}" if failures[-1] else "sent"))
+        elif len(missing) < len(channel.needs):
+            click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
+    if not failures:
+        names = ", ".join(channel.name for channel in channels)
+        click.echo(f"No channel is set up, so nothing was sent. Run `ralph notify setup` first; there are {names}.")
+    return int(any(failures) or not failures)
 
 
 def keep(values: Mapping[str, str]) -> None:

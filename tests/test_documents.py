@@ -38,9 +38,6 @@ def rows(text: str, heading: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `?(.+?)`? \| (.+?) \|", section, re.MULTILINE))
 
 
-# Settings.
-
-
 def test_the_pages_that_are_made_of_the_settings_are_up_to_date() -> None:
     assert [name for name in BY_VARIABLE if not re.fullmatch("RALPH_[A-Z_]+", name)] == [], "a shell can set each"
     documents = runpy.run_path(str(CHECKOUT / "docs" / "generate.py"))["documents"]()
@@ -86,9 +83,6 @@ def test_every_setting_of_a_channel_has_words_for_people_and_for_the_wizard() ->
         assert set(channel["help"]) == {*channel["needs"], *channel.get("optional", [])}, name
 
 
-# Words, verbs, exit codes.
-
-
 def test_the_help_fits_on_one_screen_and_knows_every_verb() -> None:
     assert len(HELP.splitlines()) <= 30
     assert max(map(len, HELP.splitlines())) <= 80
@@ -111,9 +105,6 @@ def test_the_exit_codes_are_those_of_the_code_and_the_control_words_are_explaine
     assert [word for word in CONTROL_WORDS if word not in explained or word not in HELP] == []
 
 
-# The pages.
-
-
 @pytest.mark.parametrize("page", ["README.md", "strict.md"])
 def test_the_sample_of_a_task_list_is_one_that_strict_mode_takes(page: str) -> None:
     (sample,) = re.findall(r"```\n(- \[x\] db-01.*?)```", PAGES[page], re.DOTALL)
@@ -133,9 +124,6 @@ def test_the_pages_are_short_enough_to_be_read_and_their_links_lead_somewhere() 
         links = [link.partition("#")[0] for link in re.findall(r"\]\((?!http)([^)]+)\)", text)]
         assert [link for link in links if not (folder / link).exists()] == [], page
         assert page == "README.md" or f"(docs/{page})" in PAGES["README.md"], f"README.md does not lead to {page}"
-
-
-# Imports.
 
 
 def loaded_by(modules: str) -> set[str]:
