@@ -1,5 +1,6 @@
 """A person at a terminal: a run as it is seen row by row, keys, a closed window, and what may reach the screen."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -60,13 +61,10 @@ def seen(tmux: Tmux) -> str:
 
 def shows(tmux: Tmux, written: str) -> None:
     """Waits until the screen is as written."""
-    try:
+    with contextlib.suppress(AssertionError):
         eventually(lambda: seen(tmux) == written.strip("\n"))
-    except AssertionError:
-        assert seen(tmux) == written.strip("\n")
+    assert seen(tmux) == written.strip("\n")
 
-
-# Written screens.
 
 WORDS = (
     "I look around first: the tests, 次に日本語のテキスト、幅の広い文字も、 and then the function, "
@@ -231,9 +229,15 @@ def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_r
     eventually(lambda: not any(map(alive, pids)))
 
 
-def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: Project, agent: Agent) -> None:
+def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only_lines(
+    terminal: Open, project: Project, agent: Agent
+) -> None:
     project.has_tasks("one", "two")
-    agent.story(step(ticks="first"), at_limit(resets_in_s=3600))
+    agent.story(
+        step(ticks="first"),
+        at_limit(resets_in_s=3600),
+        step(says("I begin"), marks("on"), waits_for("go"), ticks="all", writes_done=True),
+    )
     tmux = terminal()
     build(tmux, "--delay", "1h")
     eventually(lambda: seen(tmux).endswith("\ntask 2 of 2 · iteration 1 · _ · $0.01 · next iteration · _ left"))
@@ -245,57 +249,38 @@ def test_waits_and_pauses_say_how_long_they_still_take(terminal: Open, project: 
     tmux.press("C-c")
     assert tmux.exit_code() == 130
     assert " left" not in seen(tmux)
-
-
-# Where there is none.
-
-
-def test_a_pipe_gets_plain_lines(project: Project, agent: Agent) -> None:
-    project.has_tasks("x one", "two", "three")
-    acts = [act for act in STORY if act.get("act") is None]
-    agent.story(step(*acts, prints("b" * 9_000 + "\n"), ticks="all", writes_done=True, cost_usd=0.41))
-    run = project.build()
-    assert f"\n  {'b' * 3_997}…\n" in run.stdout
-    assert "\x1b" not in run.stdout
-    assert "\r" not in run.stdout
-    assert [line for line in run.stdout.splitlines() if "look around" in line] == [f"  {WORDS}"]
-    assert [line for line in run.stdout.splitlines() if "task 2 of 3" in line or "thinking" in line] == []
-
-
-def test_in_the_background_there_are_only_lines(terminal: Open, project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    acts = (says("I begin"), marks("on"), waits_for("go"))
-    agent.story(step(*acts, ticks="all", writes_done=True))
-    tmux = terminal()
+    tmux.enter("clear")
     build(tmux, after="&")
     eventually(lambda: "  I begin\n" in tmux.screen)
-    assert "task 1 of 1" not in tmux.screen
+    assert "task 2 of 2" not in tmux.screen
     agent.let("go")
     eventually(lambda: "ralph: done" in tmux.screen)
-    lines = seen(tmux).replace("$ ralph: ", "ralph: ").splitlines()
-    assert lines[: lines.index("#1 · 1/1 tasks (+1) · _ · $0.01")] == [
-        "ralph: build feature · iteration 1 · 0/1 tasks",
-        "  claude-sonnet-5 · your login pays",
-        "  I begin",
-    ]
+    lines = seen(tmux).partition("build feature · iteration 2")[2].splitlines()
+    assert lines[1:4] == ["  claude-sonnet-5 · your login pays", "  I begin", "#2 · 2/2 tasks (+1) · _ · $0.01"]
 
 
-# More, and less.
-
-
-def test_quiet_is_a_line_per_iteration_and_verbose_is_everything(project: Project, agent: Agent) -> None:
-    project.has_tasks("x one", "two", "three")
+def test_a_pipe_gets_plain_lines_quiet_is_a_line_per_iteration_and_verbose_is_everything(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("x one", "two", "three", "four")
+    acts = [act for act in STORY if act.get("act") is None]
     call = tool("Edit", file_path="a.py", old_string="one\ntwo", replace_all=True)
-    agent.story(step(says("Hello."), ticks="first"), step(says("a" * 10_000), call, ticks="all", writes_done=True))
+    agent.story(
+        step(*acts, prints("b" * 9_000 + "\n"), ticks="first"),
+        step(says("Hello."), ticks="first"),
+        step(says("a" * 10_000), call, ticks="all", writes_done=True),
+    )
+    piped = project.build("1").stdout
+    assert f"\n  {'b' * 3_997}…\n" in piped
+    assert ("\x1b" in piped, "\r" in piped, "task 2 of 4" in piped, "thinking" in piped) == (False,) * 4
+    assert [line for line in piped.splitlines() if "look around" in line] == [f"  {WORDS}"]
     shown = lines_only(project.ralph_tty(*BUILD, "1", "-q", "--verify", "true").stdout).splitlines()
-    assert [line.partition(" · ")[0] for line in shown] == ["#1", "ralph: limit reached: max-iterations is 1"]
+    assert [line.partition(" · ")[0] for line in shown] == ["#2", "ralph: limit reached: max-iterations is 1"]
     first, _, rest = project.build("--verbose").stdout.partition("  claude-sonnet-5 · your login pays\n")
-    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[1].rstrip("\n").split("\n")
+    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[2].rstrip("\n").split("\n")
     arguments = '{"file_path": "a.py", "old_string": "one\\ntwo", "replace_all": true}'
     assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit {arguments}\n")
 
-
-# What may reach a terminal.
 
 HOSTILE = (
     "\x1b]0;stolen title\x07\x1b[2J\x1b[35;43m\x9b32m\x1bP+q\x1b\\\x08\x7f\rover\x00written \x1b]52;c;cHduZWQ=\x07"
