@@ -120,7 +120,8 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.marked(now, "~", "b") == EDITED
     texts = {"Add the login endpoint": "add_login_endpoint", "`x` -> *Größe*!": "x_grösse", "!!!": "task"}
     texts["W" * 200] = "w" * 56
-    assert [tasks.new_id(text, []) for text in texts] == [*texts.values()]
+    assert [tasks.new_id(text, ["Task_2"]) for text in texts] == [*texts.values()]
+    assert edits.with_ids(b"# Tasks\n- [ ] One\n- [ ] one\n") == b"# Tasks\n- [ ] one: One\n- [ ] one_2: one\n"
 
 
 # What holds for every list.
