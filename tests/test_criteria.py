@@ -32,7 +32,7 @@ def checked(one: str | Criterion, folder: Path, base_url: str | None = None) -> 
     return came
 
 
-RUN, FILE, HTTP, BROWSER = Kind.RUN, Kind.FILE, Kind.HTTP, Kind.BROWSER
+RUN, FILE, HTTP, BROWSER, UNCHECKED = Kind
 
 
 @pytest.mark.parametrize(
@@ -49,28 +49,23 @@ RUN, FILE, HTTP, BROWSER = Kind.RUN, Kind.FILE, Kind.HTTP, Kind.BROWSER
         ('agent-browser: click "Save - all" - a - b', BROWSER, {"command": "agent-browser click 'Save - all'"}),
         ("agent-browser: open /a?b=1&c -", BROWSER, {"command": "agent-browser open '/a?b=1&c'"}),
         ("agent-browser: fill '#a' '' — it's done", BROWSER, {"command": "agent-browser fill '#a' ''"}),
+        ("The code is clean", UNCHECKED, {}),
+        ("Run ``a` - exits with code 0", UNCHECKED, {}),
+        ("Run `a` - exits with code 0 and Run `b` - exits with code 0", UNCHECKED, {}),
+        ("Run `a\0b` - exits with code 0", UNCHECKED, {}),
+        ("Please run `a` - exits with code 0", UNCHECKED, {}),
+        ("File ` ` exists", UNCHECKED, {}),
+        ("GET http://example.com/ returns 200", UNCHECKED, {}),
+        ("agent-browser: click 'a - b", UNCHECKED, {}),
     ],
 )
-def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str, str]) -> None:
+def test_a_line_is_read_as_people_write_it(text: str, kind: Kind, said: dict[str, str], folder: Path) -> None:
     found = parse(text)
     assert (found.text, found.kind) == (text.strip(), kind)
     assert said.items() <= found.said.items()
-
-
-def test_anything_else_is_not_machine_checked_and_that_is_said(folder: Path) -> None:
-    for text in (
-        "The code is clean",
-        "Run ``a` - exits with code 0",
-        "Run `a` - exits with code 0 and Run `b` - exits with code 0",
-        "Run `a\0b` - exits with code 0",
-        "Please run `a` - exits with code 0",
-        "File ` ` exists",
-        "GET http://example.com/ returns 200",
-        "agent-browser: click 'a - b",
-    ):
-        assert parse(text) == Criterion(text=text)
-        came = checked(text, folder)
-        assert (came.failed, came.what[:49]) == ("", "not machine-checked, nobody looked: " + text[:13]), text
+    if kind is UNCHECKED:
+        nobody = f"not machine-checked, nobody looked: {' '.join(text.split())}"
+        assert checked(text, folder) == CommandRun(0, nobody)
 
 
 def test_a_command_ends_as_it_should(folder: Path) -> None:

@@ -3,38 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_tasks import LIST as BEFORE
 
 from ralph import progress, tasks
 from ralph.tasks.mending import Mended, mend
 
-BEFORE = b"""# Progress: x
-
-Plan: x.md
-Started: 2026-11-20 22:14:03
-Spent: $1.2500
-
-## Status
-
-IN_PROGRESS
-
-## Task List
-
-- [x] auth-01: One
-- [~] auth-02: Two
-  - verify: Run `pytest` - exits with code 0
-  - after: auth-01
-  - [ ] sub: Part
-- [ ] auth-03: Three
-  - after: auth-02
-  - failed: 2026-11-21 03:12:05 try 1: no
-
-## Notes
-
-An old note.
-```sh
-make
-```
-"""
 NOTE = b"\nA new note \t\nof mine, caf\xe9.\n"
 
 
@@ -98,9 +71,9 @@ def test_a_tick_undone_leaves_every_other_byte() -> None:
 
 def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
-    found = undone(changed((b"- [ ] auth-03", new + b"- [ ] auth-03")) + NOTE)
+    found = undone(changed((b"- [ ] No id", new + b"- [ ] No id")) + NOTE)
     assert found == Mended(text=BEFORE + NOTE + b"\n## Proposed\n\n" + new)
-    again = undone(found.text.replace(b"- [ ] auth-03", b"- [ ] Another\n- [ ] auth-03"))
+    again = undone(found.text.replace(b"- [ ] No id", b"- [ ] Another\n- [ ] No id"))
     assert again == Mended(text=found.text + b"- [ ] Another\n")
 
 

@@ -11,29 +11,40 @@ from ralph.tasks import Task, edits
 
 LIST = b"""# Progress: x
 
+Plan: x.md
+Started: 2026-11-20 22:14:03
+Spent: $1.2500
+
+## Status
+
+IN_PROGRESS
+
 ## Task List
 
-- [ ] auth-02: Add the endpoint
-  - after: auth-01, `db-01`
-  - priority: 1
+- [X] **auth-01:** One
+- [~] auth-02: Two
   - verify: Run `pytest` - exits with code 0
+  - after: auth-01, `db-01`
   ```
   - verify: an example
   ```
+  - priority: 1
   - verify: File `x.py` exists
-  - failed: 2026-11-21 03:12:05 try 1: no such file
+  - failed: 2026-11-21 03:12:05 try 1: no
   - blocked: nobody knows
-  - [~] sub_one: A nested checkbox
+  - [ ] sub: Part
 \t\t- verify: File `y.py` exists
 - no task
   - verify: not that of the task
-- [X] **auth-01:** With stars
-1. [!] `db-01`: In backticks
+1. [!] `db-01`: Three
 - [ ] No id: here, for it is two words
 
 ## Notes
 
-- [ ] elsewhere: not a task
+- [x] elsewhere: not a task
+```sh
+make
+```
 """
 
 
@@ -44,17 +55,15 @@ def of(text: str) -> tuple[Task, ...]:
 
 
 def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_and_backticks() -> None:
-    first, sub, *others = tasks.read(LIST)
-    assert (first.id, first.text, first.mark, first.number) == ("auth-02", "Add the endpoint", " ", 5)
-    assert (first.after, first.priority, first.tries) == (["auth-01", "db-01"], 1, 1)
-    assert first.said("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
-    assert first.said("failed") + first.said("blocked") == ["2026-11-21 03:12:05 try 1: no such file", "nobody knows"]
-    assert (sub.id, sub.mark, sub.said("verify"), sub.above) == ("sub_one", "~", ["File `y.py` exists"], (first,))
-    assert [(task.id, task.mark, task.text) for task in others] == [
-        ("auth-01", "x", "With stars"),
-        ("db-01", "!", "In backticks"),
-        ("", " ", "No id: here, for it is two words"),
-    ]
+    one, two, sub, *others = tasks.read(LIST)
+    assert (two.id, two.text, two.mark, two.number) == ("auth-02", "Two", "~", 14)
+    assert (two.after, two.priority, two.tries) == (["auth-01", "db-01"], 1, 1)
+    assert two.said("verify") == ["Run `pytest` - exits with code 0", "File `x.py` exists"]
+    assert two.said("failed") + two.said("blocked") == ["2026-11-21 03:12:05 try 1: no", "nobody knows"]
+    assert (sub.id, sub.mark, sub.said("verify"), sub.above) == ("sub", " ", ["File `y.py` exists"], (two,))
+    listed = [(task.id, task.mark, task.text) for task in (one, *others)]
+    nameless = ("", " ", "No id: here, for it is two words")
+    assert listed == [("auth-01", "x", "One"), ("db-01", "!", "Three"), nameless]
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,14 @@ from ralph import progress
 CLAIM = step(ticks="all", writes_done=True)
 
 
-class Check:
-    """A verify command that counts its runs and then does `command`."""
+def checks(project: Project, command: str = "true") -> tuple[str, str]:
+    """The options for a verify command that counts its runs and then does `command`."""
+    return "--verify", f"echo run >> {shlex.quote(str(project.home / 'count'))}; {command}"
 
-    def __init__(self, project: Project, command: str = "true") -> None:
-        self._count = project.home / "count"
-        self._count.touch()
-        self._command = command
 
-    @property
-    def option(self) -> tuple[str, str]:
-        return ("--verify", f"echo run >> {shlex.quote(str(self._count))}; {self._command}")
-
-    @property
-    def runs(self) -> int:
-        return len(self._count.read_text().split())
+def count(project: Project) -> int:
+    """How often it has run."""
+    return (project.home / "count").read_text().count("run")
 
 
 def verified(project: Project) -> bool:
@@ -44,11 +37,11 @@ def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     red = "{ echo 'FAIL: expected 3, got 4'; exit 7; }"
-    check = Check(project, f"touch build.out; test -e mended.txt || {red}; {offspring.hidden('server')} &")
+    check = checks(project, f"touch build.out; test -e mended.txt || {red}; {offspring.hidden('server')} &")
     project.has_tasks("one", notes="\nMine.\n")
     agent.story(CLAIM, step(runs("cp feature_PROGRESS.md seen.md"), file="mended.txt", writes_done=True, commits="m"))
-    run = project.build(*check.option, command=paced(interrupt_s=0.5, terminate_s=0.5))
-    assert (run.code, check.runs, len(agent.calls), offspring.alive()) == (0, 2, 2, []), run.text
+    run = project.build(*check, command=paced(interrupt_s=0.5, terminate_s=0.5))
+    assert (run.code, count(project), len(agent.calls), offspring.alive()) == (0, 2, 2, []), run.text
     assert "RALPH_DONE refused" in run.stderr
     seen, _, section = (project.root / "seen.md").read_text().partition("\n## Verification\n")
     assert "\nIN_PROGRESS\n" in seen
@@ -57,18 +50,18 @@ def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_
     done = rf"\nRALPH_DONE\nVerified: 2[-0-9]+ [:0-9]+ {project.git('rev-parse', 'HEAD')[:10]}\n"
     assert re.search(done, project.progress_text)
     assert project.progress_text.endswith("## Notes\n\nMine.\n")
-    again = project.build(*check.option)
-    assert (again.code, again.text, check.runs, len(agent.calls)) == (0, "", 2, 2)
+    again = project.build(*check)
+    assert (again.code, again.text, count(project), len(agent.calls)) == (0, "", 2, 2)
 
 
 def test_a_persons_done_that_fails_is_built_on(project: Project, agent: Agent) -> None:
     """And the command knows no secret, and has nothing to read; that something is not committed, is said."""
     project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
-    check = Check(project, "env > env.txt; cat > stdin.txt; test -e made.txt")
+    check = checks(project, "env > env.txt; cat > stdin.txt; test -e made.txt")
     project.has_tasks("x one", status="RALPH_DONE")
     agent.story(step(file="made.txt", writes_done=True))
-    run = project.build(*check.option)
-    assert (run.code, check.runs, len(agent.calls)) == (0, 2, 1), run.text
+    run = project.build(*check)
+    assert (run.code, count(project), len(agent.calls)) == (0, 2, 1), run.text
     assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE)
     assert "s3cr3t" not in (project.root / "env.txt").read_text()
     assert (project.root / "stdin.txt").read_bytes() == b""
@@ -78,10 +71,10 @@ def test_a_done_that_nobody_verified_is_verified_at_the_next_start(project: Proj
     """Its note is ralph's word alone, also where nothing is verified today."""
     agent.story(step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789")))
     assert (project.build().code, verified(project)) == (0, False)
-    mailbox, check = Mailbox(project), Check(project)
+    mailbox, check = Mailbox(project), checks(project)
     for _ in range(2):
-        run = project.build(*check.option)
-        assert (run.code, verified(project), check.runs, len(agent.calls)) == (0, True, 1, 1), run.text
+        run = project.build(*check)
+        assert (run.code, verified(project), count(project), len(agent.calls)) == (0, True, 1, 1), run.text
     assert mailbox.notices == [], "nothing was done, so nobody is told"
 
 
@@ -113,8 +106,8 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     run = running.wait()
     assert (run.code, offspring.alive()) == (-signal.SIGINT, []), run.text
     assert ("RALPH_DONE" in project.progress_text, verified(project)) == (True, False)
-    check = Check(project)
-    assert (project.build(*check.option).code, check.runs, len(agent.calls)) == (0, 1, 1)
+    check = checks(project)
+    assert (project.build(*check).code, count(project), len(agent.calls)) == (0, 1, 1)
     assert verified(project)
 
 

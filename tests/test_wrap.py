@@ -29,8 +29,8 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     verify = ("--verify", "echo verify $WRAPPED >> seen.txt")
     run = project.build("--strict", *verify, env={"RALPH_WRAP": f"{wrap} x"})
     assert run.code == 0, run.text
-    seen = (project.root / "seen.txt").read_text().split("\n")
-    assert list(dict.fromkeys(seen)) == ["agent with x", "criterion with x", "verify with x", "hook with x", ""]
+    seen = (project.root / "seen.txt").read_text().splitlines()
+    assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("agent", "criterion", "verify", "hook")]
 
 
 def test_no_file_of_the_project_chooses_it_and_a_missing_one_is_said(project: Project, agent: Agent) -> None:
