@@ -73,9 +73,9 @@ def test_ctrl_z_again_and_again_while_the_agent_is_noisy(project: Project, agent
 
 
 def test_two_ctrl_c_do_not_wait_for_a_slow_reader_or_for_what_is_left_to_read(project: Project, agent: Agent) -> None:
-    """Twenty million lines take ralph minutes."""
+    """Ten million lines take ralph minutes."""
     project.has_tasks("one")
-    agent.story(raw(init(), prints("y\n" * 10_000, times=2000), marks("on"), hangs()))
+    agent.story(raw(init(), prints("y\n" * 10_000, times=1000), marks("on"), hangs()))
     with read_slowly(project) as run:
         eventually(lambda: agent.reached("on"))
         run.send_signal(signal.SIGINT)
