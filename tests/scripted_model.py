@@ -1,9 +1,5 @@
 """A Messages API on loopback that plays a written script to the real `claude`.
 
-    with ScriptedModel([Reply(tools=[bash("echo hi > a.txt")]), Reply(text="All done.")]) as model:
-        run_claude(ANTHROPIC_BASE_URL=model.url)
-    assert model.requests[0].says("the prompt")
-
 @SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 Each request that offers tools takes the next reply; when the script is used up, the answer is `LAST`.
 Requests without tools (titles, topics) are answered aside and take none.
@@ -14,7 +10,7 @@ import json
 import re
 import select
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -79,7 +75,6 @@ def edit(path: object, old: str, new: str) -> Tool:
 SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
 
 LAST = Reply(text="Nothing more is written.")
-ASIDE = Reply(text="aside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +83,25 @@ class Request:
 
     body: Json
 
-    def texts(self) -> Iterator[str]:
-        """Every text of the conversation: prompts, answers, and what tools returned."""
-        yield from _strings([self.body.get(name) for name in ("messages", "input", "contents")])
+    @property
+    def told(self) -> str:
+        """The conversation: prompts, answers, and what tools returned."""
+        said = [self.body.get(name) for name in ("messages", "input", "contents")]
+        return json.dumps(said, ensure_ascii=False).replace('\\"', '"')
 
     def says(self, words: str) -> bool:
-        """Whether `words` stand anywhere in the conversation."""
-        return any(words in text for text in self.texts())
-
-
-def _strings(said: object) -> Iterator[str]:
-    if isinstance(said, str):
-        yield said
-    for one in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
-        yield from _strings(one)
+        return words in self.told
 
 
 class ScriptedModel:
     """The server; `with` starts it on a free port and ends it. `speaks` is the API that it has."""
 
-    def __init__(self, script: Sequence[Reply], speaks: "type[Handler] | None" = None) -> None:
+    def __init__(self, script: Sequence[Reply], speaks: "type[Handler]") -> None:
         self.requests: list[Request] = []
         self.closing = threading.Event()
         self._script = iter(script)
         self._lock = threading.Lock()
-        self._server = _Server(self, speaks or Handler)
+        self._server = _Server(self, speaks)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:
@@ -133,7 +122,7 @@ class ScriptedModel:
     def answer(self, request: Request) -> Reply:
         """The reply whose turn it is."""
         if not request.body.get("tools"):
-            return ASIDE
+            return Reply(text="aside")
         with self._lock:
             self.requests.append(request)
             return filled(next(self._script, LAST), request)
@@ -141,7 +130,7 @@ class ScriptedModel:
 
 def filled(reply: Reply, request: Request) -> Reply:
     """The same with the session and the task of a strict prompt in place of their names."""
-    asked = next((found for text in request.texts() if (found := SIGNAL.search(text))), None)
+    asked = SIGNAL.search(request.told)
     if asked is None:
         return reply
 
@@ -197,19 +186,13 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(reply, body)
 
     def answer(self, reply: Reply, body: Json) -> None:
-        if body.get("stream"):
-            self.stream(reply, self.message(reply, body))
-        else:
-            self.plain(200, self.message(reply, body), reply.headers)
-
-    def message(self, reply: Reply, body: Json) -> Json:
         number = next(self.server.ids)
         blocks: list[Json] = [] if reply.text is None else [{"type": "text", "text": reply.text}]
         blocks += [
             {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": tool.name, "input": dict(tool.input)}
             for place, tool in enumerate(reply.tools)
         ]
-        return {
+        message: Json = {
             "id": f"msg_{number}",
             "type": "message",
             "role": "assistant",
@@ -219,6 +202,10 @@ class Handler(BaseHTTPRequestHandler):
             "stop_sequence": None,
             "usage": {"input_tokens": 100, "output_tokens": 20, **reply.usage},
         }
+        if body.get("stream"):
+            self.stream(reply, message)
+        else:
+            self.plain(200, message, reply.headers)
 
     def stream(self, reply: Reply, message: Json) -> None:
         self.send_response(200)

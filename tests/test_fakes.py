@@ -12,26 +12,16 @@ from ralph_driver import Project, alive, eventually
 from stories import Agent, fails, hangs, marks, prints, raw, says, starts, step, tool
 
 
-def start(project: Project, prompt: bytes = b"Do it.") -> subprocess.Popen[bytes]:
+def start(project: Project) -> subprocess.Popen[bytes]:
     """Starts the fake as ralph would."""
-    claude = subprocess.Popen(
-        ["claude", "-p", "--model", "opus"],
-        executable=Path(project.env["PATH"].split(":")[0]) / "claude",
-        cwd=project.root,
-        env={**project.env, "RALPH_RUN_ID": "r1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert claude.stdin
-    claude.stdin.write(prompt)
-    claude.stdin.close()
-    claude.stdin = None
-    return claude
+    words = [str(Path(project.env["PATH"].split(":")[0]) / "claude"), "-p", "--model", "opus"]
+    quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+    env = {**project.env, "RALPH_RUN_ID": "r1"}
+    return subprocess.Popen(words, cwd=project.root, env=env, stdin=quiet, stdout=pipe, start_new_session=True)
 
 
-def call(project: Project, prompt: bytes = b"Do it.") -> tuple[int, list[dict[str, object]]]:
-    claude = start(project, prompt)
+def call(project: Project) -> tuple[int, list[dict[str, object]]]:
+    claude = start(project)
     out, _ = claude.communicate(timeout=60)
     return claude.returncode, [json.loads(line) for line in out.splitlines()]
 

@@ -214,17 +214,6 @@ def test_an_edit_says_what_it_shall_and_changes_no_other_byte(
     assert list(map(_said, parse(now).tasks)) == list(map(_said, parse(text).tasks))
 
 
-@given(texts, any_text)
-def test_a_block_is_one_line_more_and_taken_out_leaves_no_trace(text: bytes, why: str) -> None:
-    assume(why.strip())
-    line = f"RALPH_BLOCKED: ralph: {' '.join(why.split())}".encode() + newline(text)
-    now = progress.blocked(text, why)
-    before, _, after = now.partition(line)
-    assert before + after in {text, ended(text)}
-    assert of_kind(now, re.escape(line.strip()))[0]
-    assert progress.without_own_block(now) in {progress.without_own_block(one) for one in (text, ended(text))}
-
-
 @given(texts, st.lists(any_text, min_size=1, max_size=3))
 def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes, items: list[str]) -> None:
     lost = parse(b"".join(b"- [ ] %b\n" % " ".join(item.split()).encode() for item in items)).tasks
