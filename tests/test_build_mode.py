@@ -3,7 +3,7 @@
 import re
 
 from leaps import leaping
-from ralph_driver import Project, eventually
+from ralph_driver import Project
 from stories import (
     Act,
     Agent,
@@ -12,13 +12,11 @@ from stories import (
     error_result,
     fails,
     init,
-    marks,
     prints,
     raw,
     runs,
     says,
     step,
-    waits_for,
     writes,
 )
 
@@ -101,38 +99,6 @@ def test_each_of_these_is_a_failed_iteration_and_does_not_count_when_something_w
     good = of_iterations(project, "success")
     assert [name for (name, _), fine in zip(story, good[:-1], strict=True) if not fine] == list(FAILURES)
     assert all(of_iterations(project, "counted"))
-
-
-def test_three_failures_in_a_row_stop_the_run_and_block_it(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(*[*FAILURES.values()][:3])
-    run = project.build()
-    assert (run.code, len(agent.calls)) == (1, 3), run.text
-    assert run.stderr.rstrip().splitlines()[-1].startswith("ralph: ")
-    assert re.search(r"^RALPH_BLOCKED: ralph: 3 iterations failed in a row", project.progress_text, re.MULTILINE)
-    assert "- [ ] one" in project.progress_text
-
-
-def test_an_agent_that_needs_a_person_stops_the_run_with_its_why(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(step(blocks="which database?"))
-    run = project.build()
-    assert (run.code, "which database?" in run.text) == (4, True), run.text
-
-
-def test_what_a_person_writes_while_the_agent_works_holds(project: Project, agent: Agent) -> None:
-    """A task, which makes the claim a false one; and a word to stop."""
-    project.has_tasks("one")
-    agent.story(step(marks("on"), waits_for("go"), ticks="one", writes_done=True), step())
-    running = project.start("feature.md", "build", "--delay", "0")
-    eventually(lambda: agent.reached("on"))
-    text = project.progress_text.replace("- [ ] one\n", "- [ ] one\n- [ ] mine\n")
-    project.progress.write_text(f"{text}RALPH_STOP\n")
-    agent.let("go")
-    run = running.wait()
-    assert (run.code, len(agent.calls), "RALPH_STOP" in run.text) == (3, 1, True), run.text
-    assert "- [x] one\n- [ ] mine\n" in project.progress_text
-    assert "\nRALPH_STOP\n" in project.progress_text
 
 
 # RALPH_DONE is a claim: the refusals.

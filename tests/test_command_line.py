@@ -20,6 +20,11 @@ NOT_MEANT = {
     "stauts feature.md": "did you mean ralph status?",
     "featur.md plan": "did you mean ralph feature.md?",
     "nothing-like-it.md": "name the plan first",
+    ". build": "ralph: .: ",
+    "feature.md BUILD": "there are build, ",
+    "feature.md build 0": "unlimited",
+    "feature.md -C nowhere": "nowhere",
+    "feature.md --prompts nowhere": "nowhere",
 }
 
 

@@ -85,7 +85,9 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     """Whoever starts ralph from a terminal is there to have mended it; a block of the agent's own stays."""
     project.has_tasks("one", "two")
     agent.story(*[fails()] * 3, fails("Again."), step(), step(ticks="one"), *[fails()] * 3)
-    assert (project.build().code, len(agent.calls)) == (1, 3)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (1, 3), run.text
+    assert run.stderr.rstrip().splitlines()[-1].startswith("ralph: ")
     assert (project.build().code, len(agent.calls)) == (4, 3), "the file keeps it from going on"
     take_block_out(project)
     assert (project.build().code, len(agent.calls)) == (1, 4), "one failure is enough"

@@ -138,35 +138,28 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
 
 
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
-    project.has_tasks("x one")
-    names(project, "Mode: validate 2/3")
-    agent.story(step(MISSES), BUILDS, step(), BUILDS, BUILDS)
-    run = project.ralph("feature.md")
-    assert (run.code, modes(project), named(project)) == (3, ["validate"], ["Mode: build 2/3"]), run.text
-    assert "work remains" in run.text
-    run = project.ralph("feature.md")
-    assert (run.code, modes(project)) == (0, ["validate", "build"]), run.text
-    project.has_tasks("x one")
-    names(project, "Mode: validate")
-    run = project.ralph("feature.md")
-    assert (run.code, modes(project)[2:], named(project)) == (0, ["validate"], []), run.text
-    assert "RALPH_DONE" in project.progress_text
+    """One on the command line is that of one start; what is none is said and ignored."""
+    agent.story(step(), step(MISSES), BUILDS, step(), BUILDS, BUILDS, BUILDS)
+
+    def ends(mode: str, *args: str) -> tuple[int, object, list[str], str]:
+        if mode:
+            project.has_tasks("x one")
+            names(project, f"Mode: {mode}")
+        run = project.ralph("feature.md", *args)
+        return run.code, modes(project)[-1], named(project), run.text
+
+    assert ends("validate 2/3", "plan")[:3] == (0, "plan", ["Mode: validate 2/3"])
+    code, mode, lines, text = ends("")
+    assert (code, mode, lines, "work remains" in text) == (3, "validate", ["Mode: build 2/3"], True), text
+    assert ends("")[:2] == (0, "build")
+    assert (ends("validate")[:3], "RALPH_DONE" in project.progress_text) == ((0, "validate", []), True)
     has_mode(project, "broken", "RALPH_ONCE: perhaps")
     for mode in ("nothing", "broken"):
-        project.has_tasks("one")
-        names(project, f"Mode: {mode}")
-        run = project.ralph("feature.md")
-        assert (run.code, modes(project)[-1], f"Mode: {mode} is ignored" in run.stderr) == (0, "build", True), run.text
-
-
-def test_a_mode_on_the_command_line_is_that_of_one_start(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    names(project, "Mode: validate 1/3")
-    agent.story(step(adds="two"), step(ticks="all", writes_done=True), step())
-    assert (project.plan().code, named(project)) == (0, ["Mode: validate 1/3"])
-    assert (project.build().code, named(project)) == (0, ["Mode: validate 1/3"])
-    assert modes(project) == ["plan", "build"]
-    assert (project.ralph("feature.md").code, len(agent.calls)) == (0, 2), "RALPH_DONE counts for more"
+        code, became, _, text = ends(mode)
+        assert (code, became, f"Mode: {mode} is ignored" in text) == (0, "build", True), text
+    code, mode, lines, text = ends("validate 1/3", "build")
+    assert (code, mode, lines) == (0, "build", ["Mode: validate 1/3"]), text
+    assert (project.ralph("feature.md").code, len(agent.calls)) == (0, 7), "RALPH_DONE counts for more"
 
 
 def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: Project, agent: Agent) -> None:
@@ -231,6 +224,7 @@ def test_a_template_may_wish_for_a_persons_word_before_it_goes_on(project: Proje
     for _ in range(2):
         code, text = everything(project)
         assert (code, len(agent.calls)) == (4, 1), text
+    assert "RALPH_BLOCKED: look at the list" in project.progress_text
     project.progress.write_text(project.progress_text.replace("RALPH_BLOCKED: look at the list", "IN_PROGRESS"))
     code, text = everything(project)
     assert (code, modes(project)) == (0, ["plan", "build", "validate"]), text

@@ -109,14 +109,9 @@ def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: 
 
 
 REJECTED = rate_limit(resets_at=time.time() + HOUR_S)
+QUOTED = tool_result(f"cat notes.md\n{LIMIT}\nAPI Error: 529 Overloaded", is_error=True)
 ON_OVERAGE = rate_limit(resets_at=time.time() + HOUR_S, overage=True)
-NO_LIMITS = [
-    step(tool_result(f"cat notes.md\n{LIMIT}\nAPI Error: 529 Overloaded", is_error=True)),
-    step(says(LIMIT)),
-    raw(init(), result(LIMIT)),
-    step(ON_OVERAGE),
-    step(REJECTED),
-]
+NO_LIMITS = [step(QUOTED), raw(init(), says(LIMIT), result(LIMIT)), step(ON_OVERAGE), step(REJECTED)]
 
 
 def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reason(
@@ -128,8 +123,8 @@ def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reas
     agent.story(*NO_LIMITS, failed, trouble, FINISHES)
     run = project.build("--max-stalls", "off", command=leaping())
     assert run.code == 0, run.text
-    good = [f"#{number} ok" for number in range(1, 6)]
-    assert happened(project) == [*good, "#6 failed", "#7 trouble (not counted)", "wait", "#7 ok", "done"]
+    good = [f"#{number} ok" for number in range(1, 5)]
+    assert happened(project) == [*good, "#5 failed", "#6 trouble (not counted)", "wait", "#6 ok", "done"]
     assert waits(project) == [30], "trouble does not last until a limit ends"
 
 
