@@ -36,13 +36,17 @@ def verification(project: Project) -> str:
 def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_start_believes_it(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
+    """A person's word, too; and the command knows no secret, has nothing to read, and leaves nothing running."""
+    project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
+    looks = "cd; env > env.txt; cat > stdin.txt; cd -; touch build.out"
     red = "{ echo 'FAIL: expected 3, got 4'; exit 7; }"
-    check = checks(project, f"touch build.out; test -e mended.txt || {red}; {offspring.hidden('server')} &")
-    project.has_tasks("one", notes="\nMine.\n")
-    agent.story(CLAIM, step(runs("cp feature_PROGRESS.md seen.md"), file="mended.txt", writes_done=True, commits="m"))
+    check = checks(project, f"{looks}; test -e mended.txt || {red}; {offspring.hidden('server')} &")
+    project.has_tasks("x one", status="RALPH_DONE", notes="\nMine.\n")
+    mends = step(runs("cp feature_PROGRESS.md seen.md"), file="mended.txt", writes_done=True, commits="m")
+    agent.story(CLAIM, mends)
     run = project.build(*check, command=paced(interrupt_s=0.5, terminate_s=0.5))
-    assert (run.code, count(project), len(agent.calls), offspring.alive()) == (0, 2, 2, []), run.text
-    assert "RALPH_DONE refused" in run.stderr
+    assert (run.code, count(project), len(agent.calls), offspring.alive()) == (0, 3, 2, []), run.text
+    assert run.stderr.count("RALPH_DONE refused") == 2
     seen, _, section = (project.root / "seen.md").read_text().partition("\n## Verification\n")
     assert "\nIN_PROGRESS\n" in seen
     assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
@@ -50,21 +54,10 @@ def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_
     done = rf"\nRALPH_DONE\nVerified: 2[-0-9]+ [:0-9]+ {project.git('rev-parse', 'HEAD')[:10]}\n"
     assert re.search(done, project.progress_text)
     assert project.progress_text.endswith("## Notes\n\nMine.\n")
+    assert "s3cr3t" not in (project.home / "env.txt").read_text()
+    assert (project.home / "stdin.txt").read_bytes() == b""
     again = project.build(*check)
-    assert (again.code, again.text, count(project), len(agent.calls)) == (0, "", 2, 2)
-
-
-def test_a_persons_done_that_fails_is_built_on(project: Project, agent: Agent) -> None:
-    """And the command knows no secret, and has nothing to read; that something is not committed, is said."""
-    project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
-    check = checks(project, "env > env.txt; cat > stdin.txt; test -e made.txt")
-    project.has_tasks("x one", status="RALPH_DONE")
-    agent.story(step(file="made.txt", writes_done=True))
-    run = project.build(*check)
-    assert (run.code, count(project), len(agent.calls)) == (0, 2, 1), run.text
-    assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE)
-    assert "s3cr3t" not in (project.root / "env.txt").read_text()
-    assert (project.root / "stdin.txt").read_bytes() == b""
+    assert (again.code, again.text, count(project), len(agent.calls)) == (0, "", 3, 2)
 
 
 def test_a_done_that_nobody_verified_is_verified_at_the_next_start(project: Project, agent: Agent) -> None:
@@ -136,9 +129,9 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert project.progress.stat().st_size < 10_000
     (log,) = [data for name, data in project.transcripts().items() if name.endswith("0001.verify.log") and data]
     assert len(log) > 5_000_000, "all of it is there for a person"
-    agent.story(step(writes_done=True))
+    agent.story(step(file="made.txt", writes_done=True))
     assert project.build("--verify", "rm feature_PROGRESS.md").code == 0
-    assert verified(project)
+    assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE), "not committed"
     assert project.progress_text.endswith("\n```\nan open fence\nmine\n")
 
 

@@ -11,8 +11,6 @@ from real_agents import Play, uses
 from scripted_model import Reply, bash
 from stories import Agent, runs, tries
 
-LIST = "one: The first\n  - verify: Run `echo criterion $WRAPPED >> seen.txt` - exits with code 0"
-
 
 def executable(path: Path, text: str) -> str:
     path.parent.mkdir(exist_ok=True)
@@ -22,9 +20,15 @@ def executable(path: Path, text: str) -> str:
 
 
 def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Project, agent: Agent) -> None:
+    """No file of the project chooses it, and a missing one is said."""
+    (project.root / ".ralph.env").write_text("RALPH_WRAP=env\n")
+    assert "RALPH_WRAP belongs on the command line" in project.build().stderr
+    (project.root / ".ralph.env").unlink()
+    run = project.build("--wrap", "nowhere -x")
+    assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
     wrap = executable(project.home / "wrap", '#!/bin/sh\nWRAPPED="with $1"; export WRAPPED; shift; exec "$@"\n')
     executable(project.root / ".git" / "hooks" / "pre-commit", "#!/bin/sh\necho hook $WRAPPED >> seen.txt\n")
-    project.has_tasks(LIST)
+    project.has_tasks("one: The first\n  - verify: Run `echo criterion $WRAPPED >> seen.txt` - exits with code 0")
     agent.story(tries(runs("echo agent $WRAPPED >> seen.txt")))
     verify = ("--verify", "echo verify $WRAPPED >> seen.txt")
     run = project.build("--strict", *verify, env={"RALPH_WRAP": f"{wrap} x"})
@@ -33,21 +37,10 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("agent", "criterion", "verify", "hook")]
 
 
-def test_no_file_of_the_project_chooses_it_and_a_missing_one_is_said(project: Project, agent: Agent) -> None:
-    run = project.build("--wrap", "nowhere -x")
-    assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
-    assert "wrapped in env" in project.ralph("doctor", "--wrap", "env").stdout
-    assert "not wrapped" in project.ralph("doctor", "--verbose").stdout
-    (project.root / ".ralph.env").write_text("RALPH_WRAP=env\n")
-    assert "RALPH_WRAP belongs on the command line" in project.build().stderr
-
-
 @pytest.fixture
 def sandbox(project: Project) -> str:
     """The script of docs/sandbox.md, where it can be tried."""
-    (script,) = re.findall(
-        r"^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text(), re.MULTILINE | re.DOTALL
-    )
+    (script,) = re.findall(r"(?ms)^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text())
     if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
         pytest.skip("no bwrap that starts")
     return executable(project.home / ".ralph" / "sandbox", script)
