@@ -85,22 +85,18 @@ def mark() -> str:
 @pytest.fixture(autouse=True)
 def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """Looked at after each test that has a project, whose environment has the mark."""
-    mark = request.getfixturevalue("mark") if "plain_project" in request.fixturenames else None
+    has_project = "plain_project" in request.fixturenames
+    mark = request.getfixturevalue("mark") if has_project else ""
     yield
-    if mark is None:
-        return
     deadline = time.monotonic() + GRACE_S
-    while (left := marked(mark)) and time.monotonic() < deadline:
+    while (left := marked(mark) if has_project else []) and time.monotonic() < deadline:
         time.sleep(0.01)
-    lines = [_command_line(pid) for pid in left]
+    lines = []
+    for pid in left:
+        with contextlib.suppress(OSError):
+            lines.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
     kill(left)
-    assert not left, f"left running: {lines}"
-
-
-def _command_line(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    return str(pid)
+    assert not left, f"left running: {left} {lines}"
 
 
 @pytest.fixture(autouse=True)
@@ -135,8 +131,7 @@ def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
     del agent  # it has to be on PATH
     memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")
     temporary = Path(tempfile.mkdtemp(prefix="rt", dir=memory))  # short: a socket's path has 108 bytes
-    names = ("repo", "home", "state", "outputs")
-    root, home, state, outputs = (tmp_path / name for name in names)
+    root, home, state, outputs = (tmp_path / name for name in ("repo", "home", "state", "outputs"))
     for folder in (root, home, state, outputs):
         folder.mkdir()
     (home / ".gitconfig").write_text(GITCONFIG)

@@ -121,13 +121,11 @@ def alive(pid: int | None) -> bool:
     """Whether this process runs; a zombie does not."""
     if pid is None:
         return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self").exists():
+            return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
         os.kill(pid, 0)
-        return not Path("/proc/self").exists()
+        return True
     return False
 
 
@@ -153,15 +151,12 @@ def is_free(tree: Path) -> bool:
 def marked(mark: str) -> list[int]:
     """The pids of all processes that carry this test's mark (none where there is no /proc)."""
     wanted = f"{MARK}={mark}".encode()
-    folders = Path("/proc").glob("[0-9]*")  # a longer pattern fails when a process ends meanwhile
-    return [int(folder.name) for folder in folders if wanted in _environ(folder / "environ")]
-
-
-def _environ(file: Path) -> list[bytes]:
-    try:
-        return file.read_bytes().split(b"\0")
-    except OSError:
-        return []
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):  # a longer pattern fails when a process ends meanwhile
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
 
 
 def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", plan: str = "feature") -> str:
@@ -258,10 +253,7 @@ class TtyRunning(Running):
         self._enough, self._stop = os.pipe()
         self._closed = False
         if reads:
-            self.start_reading()
-
-    def start_reading(self) -> None:
-        self._reader.start()
+            self._reader.start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):  # Linux says EIO when the last user of the terminal is gone

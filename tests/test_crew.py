@@ -117,20 +117,29 @@ class TestIndependentTasks:
         assert "be quick" not in text
         assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
 
-    def test_of_one_parent_end_with_what_it_asks_for_and_each_passes_its_roles_in_its_clone(
+    def test_of_one_parent_pass_their_roles_where_a_runner_takes_them_and_end_with_what_it_asks_for(
         self, crew: Crew, project: Project, marks: Path
     ) -> None:
+        runner = marks / "runner"
+        runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')
+        hook = project.root / ".git" / "hooks" / "pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\necho ran >> {marks}/hooks\n")
+        for script in (runner, hook):
+            script.chmod(0o755)
         asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
         does = {one: f"{file}; touch {marks}/{one}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
         crew.has(f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", **does, p="true")
         once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
-        crew.works("--roles", "test,build", "--setup", once)
+        crew.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
         assert project.git("ls-files").split() == ["a.txt", "b.txt", "feature.md", "tests/a.py", "tests/b.py"]
         assert (marks / "once").exists(), "a setup may fail once where only the landing needs it"
         assert [passed for _, passed in crew.tries()] == [True] * 3
         assert project.progress_text.count("- [x]") == 3
+        assert (marks / "ran").read_text() == "ralph attempt\n" * 3
+        assert (marks / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
 
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
         self, crew: Crew, project: Project
@@ -280,47 +289,25 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
 
 
 @pytest.mark.parametrize(
-    ("ready", "args", "said"),
+    ("ready", "args", "ends"),
     [
-        ("rm -rf .git", (), "--jobs needs a git repository"),
-        ("rm -rf .git; git init -q", (), "--jobs lands work on a branch that has a commit"),
-        ("true", ("--no-auto-commit",), "--jobs brings work together by commits, and --auto-commit forbids them"),
-        ("touch .gitmodules", (), "clones, which lack the submodules"),
-        ("true", ("--jobs", "21"), "at most 20 on one machine"),
+        ("rm -rf .git", "", (2, "--jobs needs a git repository")),
+        ("rm -rf .git; git init -q", "", (2, "--jobs lands work on a branch that has a commit")),
+        ("true", "--no-auto-commit", (2, "brings work together by commits, and --auto-commit forbids them")),
+        ("touch .gitmodules", "", (2, "clones, which lack the submodules")),
+        ("true", "--jobs 21", (2, "at most 20 on one machine")),
+        ("true", "--setup-copy gone", (1, "/gone: cannot be brought to a clone: No such file or directory")),
+        ("true", "--setup-copy .git", (1, "/.git: cannot be brought to a clone: Is a directory")),
     ],
 )
 def test_what_clones_cannot_do_is_said_before_money_is_spent(
-    crew: Crew, project: Project, ready: str, args: tuple[str, ...], said: str
+    crew: Crew, project: Project, ready: str, args: str, ends: tuple[int, str]
 ) -> None:
-    crew.has("- [ ] a: The first\n")
-    os.system(f"cd {shlex.quote(str(project.root))} && {ready}")
-    run = project.ralph(*crew.words(*args))
-    assert run.code == 2
-    assert said in run.stderr
-    assert not crew.tries()
-
-
-def test_a_file_that_cannot_be_brought_to_the_clones_ends_the_run_by_name(crew: Crew, project: Project) -> None:
     crew.has(AB)
-    for name, why in (("gone", "No such file or directory"), (".git", "Is a directory")):
-        run = crew.works("--setup-copy", name, code=1)
-        assert run.stderr.splitlines()[-1] == f"ralph: {project.root}/{name}: cannot be brought to a clone: {why}"
-    assert "[~]" not in project.progress_text
-
-
-def test_a_runner_finds_each_try_its_place(crew: Crew, project: Project, marks: Path) -> None:
-    runner = marks / "runner"
-    runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')
-    runner.chmod(0o755)
-    hook = project.root / ".git" / "hooks" / "pre-commit"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\necho ran >> {marks}/hooks\n")
-    hook.chmod(0o755)
-    crew.has(AB)
-    crew.works("--runner", str(runner))
-    assert len((marks / "hooks").read_text().split()) >= 2, "the project's hooks run in each clone"
-    assert (marks / "ran").read_text() == "ralph attempt\n" * 2
-    assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+    subprocess.run(["sh", "-c", ready], cwd=project.root, env=project.env, check=True)
+    run = crew.works(*args.split(), code=ends[0])
+    assert ends[1] in run.stderr.splitlines()[-1]
+    assert (crew.tries(), "[~]" in project.progress_text) == ([], False)
 
 
 def started(command: list[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
