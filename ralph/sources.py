@@ -45,7 +45,8 @@ def of_plan(text: bytes, name: str) -> list[Given]:
     """The directives of a plan: lines of their own, outside of code fences."""
     given = []
     for line in blocks(text).lines:
-        where = f"{name}:{text.count(bytes([10]), 0, line.start) + 1}"
+        number = text.count(b"\n", 0, line.start) + 1
+        where = f"{name}:{number}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
         if found:
             given.append(Given(found[1], found[2], Source.PLAN, where))
@@ -110,7 +111,5 @@ def alone(said: Iterable[Given], *variables: str) -> Settings:
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    values = {name: text for name, text in os.environ.items() if name.startswith("RALPH_")}
-    for one in in_file(home_file(), Source.HOME_FILE):
-        values.setdefault(one.variable, one.text)
-    return {name: text.strip() for name, text in values.items() if text.strip()}
+    values = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE))}
+    return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}

@@ -61,9 +61,7 @@ address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such
 path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = matching(
-    rf"{_NAME}(?:[\s,]+{_NAME})*",
-    lambda found: tuple(re.findall(_NAME, found[0])),
-    "names such as Read, Bash(git log:*)",
+    rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"
 )
 """Parted by commas and blanks."""
 

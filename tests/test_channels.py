@@ -152,6 +152,7 @@ def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(se
 def test_a_mistake_in_a_channel_of_ones_own_is_told(home: Path) -> None:
     for request, failure in {
         'url = "file:///etc/passwd"': "No connection adapters",
+        'url = "http://127.0.0.1:9/x"': "127.0.0.1:9: Connection refused",
         'url = "{{ titel }}"': "'titel' is undefined",
         "url = \"{{ ''.__class__ }}\"": "SecurityError: ",
         'method = "PUT"': "own.toml: TypeError: ",

@@ -1,15 +1,10 @@
 """What misled an earlier ralph, as a review has shown: each once, with real processes."""
 
 import signal
-from typing import Any
 
 from ralph_driver import Project, eventually, marked, paced, progress_text
 from stories import Agent, fails, init, prints, raw, result, sleeps, step, writes
 from test_signals import start
-
-
-def iterations(project: Project) -> list[dict[str, Any]]:
-    return [line for line in project.journal() if line["event"] == "iteration"]
 
 
 def test_a_done_forged_before_a_death_is_checked_whatever_starts_in_between(
@@ -33,22 +28,19 @@ def test_a_done_forged_before_a_death_is_checked_whatever_starts_in_between(
     assert "RALPH_DONE" not in [line.strip() for line in project.progress_text.splitlines()]
 
 
-def test_an_agent_that_complains_after_its_result_is_ended_all_the_same(project: Project, agent: Agent) -> None:
+def test_who_complains_after_a_result_is_ended_only_a_figure_is_a_cost_and_a_plan_whose_money_is_used_up_says_so(
+    project: Project, agent: Agent
+) -> None:
     ticking = [act for _ in range(400) for act in (sleeps(0.1), prints("tick\n", stderr=True))]
-    agent.story(raw(init(), result(), *ticking))
-    assert project.build("1", command=paced(after_result_s=0.5)).code == 3
-    [iteration] = iterations(project)
-    assert (iteration["ended"], iteration["duration_s"] < 30) == ("ok", True)
-
-
-def test_only_a_figure_is_a_cost_and_a_plan_whose_money_is_used_up_says_so(project: Project, agent: Agent) -> None:
-    costs = (float("nan"), -5, 2)
-    agent.story(*(raw(init(), {**result(), "total_cost_usd": cost}) for cost in costs))
-    assert project.build("3", "--max-total-cost", "9").code == 3
-    assert [line["cost_usd"] for line in iterations(project)] == [None, None, 2]
+    costs = {0.5: ticking, float("nan"): [], -5: [], 2: []}
+    agent.story(*(raw(init(), {**result(), "total_cost_usd": cost}, *after) for cost, after in costs.items()))
+    assert project.build("4", "--max-total-cost", "9", command=paced(after_result_s=0.5)).code == 3
+    lines = [line for line in project.journal() if line["event"] == "iteration"]
+    assert [line["cost_usd"] for line in lines] == [0.02, None, None, 2], "0.02 it said when it was ended"
+    assert (lines[0]["ended"], lines[0]["duration_s"] < 30) == ("ok", True)
     run = project.ralph_tty("feature.md", "build", "--max-total-cost", "2")
     assert (run.code, "RALPH_STOP" in run.stdout) == (3, False)
-    assert "max-total-cost is $2.00, and the plan cost $2.00 so far; allow it more to go on" in run.stdout
+    assert "max-total-cost is $2.00, and the plan cost $2.02 so far; allow it more to go on" in run.stdout
 
 
 def test_a_state_folder_inside_the_tree_is_no_progress(project: Project, agent: Agent) -> None:
