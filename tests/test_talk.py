@@ -47,6 +47,9 @@ def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, proj
     tmux.enter(f"RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")
     eventually(lambda: "What shall be done?" in tmux.screen)
     assert project.ralph("feature.md", "build").code == 75, "nobody else works here meanwhile"
+    tmux.enter("suspend")  # as Ctrl+Z does
+    eventually(lambda: tmux.rows[-1].startswith("$"))
+    tmux.enter("fg")
     tmux.enter("two")
     eventually(lambda: "go on with build? [y/N]" in tmux.screen)
     assert "feature.md is as it was · 2 tasks (+1), 1 ticked · what this cost is not known here" in tmux.screen
@@ -59,27 +62,18 @@ def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, proj
     assert "RALPH_" not in (project.outputs / "environment").read_text()
 
 
-def test_who_does_not_say_yes_is_left_alone(tmux: Tmux, project: Project, talker: Agent) -> None:
-    project.has_tasks("one")
-    before = project.progress_text
-    tmux.enter(ralph("talk"))
-    eventually(lambda: "What shall be done?" in tmux.screen)
-    tmux.enter("suspend")  # as Ctrl+Z does
-    eventually(lambda: tmux.rows[-1].startswith("$"))
-    tmux.enter("fg")
-    tmux.enter("")
-    eventually(lambda: "[y/N]" in tmux.screen)
-    tmux.enter("")
-    assert tmux.exit_code() == 0, tmux.screen
-    assert (talker.calls, project.progress_text) == ([], before)
-
-
-def test_a_run_at_work_is_stopped_after_its_iteration(tmux: Tmux, project: Project, talker: Agent) -> None:
+def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothing_begins_by_who_does_not(
+    tmux: Tmux, project: Project, talker: Agent
+) -> None:
     project.has_tasks("one", "two")
     talker.story(step(marks("on"), waits_for("go"), ticks="first"), step(ticks="all"))
     run = project.start("feature.md", "build")
     eventually(lambda: talker.reached("on"))
-    tmux.enter(ralph("talk"))
+    tmux.enter(f"{ralph('talk')}; echo left with $?")
+    eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
+    tmux.enter("n")
+    eventually(lambda: "left with 75" in tmux.screen)
+    tmux.enter(f"clear; {ralph('talk')}")
     eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
     tmux.enter("y")
     eventually(lambda: "it ends after this iteration" in tmux.screen)
@@ -90,35 +84,52 @@ def test_a_run_at_work_is_stopped_after_its_iteration(tmux: Tmux, project: Proje
     assert "RALPH_STOP" not in project.progress_text
     tmux.enter("")
     eventually(lambda: "go on with build? [y/N]" in tmux.screen)
-    tmux.enter("n")
-    assert tmux.exit_code() == 0, tmux.screen
+    tmux.enter("")
+    assert (tmux.exit_code(), len(talker.calls)) == (0, 1), tmux.screen
 
 
-def test_who_does_not_want_to_stop_a_run_is_told_that_it_works(tmux: Tmux, project: Project, talker: Agent) -> None:
-    project.has_tasks("one")
-    talker.story(step(marks("on"), waits_for("go"), ticks="first", writes_done=True))
-    run = project.start("feature.md", "build")
-    eventually(lambda: talker.reached("on"))
-    tmux.enter(ralph("talk"))
-    eventually(lambda: "[y/N]" in tmux.screen)
-    tmux.enter("n")
-    assert tmux.exit_code() == 75, tmux.screen
-    talker.let("go")
-    assert run.wait().code == 0
+def names(project: Project, mode: str) -> None:
+    """The progress file names this mode."""
+    said = project.progress_text.replace("Plan: feature.md\n", f"Plan: feature.md\nMode: {mode}\n")
+    project.progress.write_text(said)
 
 
-def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_once(project: Project) -> None:
-    project.has_tasks("one")
-    text = project.progress_text.replace("Plan: feature.md\n", "Plan: feature.md\nMode: discover\n")
-    project.progress.write_text(text)
+def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_once(
+    project: Project, agent: Agent
+) -> None:
+    """Be it that a start finds it, or that a run comes to it."""
     with Server() as server:
         project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/hook")
+        project.has_tasks("one", "two")
+        names(project, "discover")
+        text = project.progress_text
         starts = [project.ralph("feature.md") for _ in range(3)]
-        named = project.ralph("feature.md", "talk")
-    assert [run.code for run in (*starts, named)] == [4, 4, 4, 4]
+        starts.append(project.ralph("feature.md", "talk"))
+        assert (project.progress_text, agent.calls) == (text, [])
+        (first,) = server.received
+        project.has_tasks("one", "two")
+        agent.story(step(edits("Plan: feature.md\n", "Plan: feature.md\nMode: talk\n"), ticks="first"))
+        starts += [project.build(), *(project.ralph("feature.md") for _ in range(2))]
+    assert {run.code for run in starts} == {4}
     assert "ralph: feature: discover is a conversation; start ralph feature.md discover in a terminal" in starts[0].text
-    assert (len(server.received), b"is a conversation" in server.received[0].body) == (1, True)
-    assert project.progress_text == text
+    assert "this mode is a conversation" in starts[4].stdout
+    later = [one for one in server.received[1:] if b"conversation" in one.body]
+    assert (b"is a conversation" in first.body, len(later)) == (True, 1)
+
+
+def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
+    tmux: Tmux, project: Project, talker: Agent
+) -> None:
+    talker.story(step(), repeat=True)
+    project.has_tasks("one")
+    names(project, "discover")
+    tmux.enter(ralph())
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    tmux.enter("two")
+    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
+    tmux.enter("y")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert ("Mode:" in project.progress_text, len(talker.calls)) == (False, 1), "planned, and build is next"
 
 
 def is_no_first_start(project: Project) -> None:
@@ -155,32 +166,3 @@ def test_the_real_claude_asks_what_shall_be_built_writes_it_down_and_talks(
     assert tmux.exit_code() == 0, tmux.screen
     assert model.requests[0].says("You find out, with the person")
     assert model.requests[3].says("You talk with a person")
-
-
-def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
-    tmux: Tmux, project: Project, talker: Agent
-) -> None:
-    talker.story(step(), repeat=True)
-    project.has_tasks("one")
-    project.progress.write_text(
-        project.progress_text.replace("Plan: feature.md\n", "Plan: feature.md\nMode: discover\n")
-    )
-    tmux.enter(ralph())
-    eventually(lambda: "What shall be done?" in tmux.screen)
-    tmux.enter("two")
-    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
-    tmux.enter("y")
-    assert tmux.exit_code() == 0, tmux.screen
-    assert ("Mode:" in project.progress_text, len(talker.calls)) == (False, 1), "planned, and build is next"
-
-
-def test_a_run_that_comes_to_such_a_mode_ends_and_says_so_once(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    agent.story(step(edits("Plan: feature.md\n", "Plan: feature.md\nMode: talk\n"), ticks="first"))
-    with Server() as server:
-        project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/hook")
-        runs = [project.build(), *(project.ralph("feature.md") for _ in range(2))]
-    assert [run.code for run in runs] == [4, 4, 4], runs[0].text
-    assert "this mode is a conversation" in runs[0].stdout
-    bodies = [one.body for one in server.received if b"conversation" in one.body]
-    assert len(bodies) == 1
