@@ -69,14 +69,12 @@ def keeper_of(ralph: int) -> int:
     """
 
     def found() -> int:
-        oldest: list[tuple[int, int]] = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has gone meanwhile
-                pid, (_, up, _, session, *rest) = int(folder.name), stat(int(folder.name))
-                lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, ralph)]
-                if (int(up), int(session)) == (ralph, pid) and lines[0] == lines[1]:
-                    oldest.append((int(rest[15]), pid))
-        return min(oldest, default=(0, 0))[1]
+        children = map(int, Path(f"/proc/{ralph}/task/{ralph}/children").read_text().split())
+        with contextlib.suppress(OSError):  # it has gone meanwhile
+            lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (ralph, *children)}
+            same = [pid for pid, line in lines.items() if line == lines[ralph] and int(stat(pid)[3]) == pid]
+            return next((pid for pid in same if pid != ralph), 0)
+        return 0
 
     return eventually(found)
 
