@@ -44,15 +44,10 @@ def script(project: Project, text: str, name: str = "mine") -> str:
     return str(file)
 
 
-@pytest.mark.parametrize(
-    ("agent_is", "words"),
-    [
-        pytest.param("claude", "on the PATH", id="not on the PATH"),
-        pytest.param("./missing --x", "./missing", id="not there"),
-        pytest.param("./feature.md", "chmod", id="not executable"),
-        pytest.param("./odd", "#! line", id="of an interpreter that is missing"),
-    ],
-)
+UNSTARTED = {"claude": "on the PATH", "./missing --x": "./missing", "./feature.md": "chmod", "./odd": "#! line"}
+
+
+@pytest.mark.parametrize(("agent_is", "words"), UNSTARTED.items())
 def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, agent_is: str, words: str) -> None:
     """On a PATH with git and a shell, and without a claude of this machine."""
     tools = project.root.parent / "tools"

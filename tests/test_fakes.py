@@ -1,14 +1,13 @@
 """The fakes themselves: a story is played as it is written, and a test leaves nothing behind."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project, alive, eventually
+from ralph_driver import Project, alive, eventually, kill
 from stories import Agent, fails, hangs, marks, prints, raw, says, starts, step, tool
 
 
@@ -47,7 +46,9 @@ def test_each_invocation_plays_the_next_step_in_its_order(project: Project, agen
 
 @pytest.mark.parametrize(("which", "code"), [("INT", 1), ("TERM", 143), ("HUP", 129)])
 def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent, which: str, code: int) -> None:
-    agent.story(step(starts("sleep 60", "tool", tool=True), starts("sleep 60", "server"), marks("on"), hangs()))
+    agent.story(
+        step(starts("exec sleep 60", "tool", tool=True), starts("exec sleep 60", "server"), marks("on"), hangs())
+    )
     claude = start(project)
     eventually(lambda: agent.reached("on"))
     claude.send_signal(signal.Signals[f"SIG{which}"])
@@ -55,9 +56,7 @@ def test_signals_end_it_as_they_end_the_real_one(project: Project, agent: Agent,
     assert (claude.returncode, agent.was_interrupted()) == (code, which == "INT")
     assert eventually(lambda: alive(agent.child("tool")) == (which != "INT"))
     assert alive(agent.child("server"))
-    for name in ("tool", "server"):
-        if alive(pid := agent.child(name) or 0):
-            os.killpg(pid, signal.SIGKILL)
+    kill(pid for name in ("tool", "server") if (pid := agent.child(name)))
 
 
 def test_nothing_but_loopback_can_be_reached(project: Project) -> None:
