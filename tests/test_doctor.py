@@ -4,19 +4,18 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ralph_driver import Project, everything_in
+from real_agents import Play
 from tmux import lines_only
 
-from ralph import cli
 from ralph.screen.text import columns
 
 AS_ROOT = os.getuid() == 0
-Doctor = Callable[..., list[str]]
 SECRET = "s3cr3t-never-to-be-seen"
 
 
@@ -46,26 +45,15 @@ def patient(project: Project) -> Project:
     return project
 
 
-@pytest.fixture
-def doctor(patient: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Doctor:
-    """`ralph doctor --json ARGS` in the project: each check as a line."""
-
-    def look(*args: str, env: Mapping[str, str] | None = None) -> list[str]:
-        for name in [*os.environ]:
-            monkeypatch.delenv(name)
-        for name, value in {**patient.env, **(env or {})}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.chdir(patient.root)
-        code = cli.ralph.main(["doctor", "--json", *args], standalone_mode=False)
-        said = json.loads(capfd.readouterr().out)
-        seen = [f"{one['level']} {one['subject']}: {one['said']} -> {one['fix']}" for one in said["checks"]]
-        assert SECRET not in f"{said}"
-        is_ok = not any(one.startswith("bad") for one in seen)
-        assert (said["ok"], code) == (is_ok, 0 if is_ok else 1)
-        assert all(one.startswith("ok") or not one.endswith("-> ") for one in seen), "each with a remedy"
-        return seen
-
-    return look
+def look(patient: Project, *args: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """What `ralph doctor --json ARGS` says: each check as a line."""
+    run = patient.ralph("doctor", "--json", *args, env=env)
+    said = json.loads(run.stdout)
+    seen = [f"{one['level']} {one['subject']}: {one['said']} -> {one['fix']}" for one in said["checks"]]
+    is_ok = not any(one.startswith("bad") for one in seen)
+    assert (said["ok"], run.code, SECRET in run.text) == (is_ok, 0 if is_ok else 1, False)
+    assert all(one.startswith("ok") or not one.endswith("-> ") for one in seen), "each with a remedy"
+    return seen
 
 
 def says(seen: list[str], *told: str) -> None:
@@ -75,8 +63,8 @@ def says(seen: list[str], *told: str) -> None:
         assert [line for line in seen if line.startswith(first) and all(part in line for part in parts)], (one, seen)
 
 
-def test_what_is_right_and_what_deserves_a_word_is_said(doctor: Doctor, patient: Project) -> None:
-    seen = doctor("feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
+def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> None:
+    seen = look(patient, "feature.md", "--delay", "9s", env={"RALPH_DELAY": "4s"})
     says(
         seen,
         "ok agent: claude at /…its own login pays",
@@ -94,7 +82,7 @@ def test_what_is_right_and_what_deserves_a_word_is_said(doctor: Doctor, patient:
     patient.has_tasks("x one")
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
     says(
-        doctor("feature.md", "--wrap", "env", "--heartbeat-url", f"https://x.example/{SECRET}"),
+        look(patient, "feature.md", "--wrap", "env", "--heartbeat-url", f"https://x.example/{SECRET}"),
         "ok settings: max-time 8h (feature.md:2)",
         "ok settings: heartbeat-url *** (",
         "ok plan: …1/1 tasks",
@@ -104,10 +92,10 @@ def test_what_is_right_and_what_deserves_a_word_is_said(doctor: Doctor, patient:
         "warning cron: RALPH_DELAY, RALPH_SLACK_WEBHOOK_URL: from this environment…/.ralph.env",
     )
     if AS_ROOT:
-        says(doctor(env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
+        says(look(patient, env={"IS_SANDBOX": "true"}), "bad rights: …refuses…export IS_SANDBOX=1")
     shutil.rmtree(patient.root / ".git")
-    says(doctor(), "ok agent: …: ANTHROPIC_API_KEY pays")
-    seen = doctor("--agent", "/bin/cat")
+    says(look(patient), "ok agent: …: ANTHROPIC_API_KEY pays")
+    seen = look(patient, "--agent", "/bin/cat")
     says(seen, "warning repository: …is no repository…git init", "ok agent: cat at /")
     assert not [one for one in seen if " plan: " in one or " cron: " in one], "none is named"
 
@@ -127,12 +115,12 @@ FAULTS: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "files", "told"), FAULTS, ids=[told for _, _, told in FAULTS])
+@pytest.mark.parametrize(("args", "files", "told"), FAULTS)
 def test_what_needs_mending_is_said_with_the_remedy(
-    doctor: Doctor, patient: Project, args: str, files: dict[str, str], told: str
+    patient: Project, args: str, files: dict[str, str], told: str
 ) -> None:
     has(patient, files)
-    seen = doctor(*args.split())
+    seen = look(patient, *args.split())
     says(seen, f"bad {told}")
     subject = f"bad {told.partition(':')[0]}:"
     assert [one for one in seen if one.startswith("bad") and not one.startswith(subject)] == []
@@ -159,25 +147,21 @@ def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: lis
     assert said.splitlines()[-1] == "3 things to mend: agent, repository, notices."
 
 
-def test_the_line_for_the_crontab_works_as_it_stands(doctor: Doctor, patient: Project) -> None:
-    tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_MAX_TIME" "$RALPH_VERIFY" "$RALPH_BASE_URL" "$@"'
+def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
     folder, plan = patient.root / "100% 'mine'", "../feature.md"
-    has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/{plan}": "Do."})
-    rest = ["--", "--add-dir", "../x"]
-    env = {"RALPH_MAX_COST": "5", "RALPH_MAX_TIME": "4h", "RALPH_VERIFY": ""}
+    tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_VERIFY" "$RALPH_BASE_URL" "$@"'
+    has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/x": ""})
     verify, base_url = "true && curl -fs http://localhost:8000/health", "http://localhost:3000/app"
-    options = ("7", "--max-time", "3h", "--verify", verify, "--base-url", base_url, "-C", str(folder))
-    *_, text, lost = doctor(plan, *options, *rest, env=env)
-    assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_MAX_TIME, RALPH_VERIFY: from this environment")
+    more = ["--", "--add-dir", "../x"]
+    asked = (plan, "7", "--verify", verify, "--base-url", base_url, "-C", str(folder), *more)
+    *_, text, lost = look(patient, *asked, env={"RALPH_MAX_COST": "5", "RALPH_VERIFY": ""})
+    assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    words = ["3h", verify, base_url, plan, *rest]
-    assert done.stdout.splitlines() == [str(folder), str(programs(patient) / "claude"), *words], line
-
-
-SUBJECTS = ["settings", "plan", "agent", "rights", "repository", "machine", "cron"]
+    found = [str(folder), str(programs(patient) / "claude"), verify, base_url, plan, *more]
+    assert done.stdout.splitlines() == found, line
 
 
 def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patient: Project) -> None:
@@ -189,7 +173,8 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     run = patient.ralph("doctor", "feature.md", "50", prefix=["env", "-i", *variables])
     assert (run.code, run.stderr) == (0, "")
     *lines, worst, fix, last = run.stdout.splitlines()
-    assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == SUBJECTS
+    subjects = ["settings", "plan", "agent", "rights", "repository", "machine", "cron"]
+    assert [line[5:16].strip() for line in lines if line.startswith("ok ")] == subjects
     assert lines[0] == "ok   settings    max-iterations 50 (--max-iterations)"
     assert worst == "warn notices     no channel is set up: nobody hears how a run ends"
     assert fix == "                 → ralph notify setup"
@@ -207,23 +192,14 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     assert "\x1b" not in patient.ralph_tty("doctor", env={"NO_COLOR": "1"}).stdout
 
 
-def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(
-    doctor: Doctor, patient: Project, claude: Path
-) -> None:
-    (programs(patient) / "claude").unlink()
-    (programs(patient) / "claude").symlink_to(claude)
-    patient.env |= {
-        "PATH": f"{patient.env['PATH']}{os.pathsep}{os.environ['PATH']}",
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_TMPDIR": patient.env["TMPDIR"],
-        "DISABLE_AUTOUPDATER": "1",
-    }
+def test_the_real_claude_says_who_is_logged_in_and_runs_nothing_of_the_project(patient: Project, play: Play) -> None:
+    model = play()
     hook: Any = {"matcher": "", "hooks": [{"type": "command", "command": "touch hook-ran"}]}
     servers = {"mcpServers": {"x": {"command": "touch", "args": ["server-ran"]}}}
     settings = json.dumps({"hooks": {"SessionStart": [hook]}})
     has(patient, {".claude/settings.json": settings, ".mcp.json": json.dumps(servers)})
-    says(doctor(), "bad agent: …nobody is logged in")
-    says(doctor(env={"ANTHROPIC_API_KEY": "dummy-key"}), "ok agent: …ANTHROPIC_API_KEY pays")
-    assert not list(patient.root.glob("*-ran"))
+    says(look(patient), "ok agent: …ANTHROPIC_API_KEY pays")
+    del patient.env["ANTHROPIC_API_KEY"]
+    says(look(patient), "bad agent: …nobody is logged in")
+    assert (list(patient.root.glob("*-ran")), model.requests) == ([], [])
     assert not list(patient.home.glob(".claude/projects/*")), "no session is kept"
