@@ -9,7 +9,7 @@ from typing import Any
 from forks import PYTHON
 from ralph_driver import Project, progress_text
 from real_agents import Play, uses
-from scripted_model import Reply, Tool, write
+from scripted_model import Reply, Tool
 from stories import Agent, init, raw, result, tool, tool_result, writes
 
 Call = Callable[..., Awaitable[Any]]
@@ -160,32 +160,9 @@ def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(proje
     assert listed in project.progress_text
 
 
-def test_under_strict_a_call_is_a_proposal_that_ralph_checks(project: Project, play: Play) -> None:
-    project.has_tasks("one: the first\n  - verify: File `one.txt` exists", "x two: the second")
-    done = [ten("mark_task_complete", task_id=name) for name in ("one", "two")]
-    play(
-        uses(done[0], done[1], ten("add_task", description="A fourth"), ten("get_next_task")),
-        Reply(text="I believe that it is done."),
-        uses(write(project.root / "one.txt", "1\n"), ten("append_learning", learning="it is so", category="pattern")),
-        uses(done[0]),
-        Reply(text="Now it is."),
-    )
-    run = project.build("--mcp", "--strict", "--max-iterations", "2")
-    assert run.code == 0, run.text
-    text = without_times(project.progress_text)
-    for said in ("- [x] one: the first\n", "- [WHEN] PATTERN: it is so\n", "## Proposed\n\n- [ ] fourth: A fourth\n"):
-        assert said in text, text
-    assert ("undone" in run.text, "try 1: File `one.txt`" in run.text) == (False, True), run.text
-    assert project.git("log", "--format=%s", "-1").startswith("one: ")
-    assert calls(project)[:4] == [
-        ("mark_task_complete", True),
-        ("mark_task_complete", False),
-        ("add_task", True),
-        ("get_next_task", True),
-    ]
-
-
-def test_a_call_that_was_refused_says_nothing_of_the_task(project: Project, agent: Agent) -> None:
+def test_under_strict_a_call_is_a_proposal_that_ralph_checks_and_a_refused_one_says_nothing(
+    project: Project, agent: Agent
+) -> None:
     project.has_tasks("one: the first\n  - verify: File `one.txt` exists")
     call = tool("mcp__ralph__ralph_mark_task_complete", task_id="one")
     does = [init(), writes("one.txt", "1\n"), call]
@@ -193,9 +170,10 @@ def test_a_call_that_was_refused_says_nothing_of_the_task(project: Project, agen
         raw(*does, tool_result("not the task of this iteration", is_error=True), result("Did it.")),
         raw(*does, tool_result("{}"), result("Did it.")),
     )
-    run = project.build("--strict", "--max-iterations", "2")
-    assert run.code == 0, run.text
+    run = project.build("--strict", "--mcp", "--max-iterations", "2")
+    assert (run.code, "--propose" in str(agent.calls[0].argv)) == (0, True), run.text
     assert "one, try 1: it ended without a <task-done>" in run.text
+    assert project.git("log", "--format=%s", "-1").startswith("one: ")
 
 
 def test_a_run_that_cannot_hand_the_tools_over_says_so_before_it_costs(project: Project) -> None:
