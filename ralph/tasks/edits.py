@@ -9,7 +9,7 @@ from ralph.words import shortened
 
 _LONGEST = 600
 """Characters of a note."""
-_GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
+_GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))+")
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
 
