@@ -51,7 +51,10 @@ def _option(setting: Setting) -> click.Option:
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
     names = [f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
-    return click.Option(names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE)
+    words = click.Choice(setting.metavar.split("|")).shell_complete if "|" in setting.metavar else None
+    return click.Option(
+        names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE, shell_complete=words
+    )
 
 
 OF_A_RUN: Sequence[click.Parameter] = (

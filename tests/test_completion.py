@@ -45,6 +45,7 @@ def test_tab_in_bash_offers_verbs_modes_and_options(there: Project) -> None:
         "ralph feature.md p": "plan",
         "ralph feature.md --strict rev": "review",
         "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
+        "ralph feature.md build --on-failure ": "keep restore",
         "ralph export feature.md --format p": "plan prd",
         "ralph nothing-like-this": "",
     }.items():
