@@ -238,7 +238,7 @@ class TestThePersonsOwnWork:
 
     def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
-        running = project.start(*crew.words())
+        running = project.start(*crew.words(), command=paced(speed=10))
         eventually((marks / "a").exists)
         project.progress.write_text(project.progress_text.replace("- [~] a:", "- [!] a:"))
         eventually(lambda: "a was taken back while it was tried" in running.stdout)
