@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from ralph_driver import CHECKOUT, COMMAND, Project, eventually
+from ralph_driver import CHECKOUT, COMMAND, Project, eventually, everything_in
 
 SEEING = (CHECKOUT / "docs" / "seeing.md").read_text("utf-8")
 
@@ -32,15 +32,17 @@ def there(project: Project) -> Project:
     return project
 
 
-def offered(project: Project, argv: list[str], ask: str) -> str:
-    """What this shell offers, set up by the page's line, when Tab is pressed behind these words."""
-    argv = [*argv, "-c", f"{setup_of(argv[0])}\n{ask}"]
+def offered(project: Project, argv: list[str], asks: dict[str, str]) -> dict[str, str]:
+    """What this shell offers, set up by the page's line, when Tab is pressed behind each of these lines."""
+    code = "\n".join([setup_of(argv[0]), *(f"{ask}\necho =" for ask in asks.values())])
+    argv = [*argv, "-c", code]
     done = subprocess.run(argv, cwd=project.root, env=project.env, capture_output=True, text=True, check=True)
-    return " ".join(sorted(word.split("\t")[0] for word in done.stdout.splitlines()))
+    found = [[word.split("\t")[0] for word in part.splitlines()] for part in done.stdout.split("=\n")]
+    return {line: " ".join(sorted(words)) for line, words in zip(asks, found, strict=False)}
 
 
 def test_tab_in_bash_offers_verbs_modes_and_options(there: Project) -> None:
-    for line, found in {
+    told = {
         "ralph ": "config doctor export init log mcp notify rehearse report status",
         "ralph feature.md p": "plan",
         "ralph feature.md --strict rev": "review",
@@ -48,25 +50,28 @@ def test_tab_in_bash_offers_verbs_modes_and_options(there: Project) -> None:
         "ralph feature.md build --on-failure ": "keep restore",
         "ralph export feature.md --format p": "plan prd",
         "ralph nothing-like-this": "",
-    }.items():
+    }
+    asks = {}
+    for line in told:
         words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
-        ask = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _ralph_completion ralph\n"
-        ask += '[ -z "$COMPREPLY" ] || printf "%s\\n" "${COMPREPLY[@]}"'
-        assert offered(there, ["bash", "--norc"], ask) == found, line
+        typed = f"COMPREPLY=(); COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
+        asks[line] = typed + '; _ralph_completion ralph; printf "%s\\n" "${COMPREPLY[@]}"'
+    assert offered(there, ["bash", "--norc"], asks) == told
 
 
 def test_tab_in_fish_offers_plans_as_well_and_changes_nothing(there: Project) -> None:
-    before = sorted(there.root.rglob("*"))
-    for line, found in {
+    before = everything_in(there.root)
+    told = {
         "ralph su": "sub/",
         "ralph sub/": "sub/deep.md",
         "ralph log feature.": "feature.md",
         "ralph re": "rehearse report",
         "ralph config commit o": "off on",
         "ralph log feature.md --ra": "--raw",
-    }.items():
-        assert offered(there, ["fish", "--no-config"], f"complete -C {shlex.quote(line)}") == found, line
-    assert (sorted(there.root.rglob("*")), there.state_folders) == (before, [])
+    }
+    asks = {line: f"complete -C {shlex.quote(line)}" for line in told}
+    assert offered(there, ["fish", "--no-config"], asks) == told
+    assert (everything_in(there.root), there.state_folders) == (before, [])
 
 
 def test_zsh_completes_at_the_keyboard(there: Project) -> None:
