@@ -78,6 +78,19 @@ def listed(items: str) -> bytes:
 
 
 @pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("## Tasks\n- [ ] a\n  - more\n\nText\n", "## Tasks\n- [ ] a\n  - more\n- [ ] new\n\nText\n"),
+        ("## Tasks\n\n## Notes\n", "## Tasks\n\n- [ ] new\n\n## Notes\n"),
+        ("## Tasks\nNone yet.\n\n## Notes\n", "## Tasks\nNone yet.\n- [ ] new\n\n## Notes\n"),
+        ("# Progress", "# Progress\n\n## Task List\n\n- [ ] new\n"),
+    ],
+)
+def test_a_new_task_stands_at_the_end_of_the_list(text: str, now: str) -> None:
+    assert progress.with_tasks(text.encode(), [b"- [ ] new"]).decode() == now
+
+
+@pytest.mark.parametrize(
     ("raw", "shown"),
     [
         ("\x1b[1;31mFAILED\x1b[0m a\x1b[K", "FAILED a"),
