@@ -37,11 +37,8 @@ def _calls(call: str, tool: str, arguments: object) -> Event:
     return _message("assistant", type="tool_use", id=call, name=_NAMES.get(tool, tool), input=arguments)
 
 
-def _came(call: str, output: str | None, *, failed: bool, code: int | None = None) -> Event:
-    text = output or ""
-    if code:
-        text, failed = f"Exit code {code}\n{text}", True
-    return _message("user", type="tool_result", tool_use_id=call, content=text, is_error=failed)
+def _came(call: str, output: str | None, *, failed: bool) -> Event:
+    return _message("user", type="tool_result", tool_use_id=call, content=output or "", is_error=failed)
 
 
 def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: int | None = None) -> Event:
@@ -68,8 +65,7 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
                 given["file_path"] = item["changes"][0]["path"]
             yield _calls(call, item["type"], given)
         if kind == "item.completed":
-            output, failed = item.get("aggregated_output"), item.get("status") == "failed"
-            yield _came(call, output, failed=failed, code=item.get("exit_code"))
+            yield _came(call, item.get("aggregated_output"), failed=item.get("status") == "failed")
     elif kind == "error" and event["message"].startswith("Reconnecting"):
         yield {"type": "system", "subtype": "api_retry", "error": event["message"]}
     elif kind in ("turn.completed", "turn.failed"):
@@ -118,8 +114,8 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     elif kind == "tool_use":
         call, state = part["callID"], part["state"]
         yield _calls(call, part["tool"], state["input"])
-        output, code = state.get("error") or state.get("output"), (state.get("metadata") or {}).get("exit")
-        yield _came(call, output, failed=state["status"] == "error", code=code)
+        failed = state["status"] == "error" or bool((state.get("metadata") or {}).get("exit"))
+        yield _came(call, state.get("error") or state.get("output"), failed=failed)
     elif kind == "step_finish":
         used = part["tokens"]
         tokens["inputTokens"] += used["input"]
