@@ -42,8 +42,10 @@ def status(word: str | None, *, progress_file: str | None, as_json: bool) -> int
 
 def _print_table(found: Sequence[Seen]) -> None:
     """A line each, the states under each other; a terminal cuts it at its edge."""
-    edge, names = width(), [plain(plans.label(seen.plan)) for seen in found]
-    longest, longest_state = max(map(len, names)), max(len(seen.standing.state) for seen in found)
+    edge = width()
+    names = [plain(plans.label(seen.plan)) for seen in found]
+    longest = max(map(len, names))
+    longest_state = max(len(seen.standing.state) for seen in found)
     for name, seen in zip(names, found, strict=True):
         line = f"{name:{longest}}  {seen.standing.state:{longest_state}}  "
         if seen.standing.why:
@@ -53,7 +55,8 @@ def _print_table(found: Sequence[Seen]) -> None:
 
 
 def _figures(seen: Seen) -> str:
-    sums, parts = seen.sums, []
+    sums = seen.sums
+    parts = []
     if now := seen.progress:
         parts = [f"{now.mode} {now.rounds}".strip(), tasks(now)]
     if sums.iterations:
@@ -82,7 +85,8 @@ def _whole(seen: Seen) -> list[str]:
 
 def facts(seen: Seen) -> dict[str, Any]:
     """The same for a program; costs in US dollars."""
-    now, sums = seen.progress, seen.sums
+    sums = seen.sums
+    now = seen.progress
     listed = now.tasks if now else ()
     return {
         "plan": seen.plan.name,

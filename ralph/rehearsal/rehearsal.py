@@ -89,18 +89,23 @@ class Rehearsal:
     """What is rehearsed and where, and what came of it so far."""
 
     def __init__(self, asked: Asked, folder: Path, *, is_sample: bool) -> None:
-        self.asked, self.found = asked, start.find(asked)
+        self.asked = asked
+        self.found = start.find(asked)
         self.mode = "all" if asked.mode == "all" else self.found.mode
-        self.folder, self.is_sample = folder, is_sample
+        self.folder = folder
+        self.is_sample = is_sample
         self.original = lock.working_tree(Path.cwd().resolve())
         self.top = folder / "tree" / self.original.name
         """The copy; of the same name, as notices show it."""
-        self.happened, self.wrong = list[str](), list[str]()
-        """What would have happened, and gone wrong, in a line each."""
+        self.happened: list[str] = []
+        """What each start came to, in a line."""
+        self.wrong: list[str] = []
+        """What would have gone wrong, same."""
 
     def play(self) -> None:
         """All of it, up to the last start. Raises KeyboardInterrupt once a signal came."""
-        found, top = self.found, self.original
+        found = self.found
+        top = self.original
         if holder := lock.holder(top):
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
@@ -202,8 +207,10 @@ class Rehearsal:
 
     def _start(self, mode: str, file: Path) -> int:
         """A real start of ralph in the copy and in this terminal, and what came of it; the exit code."""
-        settings, plan, python = self.found.settings, Path(self.asked.plan), [sys.executable, "-P", "-m"]
+        settings = self.found.settings
+        plan = Path(self.asked.plan)
         plan = self._counterpart(plan.parent) / plan.name  # where that is a link, its name counts
+        python = [sys.executable, "-P", "-m"]
         commits = "commit" if settings.auto_commit and (self.top / ".git").exists() else ""
         stand_in = self.folder / "claude"  # of whom nothing can be asked that it would not understand
         once = "once" if settings.once and mode != "all" else ""
@@ -211,7 +218,9 @@ class Rehearsal:
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
-        env |= {"RALPH_PROGRESS_FILE": str(file), "RALPH_AGENT": shlex.quote(str(stand_in)), "RALPH_DELAY": "0"}
+        env["RALPH_PROGRESS_FILE"] = str(file)
+        env["RALPH_AGENT"] = shlex.quote(str(stand_in))
+        env["RALPH_DELAY"] = "0"
         env["RALPH_MAX_FAILURES"] = "1"  # it does not do better the second time
         if settings.verify:
             env["RALPH_VERIFY"] = self._moved(settings.verify)
@@ -221,13 +230,15 @@ class Rehearsal:
             env["RALPH_ONLY"] = "**"  # the stand-in does not know where it may write
         name = shlex.join(["ralph", self.asked.plan, mode])
         _say(f"$ {name}", heading=True)
-        argv = [*python, "ralph", str(plan), mode, *([] if self.asked.verbose else ["--quiet"])]
+        argv = [*python, "ralph", str(plan), mode]
+        if not self.asked.verbose:
+            argv.append("--quiet")
         code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
         _say("")
         outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):
             last = journal.read(path)[-1]
-            outcome = f"{outcome} · {last.summary} · {last.so_far}"
+            outcome += f" · {last.summary} · {last.so_far}"
         self.happened.append(outcome)
         if code not in (0, Reason.LIMIT.code):
             but = "the real agent would meet that too, but for a check of what the stand-in did not build"

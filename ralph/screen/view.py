@@ -36,7 +36,9 @@ class View:
     """
 
     def __init__(self, say: Callable[[str], None], width: Callable[[], int | None], *, whole: bool = False) -> None:
-        self._say, self._width, self._whole = say, width, whole
+        self._say = say
+        self._width = width
+        self._whole = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = ""
         self.begin()
@@ -52,7 +54,8 @@ class View:
     def show(self, event: Event) -> None:
         """The lines of one event, which the stream has noted; unknown ones have none."""
         self.heard_at = time.monotonic()
-        kind, indent = event["type"], _MARGIN
+        kind = event["type"]
+        indent = _MARGIN
         lines: Iterable[str] = ()
         if kind in ("assistant", "user"):
             running = next(reversed(self._stream.running.values()), None)
@@ -62,15 +65,17 @@ class View:
         elif kind == "system":
             lines = self._system(event)
         elif kind == "result":
-            self.doing, context = "leaving", self._stream.so_far.context
+            self.doing = "leaving"
+            context = self._stream.so_far.context
             lines = [] if context is None else [f"context {context:.0%}"]
         for line in lines:
             self._say(indent + line)
 
     def told(self, prompt: str) -> None:
         """What the agent is asked; shown only where all is."""
-        for line in _all_of("»", prompt) if self._whole else ():
-            self._say(_MARGIN + line)
+        if self._whole:
+            for line in _all_of("»", prompt):
+                self._say(_MARGIN + line)
 
     def tell(self, line: str) -> None:
         """A line of text."""
@@ -163,7 +168,9 @@ def _outcome(tool: str, block: Event) -> str:
 
 def status_line(run: "Run", width: int) -> str:
     """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others."""
-    tally, now, doing = run.tally, run.file.last, run.view.doing
+    tally = run.tally
+    now = run.file.last
+    doing = run.view.doing
     silent_s = time.monotonic() - run.view.heard_at
     clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
     if run.phase:
