@@ -21,7 +21,9 @@ class Plant(NamedTuple):
 
     does: str
     blocks: str = ""
-    """What ends the run, by the name that RALPH_BLOCKED says; else the run goes on."""
+    """What ends the run, as RALPH_BLOCKED says it; else the run goes on."""
+    said: str = ""
+    """What is told of it where the run goes on."""
 
 
 def link(name: str, target: str, *, blocks: bool = False) -> Plant:
@@ -65,6 +67,21 @@ PLANTS = {
     "the state": Plant("rm -rf $STATE; ln -s $OUT/state $STATE"),
     "the journal": Plant("cd $STATE; rm -f journal.jsonl; ln -s $OUT/precious journal.jsonl"),
     "a note": Plant("cd $STATE/running; for one in *; do ln -sf $OUT/precious $one; done"),
+    "a rewritten history": Plant("echo all went well > history.jsonl", "history.jsonl was changed; before and after "),
+    "settings of git that run programs": Plant(
+        "git config core.fsmonitor evil; git config filter.evil.clean evil; git config include.path /evil",
+        ".git/config was changed: core.fsmonitor, filter.evil.clean, include.path",
+    ),
+    "settings of git that run none": Plant(
+        "git config branch.main.remote origin; git config core.hooksPath .husky",
+        said=".git/config was changed: branch.main.remote, core.hookspath; it stays",
+    ),
+    "a new hook": Plant(
+        "echo > .git/hooks/commit-msg", said="commit-msg is new, and git runs it at each commit; it stays"
+    ),
+    "a changed hook": Plant(
+        "echo rm >> .git/hooks/post-merge", ".git/hooks/post-merge was changed; before and after are "
+    ),
 }
 ONLY = ("--only", "one.txt", "--only", "src/**")
 KEPT_IN = ("--history", "history.jsonl", "--prompts", "tools/prompts")
@@ -93,7 +110,7 @@ mkdir -p tools/prompts .ralph src
 cp $PROMPTS/PROMPT_build.md $PROMPTS/PROMPT_task.md tools/prompts
 echo mine > .ralph/PROMPT_mine.md; echo '# mine' > .ralph.env; echo 'a = 1' > src/a.py; echo '*.o' > .gitignore
 git add -A; git commit -qm all; git pack-refs --all
-echo '{"requirement_id": "old"}' > history.jsonl
+echo '{"requirement_id": "old"}' > history.jsonl; mkdir -p .git/hooks; echo "#!/bin/sh" > .git/hooks/post-merge
 mkdir $OUT; cp -r .git $OUT/git; git rev-parse HEAD > $OUT/git/refs/heads/main; cp -r tools $OUT; cd $OUT
 mkdir -p git/logs/refs/heads git/hooks git/info git/objects/pack git/refs/heads state/run sub/deep
 for one in COMMIT_EDITMSG index.lock refs/heads/main.lock HEAD.lock; do echo "somebody's" > git/$one; done
@@ -133,7 +150,7 @@ def table() -> Iterator[ParameterSet]:
 def test_nothing_is_touched_outside_of_the_tree(
     project: Project, agent: Agent, out: Path, plant: str, way: str
 ) -> None:
-    does, blocks = PLANTS[plant]
+    does, blocks, said = PLANTS[plant]
     options = WAYS[way]
     before = contents(out)
     deed = runs(f"{TRESPASS}; {does}; {KILL if way == 'killed' else ''}")
@@ -143,16 +160,20 @@ def test_nothing_is_touched_outside_of_the_tree(
         agent.story(raw(init(), writes("src/b.py", "b = 1\n"), ticks("all"), deed, result()), step(), repeat=True)
     run = built(project, out, *options)
     assert contents(out) == before, run.text
-    if blocks and way != "killed":
-        assert run.code == 4, run.text
-        root = project.root.with_name("repo.old") if project.root.is_symlink() else project.root
-        said = (root / "feature_PROGRESS.md").read_text().split("RALPH_BLOCKED: ralph: ")[1]
-        assert blocks in said.split("\n")[0]
-    if project.root.is_symlink():
-        return  # a start in the folder to which it leads is a start there
+    if project.root.is_symlink():  # a start in the folder to which it leads is a start there
+        assert way == "killed" or blocks in (project.root.with_name("repo.old") / project.progress.name).read_text()
+        return
     if way == "killed" or "$STATE" in does:
-        again = built(project, out, *options)
-        assert contents(out) == before, again.text
+        run = built(project, out, *options)
+        assert contents(out) == before, run.text
+    assert said in run.text
+    if blocks:
+        assert run.code == 4, run.text
+        why = project.progress_text.split("RALPH_BLOCKED: ralph: ")[1].split("\n")[0]
+        assert blocks in why or way == "killed", "where git no longer finds the repository, all of it is named"
+    if "before and after" in blocks:
+        kept = [path.read_text() for path in (project.state_folders[0] / "kept").iterdir() if path.is_file()]
+        assert {"#!/bin/sh\n", '{"requirement_id": "old"}\n'}.intersection(kept)
 
 
 NESTED = "git init -q sub && echo 'fn main' > sub/main.rs && git -C sub add main.rs && git -C sub commit -qm theirs"

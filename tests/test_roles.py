@@ -3,8 +3,8 @@
 import re
 
 from ralph_driver import CHECKOUT, Project
-from stories import Agent, edits, step, tries, writes
-from test_strict import ONE, OTHER, built, files_of, listed, marks_of, wants
+from stories import Agent, edits, runs, step, tries, writes
+from test_strict import KILL, ONE, OTHER, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
 REJECT = '<task-reject session="@SESSION@" id="@TASK@">an empty one is accepted</task-reject>'
@@ -87,13 +87,17 @@ def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done
 
 
 def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
+    """What a role may not change is put back also where ralph dies, by a start in another mode."""
     project.has_tasks("one")
-    agent.story(
-        step(TESTS, writes("app.py", "no test\n"), edits("Plan:", "Mode: build\nPlan:")),
-        step(writes("app.py", "spoilt\n"), adds="Refuse an empty one"),
-    )
+    app = writes("app.py", "no test\n")
+    agent.story(step(TESTS, app, edits("Plan:", "Mode: build\nPlan:")), step(app, runs(KILL)))
     assert project.ralph("feature.md", "test", "1").code == 3
     assert (project.root / "tests" / "one.py").exists()
+    assert project.ralph("feature.md", "review").code == -9
+    assert (project.root / "app.py").exists()
+    agent.story(step(), step(app, adds="Refuse an empty one"))
+    assert project.build("--max-iterations", "1").code == 3
+    assert not (project.root / "app.py").exists()
     run = project.ralph("feature.md", "review")
     assert run.code == 0, run.text
     assert "- [ ] Refuse an empty one" in project.progress_text

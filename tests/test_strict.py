@@ -8,22 +8,7 @@ from pathlib import Path
 
 from away import Mailbox
 from ralph_driver import Project, Run, eventually, progress_text
-from stories import (
-    Agent,
-    edits,
-    error_result,
-    fails,
-    hangs,
-    init,
-    marks,
-    raw,
-    runs,
-    signal,
-    step,
-    ticks,
-    tries,
-    writes,
-)
+from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
 
@@ -104,25 +89,37 @@ def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(p
     assert project.git("status", "--porcelain").splitlines() == ["A  staged.txt", *untracked]
 
 
-def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(project: Project, agent: Agent) -> None:
-    """A criterion that is not met, then a verify that is red, then all is well; each in a run of its own."""
-    wants(project, ONE)
-    agent.story(tries(writes("half.txt", "1")), tries(*LIES, writes("one.txt", "1")), tries())
-    built(project, "--max-iterations", "1", code=3)
-    failed = listed(project)[2]
-    assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*one\.txt.*", failed), failed
-    built(project, "--verify", "echo RED; false", "--max-iterations", "1", code=3)
-    assert listed(project)[0] == "- [ ] one: The first"
-    assert "RED" in listed(project)[3]
+def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
+    """A signal that is missing, old or of another task, a criterion that is not met, a red verify; then all is well."""
+    wants(project, ONE + TWO)
+    old, other = signal(session="ralph-20260101-010101-0123456789ab"), signal(task="two")
+    wrong = [tries(writes("half.txt", "1"), signals=said) for said in ("", old, other, None)]
+    agent.story(*wrong, tries(*LIES, writes("one.txt", "1")))
+    words = ("--max-tries", "off", "--task", "one")
+    built(project, *words, "--max-iterations", "4", code=3)
+    built(project, *words, "--max-iterations", "1", "--verify", "echo RED; false", code=3)
+    assert tried(project) == [("one", False)] * 5
+    failed = [line for line in listed(project) if "failed:" in line]
+    assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*", failed[0]), failed
+    told = ("it ended without", "bears the session of another", "the signal is for two", "`one.txt` does not", "RED")
+    for line, reason, prompt in zip(failed, told, [*agent.prompts[1:], ""], strict=True):
+        assert reason in line
+        assert (line.partition(": ")[2] in prompt) == bool(prompt)
+    assert marks_of(project) == ["- [ ] one", "- [ ] two"]
     assert "RALPH_DONE" not in project.progress_text
     assert subjects(project) == ["plan"]
-    built(project)
-    first, second, third = agent.prompts
-    assert failed.split("try 1: ")[1] in second
-    assert "RED" in third
+    assert not TOKEN.search(project.progress_text)
+    first, last = agent.prompts[0], agent.prompts[-1]
     assert TOKEN.findall(first)
-    assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(second)), "each run has a token of its own"
-    assert listed(project) == ["- [x] one: The first", "  - verify: File `one.txt` exists"]
+    assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(last)), "each run has a token of its own"
+    script = tmp_path / "plain"
+    script.write_text('#!/bin/sh\nsed -n "s/^\\(<task-done .*\\)/\\1/p"\n')
+    script.chmod(0o755)
+    built(project, "--agent", str(script), *words)
+    assert tried(project)[-1] == ("one", True), "the word of a plain program counts too"
+    assert listed(project)[:2] == ONE.replace("[ ]", "[x]").rstrip("\n").split("\n")
     assert files_of(project) == ["half.txt", "one.txt"]
 
 
@@ -184,26 +181,6 @@ def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(
     assert "it changed nothing, and nothing checks it" in project.progress_text
     run = built(project, "--verify", "true")
     assert "one changed no file, and no criterion of its own says that it is done" in run.text
-
-
-def test_a_signal_that_is_missing_old_or_of_another_task_does_not_count(
-    project: Project, agent: Agent, tmp_path: Path
-) -> None:
-    wants(project, ONE + TWO)
-    old, other = signal(session="ralph-20260101-010101-0123456789ab"), signal(task="two")
-    agent.story(*(tries(writes("one.txt", "1"), signals=said) for said in ("", old, other)))
-    built(project, "--max-tries", "off", "--max-iterations", "3", code=3)
-    assert tried(project) == [("one", False)] * 3
-    assert listed(project)[0] == "- [ ] one: The first"
-    why = [re.sub(".* try [0-9]: ", "", line) for line in listed(project) if "failed:" in line]
-    told = ("it ended without", "bears the session of another", "the signal is for two")
-    assert all(words in reason for reason, words in zip(why, told, strict=True)), why
-    assert not TOKEN.search(project.progress_text)
-    script = tmp_path / "plain"
-    script.write_text('#!/bin/sh\nsed -n "s/^\\(<task-done .*\\)/\\1/p"\n')
-    script.chmod(0o755)
-    built(project, "--agent", str(script), "--task", "one")
-    assert tried(project)[-1] == ("one", True), "that of a plain program counts too"
 
 
 def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project, agent: Agent) -> None:

@@ -8,36 +8,29 @@ from stories import Agent, runs, tries, writes
 from test_strict import ONE, built, subjects, wants
 
 
-def test_in_a_linked_worktree(project: Project, agent: Agent) -> None:
-    project.git("worktree", "add", "-q", "../linked", "-b", "linked")
-    there = replace(project, root=project.root.parent / "linked")
-    wants(there, ONE)
-    agent.story(tries(writes("one.txt", "1"), runs("git checkout -q --detach; git commit -q --allow-empty -m x")))
-    built(there)
-    assert there.git("symbolic-ref", "HEAD") == "refs/heads/linked\n"
-    assert (subjects(there), subjects(project)) == (["one: Did it", "plan"], ["plan"])
-
-
-def test_in_a_folder_of_a_repository(project: Project, agent: Agent) -> None:
+def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> None:
     """In which another, that is private, stays so."""
-    there = replace(project, root=project.root / "package")
+    project.git("worktree", "add", "-q", "../linked", "-b", "linked")
+    top = project.root.parent / "linked"
+    there = replace(project, root=top / "package")
     key = there.root / "secrets" / "key"
     key.parent.mkdir(parents=True)
     key.parent.chmod(0o700)
     key.write_text("k")
     (there.root / "feature.md").write_text("# x\n\ny\n")
-    (project.root / "top.py").write_text("t\n")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "package")
+    (top / "top.py").write_text("t\n")
+    there.git("add", "-A")
+    there.git("commit", "-qm", "package")
     wants(there, ONE)
-    agent.story(
-        tries(writes("one.txt", "1"), writes("../top.py", "cheat\n"), writes("secrets/key", "x")),
-        tries(writes("one.txt", "1")),
-    )
+    moves = runs("git checkout -q --detach; git commit -q --allow-empty -m x")
+    cheats = writes("../top.py", "cheat\n"), writes("secrets/key", "x")
+    agent.story(tries(writes("one.txt", "1"), *cheats, moves), tries(writes("one.txt", "1")))
     built(there, "--only", "one.txt")
-    assert ((project.root / "top.py").read_text(), key.read_text()) == ("t\n", "k")
+    assert ((top / "top.py").read_text(), key.read_text()) == ("t\n", "k")
     assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
-    assert project.git("show", "--format=", "--name-only").split() == ["package/one.txt"]
+    assert there.git("show", "--format=", "--name-only").split() == ["package/one.txt"]
+    assert there.git("symbolic-ref", "HEAD") == "refs/heads/linked\n"
+    assert (subjects(there), subjects(project)) == (["one: Did it", "package", "plan"], ["plan"])
 
 
 def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_project: Project, agent: Agent) -> None:
