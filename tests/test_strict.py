@@ -123,20 +123,34 @@ def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
     assert files_of(project) == ["half.txt", "one.txt"]
 
 
-def test_what_failed_is_thrown_away_where_that_is_asked_for(project: Project, agent: Agent) -> None:
+def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ignored(
+    project: Project, agent: Agent
+) -> None:
     """The last try is cut short by its turns; an iteration in which the agent itself fails is none."""
-    (project.root / "mine.txt").write_text("mine")
+    (project.root / ".gitignore").write_text(".env\nnode_modules/\n.ralph.env\n")
+    project.git("add", ".gitignore")
+    project.git("commit", "-qm", "rules")
+    secrets = [project.root / name for name in (".env", "node_modules/x.js", ".ralph.env")]
+    for path in (*secrets, project.root / "mine.txt"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# a secret\n")
     wants(project, ONE)
+    spoils = "rm .gitignore; echo > half.txt; echo spoilt > mine.txt; echo gone > feature.md"
     cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
-    spoils = tries(writes("half.txt", "1"), writes("mine.txt", "spoilt"), writes("feature.md", "gone"))
-    agent.story(spoils, fails(), cut)
+    agent.story(tries(runs(spoils)), fails(), cut)
     built(project, "--on-failure", "restore", "--max-tries", "2", code=4)
     assert [success for _, success in tried(project)] == [False] * 3
     assert "- [!] one: The first" in listed(project)
-    assert (project.root / "mine.txt").read_text() == "mine"
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
+    assert all(path.read_text() == "# a secret\n" for path in (*secrets, project.root / "mine.txt"))
     ref = project.git("for-each-ref", "--sort=refname", "--format=%(refname)", "refs/ralph").split()[0]
-    assert project.git("show", f"{ref}:half.txt", f"{ref}:mine.txt") == "1spoilt"
+    thrown = ["D", ".gitignore", "M", "feature.md", "A", "half.txt", "A", "mine.txt"]
+    assert project.git("show", "--format=", "--name-status", ref).split() == thrown
+    wants(project, ONE)
+    agent.story(tries(runs("rm .gitignore; echo > one.txt")))
+    built(project)
+    assert all(path.read_text() == "# a secret\n" for path in secrets)
+    assert project.git("show", "--format=", "--name-status").split() == ["D", ".gitignore", "A", "one.txt"]
 
 
 def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(project: Project, agent: Agent) -> None:

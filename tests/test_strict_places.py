@@ -48,25 +48,6 @@ def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_
     assert plain_project.git("status", "--porcelain").splitlines()[0] == "A  staged.txt"
 
 
-def test_what_is_ignored_is_nobodys_business_whatever_becomes_of_the_rules(project: Project, agent: Agent) -> None:
-    (project.root / ".gitignore").write_text(".env\nnode_modules/\n.ralph.env\n")
-    project.git("add", ".gitignore")
-    project.git("commit", "-qm", "rules")
-    secrets = [project.root / name for name in (".env", "node_modules/x.js", ".ralph.env")]
-    for path in secrets:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("# a secret\n")
-    wants(project, ONE)
-    agent.story(tries(runs("rm .gitignore"), writes("half.txt", "1")), tries(runs("rm .gitignore; echo > one.txt")))
-    built(project, "--on-failure", "restore", "--max-iterations", "1", code=3)
-    assert not (project.root / "half.txt").exists()
-    ref = project.git("for-each-ref", "--format=%(refname)", "refs/ralph").split()[0]
-    assert project.git("show", "--format=", "--name-status", ref).split() == ["D", ".gitignore", "A", "half.txt"]
-    built(project)
-    assert all(path.read_text() == "# a secret\n" for path in secrets)
-    assert project.git("show", "--format=", "--name-status").split() == ["D", ".gitignore", "A", "one.txt"]
-
-
 def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(project: Project, agent: Agent) -> None:
     wants(project, ONE)
     agent.story(tries(runs("mkdir many; cd many; seq 1001 | xargs touch")))

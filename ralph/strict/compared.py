@@ -29,7 +29,10 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
     paths = [path for place in outside for path in (place, *place.glob("*"))]
     if repository:
         paths.append(repository.root / ".git")
-    found = {str(path): text_of(path) for path in paths if path.is_file()}  # a pipe would be waited for
+    found = dict[str, str]()
+    for path in paths:
+        if path.is_file():  # a pipe would be waited for
+            found[str(path)] = text_of(path)
     if str(plan) in found:
         found[str(plan)] = settings_in(files.held(plan), plan)
     if repository:
@@ -64,7 +67,9 @@ def changed(
     root: Path, before: Mapping[str, str], now: Mapping[str, str], keep: Callable[[str, bytes], Path]
 ) -> tuple[str, str]:
     """Of what changed that which matters, both versions kept; else what is only to be said, such as a new hook."""
-    serious, kept, remark = list[str](), list[str](), ""
+    serious = list[str]()
+    kept = list[str]()
+    remark = ""
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name, ""), now.get(name, "")
         if was == is_now or (name.endswith(".jsonl") and is_now.startswith(was)):  # to a history one may append
@@ -101,12 +106,14 @@ def _difference(path: Path, was: str, is_now: str) -> tuple[str, bool]:
 def settings_in(held: bytes, plan: Path) -> str:
     """The settings in a plan, or all of one in JSON; a person may go on writing one in words."""
     if plan.suffix == ".json" or b"json" in held:
-        return held.decode(errors="surrogateescape")
+        return os.fsdecode(held)
     return repr([(one.variable, one.text) for one in sources.of_plan(held, plan.name)])
 
 
 def _settings(text: str) -> set[str]:
     """The settings in a file of git's, each a key, a line's end and a value; a file that git cannot read is one."""
-    argv = ("config", "-z", "--no-includes", "--list", "--file", "-")
-    done = git(*argv, cwd=Path("/"), stdin=text.encode(errors="surrogateescape"))
-    return {f"core\n{text}"} if done.code else set(names_in(done.stdout))
+    asked = ("config", "-z", "--no-includes", "--list", "--file", "-")
+    done = git(*asked, cwd=Path("/"), stdin=os.fsencode(text))
+    if done.code:
+        return {f"core\n{text}"}
+    return set(names_in(done.stdout))

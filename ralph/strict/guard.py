@@ -143,7 +143,7 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            if self._then.only or any(map(self._why_not, self._shadow.protected_changes())):
+            if self._then.only or self._shadow.is_protected_touched():
                 self._files_back()
 
     @_disk_errors_end_the_run()

@@ -99,7 +99,9 @@ class Repository(Git):
         """The branch and the commit, mostly without asking git."""
         said = text_of(self.git_dir / "HEAD").strip()
         branch = said.partition("ref: ")[2]
-        found = text_of(self.common / branch).strip() if branch else said
+        found = said
+        if branch:
+            found = text_of(self.common / branch).strip()
         if _ID.fullmatch(found):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
@@ -159,7 +161,8 @@ class Repository(Git):
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; without it they do not run.
         """
-        before, there = self.head()[1], standing(self.root, names)
+        before = self.head()[1]
+        there = standing(self.root, names)
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):
             return Commits(), f"git add fails: {complaint(added)}"
@@ -235,4 +238,4 @@ def terminated(names: Iterable[str]) -> bytes:
 
 def text_of(path: Path) -> str:
     """What a file holds, as a text that any bytes can be; empty where it cannot be read."""
-    return files.held(path).decode(errors="surrogateescape")
+    return os.fsdecode(files.held(path))

@@ -58,7 +58,8 @@ class Shadow(Git):
         self.folder, self._repository = folder, repository
         self._rules = repository.rules() if repository else []
         self._own = [name for name in own if not name.startswith("..")]
-        self._protected = [f":(top,literal){name}" for name in protected]
+        self._protected = [*protected]
+        self._touched_when_begun: object = None
         self._began = 0.0
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
@@ -92,6 +93,7 @@ class Shadow(Git):
             shutil.rmtree(self.folder)
             raise
         self.checksum = self._checksum_now()
+        self._touched_when_begun = self._touched()
 
     def _open(self) -> list[str]:
         """The run begins; the names that the project tracks, also where it ignores them.
@@ -175,14 +177,21 @@ class Shadow(Git):
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
         rules = [f"--exclude-from={path}" for path in self._rules if path.is_file()]
-        return self.protected_changes() | self._differ(["."], "--exclude-standard", *rules)
+        found = self._differ(["."], "-d", "-m", "--exclude-standard", *rules)
+        if self.is_protected_touched():  # and new there may be what git ignores
+            found |= self._differ([f":(top,literal){name}" for name in self._protected])
+        return found
 
-    def protected_changes(self) -> dict[str, bool]:
-        """The same of what is protected alone, which takes a moment."""
-        return self._differ(self._protected)
+    def is_protected_touched(self) -> bool:
+        """Whether somebody touched what is protected since the iteration began."""
+        return self._touched_when_begun != self._touched()
 
-    def _differ(self, places: Iterable[str], *rules: str) -> dict[str, bool]:
+    def _touched(self) -> list[object]:
+        tops = [self.root / name for name in self._protected]
+        return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
+
+    def _differ(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
         without = [f":(top,exclude,literal){name}" for name in (*self._own, *self.left_alone)]
-        lines = self.names("ls-files", "-t", "-d", "-m", "-o", "-z", *rules, "--", *places, *without)
+        lines = self.names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *without)
         return {line[2:]: not line.startswith("?") for line in lines}
