@@ -74,14 +74,15 @@ def test_a_done_that_nobody_verified_is_verified_at_the_next_start(project: Proj
 def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    tree = f"{offspring.stubborn('stubborn')} & {offspring.hidden('hidden')} & {offspring.daemon('daemon')}; sleep 600"
+    tree = f"{offspring.stubborn('stubborn')} & {offspring.hidden('hidden')} & {offspring.daemon('daemon')}"
+    there = "; ".join(map(offspring.until, ("stubborn", "hidden", "daemon")))
+    leaps = paced(awake_s=600, marks=project.home, interrupt_s=0.5, terminate_s=0.5)
     project.has_tasks("one")
     agent.story(CLAIM)
-    bounds = ("--verify-timeout", "3s", "--verify", f"echo begun; touch .git/index.lock; {tree}")
-    run = project.build("1", *bounds, command=paced(interrupt_s=0.5, terminate_s=0.5))
+    command = f"echo begun; touch .git/index.lock; {tree}; {there}; touch ~/mark-1; sleep 600"
+    run = project.build("1", "--verify-timeout", "5m", "--verify", command, command=leaps)
     assert (run.code, offspring.alive()) == (3, []), run.text
-    assert all(offspring.pid(name) for name in ("stubborn", "hidden", "daemon")), "otherwise this test proves nothing"
-    assert "had not ended after 3s" in verification(project)
+    assert "had not ended after 5m00s" in verification(project)
     assert "\n>     begun\n" in verification(project)
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 
