@@ -15,19 +15,6 @@ def write(folder: Path, text: str, mode: str = "build") -> Path:
     return file
 
 
-def test_any_plan_name_arrives_exactly(project: Project) -> None:
-    name = "$(touch pwned) {{ 7 * 7 }}\n${PROGRESS_FILE}.md"
-    names = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME")
-    write(project.root / ".ralph", "\n".join(f"{{{{ {one} }}}}\n${{{one}}}" for one in names) + "\nend")
-    (project.root / name).write_text("Do it.\n")
-    stem = name.removesuffix(".md")
-    run = project.ralph(name, "build", "--dry-run")
-    assert run.code == 0, run.text
-    values = (f"{project.root / name}", f"{stem}_PROGRESS.md", stem)
-    assert run.stdout.partition("\n\n")[2].strip("\n") == "".join(f"{one}\n{one}\n" for one in values) + "end"
-    assert not (project.root / "pwned").exists()
-
-
 def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(project: Project, agent: Agent) -> None:
     """Its number is that of the plan, the limit that of the start."""
     agent.story(step(), repeat=True)
@@ -42,23 +29,24 @@ def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(proje
     assert "Iteration: 5\n" in agent.prompts[-1]
 
 
-def test_a_template_of_the_original_works_unchanged(project: Project, agent: Agent) -> None:
+def test_a_template_of_the_original_works_unchanged_and_any_plan_name_arrives_exactly(project: Project) -> None:
+    name = "$(touch pwned) {{ 7 * 7 }}\n${PROGRESS_FILE}.md"
+    (project.root / name).write_text("Do it.\n")
     text = """# Build
 
 Read ${PLAN_FILE} and ${PROGRESS_FILE} of ${PLAN_NAME}. If ${AUTO_COMMIT} is true, commit.
+{{ PLAN_NAME }}, {{ PLAN_FILE }}
 
 ```bash
 echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
-```
-"""
+```"""
     write(project.root / ".ralph", text)
-    agent.story(step())
-    assert project.build("1").code == 3
-    expected = text
-    values = {"PLAN_FILE": f"{project.root}/feature.md", "PROGRESS_FILE": "feature_PROGRESS.md"}
-    for name, value in {**values, "PLAN_NAME": "feature", "AUTO_COMMIT": "true"}.items():
-        expected = expected.replace(f"${{{name}}}", value)
-    assert agent.prompts[0].strip() == expected.strip()
+    run = project.ralph(name, "build", "--dry-run")
+    values = {"PLAN_FILE": str(project.root / name), "PLAN_NAME": name[:-3], "AUTO_COMMIT": "true"}
+    values["PROGRESS_FILE"] = f"{name[:-3]}_PROGRESS.md"
+    expected = re.sub(r"\$\{([A-Z]+_[A-Z]+)\}|\{\{ (\w+) \}\}", lambda found: values[found[1] or found[2]], text)
+    assert (run.code, run.stdout.partition("\n\n")[2].strip("\n")) == (0, expected), run.text
+    assert not (project.root / "pwned").exists()
 
 
 MISTAKES = {
