@@ -33,11 +33,11 @@ def memory(state: State) -> str:
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
-    """Notes what the mode `before` left: the files of its last iterations, and what the Notes say was decided."""
-    rows = [row for row in journal.rows(journal.read(state.journal)) if row.mode == before]
-    changed = dict.fromkeys(row.files for row in rows[-_ITERATIONS:] if row.files)
-    lines = [f"The last change of mode: {before} -> {now}", f"  changed by then: {'; '.join(changed) or 'nothing'}"]
+    """Notes what the mode `before` left: the files of the last iterations, and what the Notes say was decided."""
+    rows = journal.rows(journal.read(state.journal))[-_ITERATIONS:]
+    changed = "; ".join(dict.fromkeys(row.files for row in rows if row.files)) or "nothing"
     start, end = progress.section(text, "Notes")
-    said = text[start:end].decode(errors="replace").splitlines()
-    decided = [line.strip(" -*") for line in said if _DECIDED.search(line)]
-    state.note("left", "\n".join([*lines, *(f"  {shortened(line, 300)}" for line in decided[-_DECISIONS:])]))
+    notes = text[start:end].decode(errors="replace").splitlines()
+    decided = [shortened(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
+    left = [f"changed by then: {changed}", *decided[-_DECISIONS:]]
+    state.note("left", "\n  ".join([f"The last change of mode: {before} -> {now}", *left]))

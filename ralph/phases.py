@@ -75,11 +75,11 @@ def handed_on(run: Run, stop: Stop) -> bool:
 
 def end_once(run: Run, iteration: Iteration) -> Iteration:
     """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
-    before, after, stop = iteration.before, iteration.after, iteration.ended
+    after, stop, ended_well = iteration.after, iteration.ended, iteration.turn.outcome is Outcome.OK
     reason = stop and stop.reason
-    judges = "done" in run.settings.then
-    planned = iteration.turn.outcome is Outcome.OK and after.blocked is None
-    if planned or (after.done and not before.done):
+    judges, goes_on = "done" in run.settings.then, run.start.asked.mode == "all" or run.switched
+    says_done = after.done and not iteration.before.done
+    if says_done or (ended_well and after.blocked is None):
         if run.file.last.done and not judges:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
         run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
@@ -89,16 +89,16 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
-    if stop and reason is Reason.ONCE_FAILED and iteration.turn.outcome is not Outcome.OK and _goes_on(run):
+    if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
     if judges:
-        return replace(iteration, ended=_judged(run)) if reason is Reason.ONCE else iteration
+        return replace(iteration, ended=_judged(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
     if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
         run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build"))
-    return replace(iteration, ended=None) if reason is Reason.ONCE and _goes_on(run) else iteration
+    return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
 
 
-def _judged(run: Run) -> Stop | None:
+def _judged(run: Run, *, goes_on: bool) -> Stop | None:
     """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
     rounds, stands, most = max(run.file.last.round, 1), _is_of_the_file(run), run.settings.max_rounds
     left = "; ".join(open_tasks(run.file.last))
@@ -113,17 +113,12 @@ def _judged(run: Run) -> Stop | None:
         run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build", count))
         if not count:
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
-    return None if _goes_on(run) else Stop(Reason.UNFINISHED, left)
+    return None if goes_on else Stop(Reason.UNFINISHED, left)
 
 
 def _is_of_the_file(run: Run) -> bool:
     """Whether the mode comes from the progress file, and not only from this command line."""
     return run.mode == (run.said_mode or "build")
-
-
-def _goes_on(run: Run) -> bool:
-    """Whether the run goes on once this mode is over."""
-    return run.start.asked.mode == "all" or run.switched
 
 
 def _listed_badly(run: Run) -> str:
