@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ralph import files, taskjson, tasks
+from ralph import files, progress, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
@@ -53,6 +53,10 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     listed = files.held(plan.progress_path)
     if imported and not listed:
         return imported.tasks
+    other = Path(progress.parse(listed).plan or plan.path)
+    if other.exists() and not other.samefile(plan.path):
+        what = f"{plan.progress_path} belongs to another plan, {other}"
+        raise RalphError(what, fix="name the right one: --progress-file")
     if found := tasks.read(edits.with_ids(listed)):
         return found
     raise RalphError(f"{plan.progress_path}: has no task")

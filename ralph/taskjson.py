@@ -157,13 +157,14 @@ class Imported:
             number = self._line + 1 + self.text.count("\n", 0, whole.start)
             said = self._said(whole.value, f"{self._name}:{number}: {where}")
             text = said["text"] or ""
+            is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
             notes = []
             for name in ("after", "priority", "verify"):
                 notes += [Note(name, one) for one in said[name] or ()]
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
-                mark=said["mark"] or " ",
+                mark="!" if is_blocked else said["mark"] or " ",
                 number=number,
                 notes=notes,
                 above=above,
