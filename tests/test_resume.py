@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of
-from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill
-from stories import Agent, edits, hangs, init, marks, raw, starts, step, waits_for, writes
+from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill, progress_text
+from stories import Agent, edits, hangs, init, marks, raw, runs, starts, step, waits_for, writes
 from test_signals import BUILD, DONE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
@@ -28,9 +28,11 @@ def dies(running: Running) -> None:
 def test_after_a_death_the_next_start_clears_up_and_the_same_command_goes_on(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    project.has_tasks("one", "two")
+    """What a save in place and a commit that were cut short have left is mended, too, as after a power failure."""
+    project.has_tasks("one", "two", notes="What nobody else knows.\n")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), writes(LOCK, "")]
-    agent.story(step(ticks="one"), raw(init(), *tools, marks("on"), hangs()), DONE)
+    short = runs(": > .git/HEAD.lock; : > feature_PROGRESS.md")
+    agent.story(step(ticks="one"), raw(init(), *tools, short, marks("on"), hangs()), DONE)
     running = project.start(*BUILD)
     eventually(lambda: agent.reached("on") and len(offspring.alive()) == 2)
     dies(running)
@@ -41,18 +43,19 @@ def test_after_a_death_the_next_start_clears_up_and_the_same_command_goes_on(
         half_edited = project.root / f".{project.progress.name}.123.ralph"
         half_edited.write_text("# Progress: fea")
         (project.root / "other.md").write_text("# Another\n")
-        stopped = project.progress_text.replace("IN_PROGRESS", "RALPH_STOP").replace("feature", "other")
-        (project.root / "other_PROGRESS.md").write_text(stopped)
+        (project.root / "other_PROGRESS.md").write_text(progress_text("one", status="RALPH_STOP", plan="other"))
         other = project.ralph("other.md")
         assert (other.code, alive(left), offspring.alive(), len(agent.calls)) == (3, False, [], 2), other.text
     finally:
         kill([left])
     assert other.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
-    assert f"removed {project.root / LOCK}, left behind by the run before" in other.stderr
-    assert not (project.root / LOCK).exists()
+    for lock in (LOCK, ".git/HEAD.lock"):
+        assert f"removed {project.root / lock}, left behind by the run before" in other.stderr
+        assert not (project.root / lock).exists()
     assert project.ralph("other.md") == Run(code=3, stdout="", stderr="")
     run = project.build()
     assert (run.code, len(agent.calls)) == (0, 3), run.text
+    assert "- [x] one\n- [x] two\n\n## Notes\nWhat nobody else knows.\n" in project.progress_text
     assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr
     assert Path(run.stderr.partition("its record is ")[2].splitlines()[0]).is_file()
     assert not half_edited.exists()
@@ -75,8 +78,10 @@ def test_after_deaths_what_the_file_said_and_the_plan_has_cost_is_known(project:
     agent.story(step(ticks="one", cost_usd=0.06), step(*gone, writes_done=True, cost_usd=0.06))
     bounds = ("--max-total-cost", "5")
     running = project.start("feature.md", "build", "--delay", "10m", *bounds)
-    eventually(lambda: "#1 · 1/3 tasks (+1) ·" in running.stdout)
+    eventually(lambda: "Spent: $4.96" in project.progress_text)
+    eventually(lambda: not list(project.state.glob("ralph/*/running/iteration")))  # it is judged, and ralph waits
     dies(running)
+    assert "#1 · 1/3 tasks (+1) ·" in running.stdout
     run = project.build(*bounds)
     assert "killed" not in run.text, "that was nobody's failure"
     assert "RALPH_DONE refused" in run.stderr

@@ -1,4 +1,4 @@
-"""A disk that fills up, folders that turn read-only or vanish, saves that were cut short.
+"""A disk that fills up, folders that turn read-only or vanish.
 
 It is said in one line, nothing is lost or left running, and once it is mended the same command goes on.
 """
@@ -6,14 +6,13 @@ It is said in one line, nothing is lost or left running, and once it is mended t
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, eventually, kill, marked
-from stories import Agent, hangs, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
+from ralph_driver import Project, Run, eventually
+from stories import Agent, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
 from test_signals import BUILD
 
 FULL = "No space left on device"
@@ -136,23 +135,3 @@ def test_a_working_directory_that_was_moved_away_and_one_that_was_removed(
     kept = max(project.state.glob("ralph/*-*/kept/*"))
     said(run, str(kept))
     assert kept.read_bytes() == before
-
-
-# Cut short, as when the power fails.
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
-def test_a_commit_and_a_save_in_place_that_were_cut_short_are_mended(project: Project, agent: Agent, mark: str) -> None:
-    """Beside the one of the index, git locks HEAD for a moment; with that nobody can commit any more."""
-    project.has_tasks("x one", "two", notes=KNOWN)
-    agent.story(raw(init(), runs(": > .git/HEAD.lock; : > feature_PROGRESS.md"), marks("on"), hangs()))
-    project.start(*BUILD)
-    eventually(lambda: agent.reached("on"))
-
-    def killed() -> list[int]:
-        kill(found := marked(mark))  # some may have gone by themselves
-        return found
-
-    eventually(lambda: not killed())
-    assert "HEAD.lock" in goes_on(project, agent).stderr
-    assert (project.git("log", "-1", "--format=%s"), KNOWN in project.progress_text) == ("the rest\n", True)
