@@ -146,18 +146,12 @@ def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None
     assert (trouble_s, 3000 < limit_s <= 3702) == (30, True)
 
 
-@pytest.mark.parametrize(
-    ("without", "remedy"),
-    [
-        pytest.param("ANTHROPIC_API_KEY", "/login", id="not logged in"),
-        pytest.param(
-            *("IS_SANDBOX", "IS_SANDBOX"),
-            id="as root",
-            marks=pytest.mark.skipif(not AS_ROOT, reason="only root is refused"),
-        ),
-    ],
-)
-def test_what_cannot_mend_itself_stops_at_once(project: Project, play: Play, without: str, remedy: str) -> None:
+REFUSALS = {"not logged in": ("ANTHROPIC_API_KEY", "/login"), "as root": ("IS_SANDBOX", "IS_SANDBOX")}
+
+
+@pytest.mark.parametrize("why", REFUSALS if AS_ROOT else ["not logged in"])
+def test_what_cannot_mend_itself_stops_at_once(project: Project, play: Play, why: str) -> None:
+    without, remedy = REFUSALS[why]
     project.has_tasks("one")
     before = project.progress_text
     model = play()
