@@ -12,19 +12,15 @@ from ralph.screen.view import View, status_line
 from ralph.settings import Settings
 from ralph.verdict import Tally
 
-Event = dict[str, Any]
 TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
 
 
-def working(doing: str, **other: Any) -> Any:
+def working(doing: str) -> Any:
     """A run in its seventh iteration, an hour after its start."""
     view = View(lambda _line: None, lambda: None)
     view.doing, view.heard_at = doing, view.heard_at - 12
-    pace = SimpleNamespace(clock=SimpleNamespace(running=lambda: 3720.0))
     about = {"tally": Tally(iterations=6, cost_usd=3.41), "number": 7, "file": SimpleNamespace(last=parse(TASKS))}
-    settings = Settings()
-    known = {"view": view, "pace": pace, "settings": settings, "phase": None, "elapsed_s": lambda: 3720, **about}
-    return SimpleNamespace(**{**known, **other})
+    return SimpleNamespace(view=view, settings=Settings(), phase=None, elapsed_s=lambda: 3720, **about)
 
 
 LAYOUTS = {

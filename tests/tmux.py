@@ -49,10 +49,6 @@ class Tmux:
         """The same as it is seen, row by row, without the empty ones at the end."""
         return self._tmux("capture-pane", "-p", "-S", "-500", "-t", "main").rstrip("\n").split("\n")
 
-    @property
-    def title(self) -> str:
-        return self._tmux("display-message", "-p", "-t", "main", "#{pane_title}").strip()
-
     def exit_code(self) -> int:
         """Of the command before, as the shell sees it once it asks for the next."""
         eventually(lambda: self.screen.rstrip().endswith("\n$"))
