@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ralph import memory, progress, tasklist
+from ralph import memory, progress
 from ralph.agent.turn import Outcome
 from ralph.claims import check_claim
 from ralph.errors import RalphError
@@ -128,7 +128,7 @@ def _listed_badly(run: Run) -> str:
     if ticked > now.ticked:
         run.complain(f"a {run.mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
     try:
-        tasklist.check(run.file.text, run.file.path.name, run.settings)
+        run.start.stuck(run.file.text)
     except RalphError as error:
         return error.message
     return ""

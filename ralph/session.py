@@ -5,7 +5,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ralph import changes, journal, progress, tasklist
+from ralph import changes, journal, progress
 from ralph.agent.command import check_there
 from ralph.channels import notices
 from ralph.errors import RalphError
@@ -78,7 +78,7 @@ def _prepare(run: Run, held: Lock) -> None:
     for told in start.lacks(file.text):
         run.complain(told.message)
     if start.strict:
-        tasklist.check(file.text, file.path.name, settings)
+        start.stuck(file.text)  # where the list is wrong, it ends here
     now = file.read()
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")

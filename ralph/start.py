@@ -21,7 +21,7 @@ from ralph.prompt import Prompt, Value, folders
 from ralph.screen.text import attended
 from ralph.settings import Given, Settings
 from ralph.state import State
-from ralph.verdict import Reason, Tally, verdict
+from ralph.verdict import Reason, Stop, Tally, verdict
 
 if TYPE_CHECKING:
     from ralph.taskjson import Imported
@@ -106,6 +106,12 @@ class Start:
         """What a plan in JSON has that the progress file with this text lacks."""
         told = self.imported and self.imported.left_out(text)
         return [RalphError(told)] if told else []
+
+    def stuck(self, text: bytes) -> Stop | None:
+        """Why --strict can begin nothing with this progress file. Raises RalphError with all that is wrong with it."""
+        from ralph import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
+
+        return tasklist.stuck(tasklist.check(text, self.progress_path.name, self.settings))
 
     def prompt(self) -> Prompt:
         """The template, compiled and rendered once to see that it can be."""
@@ -197,9 +203,7 @@ def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> Ralp
     stop = verdict(now, Tally(), settings)
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
-        from ralph import tasklist  # noqa: PLC0415 - 40 ms that only --strict pays
-
-        stop = tasklist.stuck(tasklist.check(text, path.name, settings))
+        stop = start.stuck(text)
     if not stop:
         return None
     what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"
