@@ -133,6 +133,14 @@ def test_runs_are_told_apart_the_newest_first_and_of_very_many_iterations_the_ne
     assert (len(heights(text, "Cost", "cost")), text.count("<tr><td>")) == (300, 300)
 
 
+def test_agents_at_the_same_time_have_a_row_each() -> None:
+    together = made(records([{"duration_s": 900}, {"duration_s": 1000}, {"duration_s": 100, "success": False}]))
+    lanes = together.split('<div class="lane">')[1:]
+    assert [lane.count("<i") for lane in lanes] == [2, 1], "the second began before the first was over"
+    assert re.findall(r'<i class="again".*?left:([\d.]+)%;width:([\d.]+)%', together) == [("95.24", "4.76")]
+    assert "lane" not in made(records([{"duration_s": 500}] * 3)).partition("<body>")[2]
+
+
 LOOK = """<pre></pre><script>onload = () => {
   const boxes = (page, root) => [...root.querySelectorAll("*")].flatMap(one => [...one.childNodes])
     .filter(one => one.nodeType === 3 && one.data.trim()).map(one => {

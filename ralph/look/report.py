@@ -6,7 +6,7 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -73,6 +73,18 @@ def _parts(row: Record) -> Mapping[str, float]:
     return found | {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
 
 
+def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
+    """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
+    found: list[list[Record]] = []
+    for row in sorted(rows, key=lambda row: row.began):
+        free = [lane for lane in found if lane[-1].at <= row.began + 1]  # timestamps are whole seconds
+        if free:
+            free[0].append(row)
+        else:
+            found.append([row])
+    return found
+
+
 def page(seen: Seen, now: float) -> bytes:
     """The page. Whatever is put into it is escaped, and cannot steer a terminal or turn the direction of writing."""
     environment = jinja2.Environment(
@@ -93,6 +105,7 @@ def page(seen: Seen, now: float) -> bytes:
         bars=bars,
         charts=_CHARTS,
         tops=tops,
+        lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(told, seen.records))[-_MOST_ROWS:],
         told=told,
