@@ -200,6 +200,8 @@ class Run:
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
         now, name = self.file.read(), self.file.path.name
+        if now.unclosed:
+            self.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:
             self.complain(f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size")
         return now

@@ -70,6 +70,7 @@ def test_a_hand_edit_is_kept_during_an_iteration_and_obeyed_behind_it(project: P
     assert "Use port 81." in project.progress_text
     project.progress.write_text(progress_text("one", "mine", "more", status="```\nRALPH_STOP"))
     assert (running.wait().code, len(agent.calls), running.stderr.count("60 kB")) == (3, 1, 1)
+    assert "a code fence in it is never closed; read as text" in running.stderr
     assert "- [ ] more\n" in project.progress_text
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -102,6 +103,10 @@ class Dask(Local):
             )
         except (OSError, ValueError) as error:
             raise RalphError(f"no cluster answers at {address}: {error}", 1) from error
+        for program in (agent.command[0] for agent in run.agents):
+            for worker, path in self._client.run(shutil.which, program).items():
+                if not path:
+                    run.complain(f"the worker {worker} has no {program} on its PATH")
         self._cluster = self._client.get_executor(pure=False)
         self._word, self._ended = distributed.Variable(f"ralph-{run.id}", client=self._client), Event()
         Thread(target=self._keep_in_touch, daemon=True).start()

@@ -45,6 +45,8 @@ class Blocks(NamedTuple):
     """What stands outside of code fences."""
     fences: list[tuple[Line, Line]]
     """The first and the last line of each."""
+    unclosed: bool
+    """One finds no end."""
 
 
 def blocks(text: bytes) -> Blocks:
@@ -69,7 +71,7 @@ def blocks(text: bytes) -> Blocks:
             fence, marks = [line], opening[1]
         else:
             lines.append(line)
-    return Blocks(lines + fence, fences)
+    return Blocks(lines + fence, fences, bool(fence))
 
 
 class Task(NamedTuple):
@@ -120,6 +122,8 @@ class Progress(NamedTuple):
     """Checkboxes outside of the task list; an agent may move what is done to a section of its own."""
     open: tuple[Task, ...]
     """The tasks that are not ticked."""
+    unclosed: bool
+    """A code fence is never closed, and therefore counts as text."""
     ticked: int
     """How many are."""
 
@@ -132,7 +136,7 @@ def said_on(line: Line) -> str:
 @functools.lru_cache(maxsize=4)  # of one text it is asked again and again
 def parse(text: bytes) -> Progress:
     """What `text` says; any bytes are a progress file."""
-    lines, _ = blocks(text)
+    lines, _, unclosed = blocks(text)
     words: dict[str, list[Line]] = {}
     headings: list[tuple[Line, int, str]] = []
     items: list[tuple[str, Task]] = []
@@ -180,6 +184,7 @@ def parse(text: bytes) -> Progress:
         tasks=tasks,
         elsewhere=tuple(task for kind, task in items if kind != listed),
         open=undone,
+        unclosed=unclosed,
         ticked=len(tasks) - len(undone),
     )
 
