@@ -123,12 +123,17 @@ def _is_of_the_file(run: Run) -> bool:
 
 def _listed_badly(run: Run) -> str:
     """What is wrong with the list of tasks; ids are given now."""
-    ticked = run.file.last.ticked
-    now = run.file.edit(lambda text: edits.planned(run.text_before, text))
-    if ticked > now.ticked:
-        run.complain(f"a {run.mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+    untick(run, run.mode, run.text_before)
     try:
         run.start.stuck(run.file.text)
     except RalphError as error:
         return error.message
     return ""
+
+
+def untick(run: Run, mode: str, before: bytes) -> None:
+    """Takes back what a mode ticked that works on no task."""
+    ticked = run.file.last.ticked
+    now = run.file.edit(lambda text: edits.planned(before, text))
+    if ticked > now.ticked:
+        run.complain(f"a {mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")

@@ -6,11 +6,10 @@ from ralph import progress, tasks
 from ralph.claims import refuse
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
+from ralph.phases import untick
 from ralph.run import Run
 from ralph.state import Death
-from ralph.strict.guard import Guard
-from ralph.tasks import edits
-from ralph.tasks.mending import mend
+from ralph.strict.guard import Guard, put_right
 
 _LAST_WRITES_S = 15.0
 """Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
@@ -51,15 +50,12 @@ def _put_back(run: Run, death: Death) -> None:
 
 def _mend_tasks(run: Run, death: Death) -> None:
     """What was changed in the list of tasks since that iteration began may be its doing, so it is undone, and kept."""
-    file, name, left = run.file, run.file.path.name, run.file.text
     if not death.before:
         return
     planned = False
     with contextlib.suppress(RalphError):  # its template is gone
         planned = run.start.entered(death.mode).settings.once  # it works on no task
-    file.edit(lambda text: edits.planned(death.before, text) if planned else mend(death.before, text).text)
-    if file.text != left:
-        run.complain(
-            f"what changed in the tasks of {name} since ralph was killed is undone, "
-            f"since the agent may have done it; as it was left it is {run.state.keep(name, left)}"
-        )
+    if planned:
+        untick(run, death.mode, death.before)
+    else:
+        put_right(run, death.before, "also after ralph was killed")

@@ -1,5 +1,6 @@
 """A command of the project: run to its end with all that it starts, and what came of it."""
 
+import re
 import time
 from typing import NamedTuple
 
@@ -7,9 +8,12 @@ from ralph.errors import RalphError
 from ralph.files import held
 from ralph.process import signals
 from ralph.process.keeper import Job
+from ralph.progress import harmless_output
 from ralph.run import Run
 from ralph.words import duration
 
+_TAIL = 400
+"""Characters of an output that the next try is told."""
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
 
@@ -31,6 +35,12 @@ class CommandRun(NamedTuple):
     def failed(self) -> str:
         """Why it did not pass; empty when it did."""
         return "" if self.code == 0 else self.what
+
+    @property
+    def why(self) -> str:
+        """The same with the end of its output, in which nothing means anything."""
+        said = re.sub(r"\s*\n\s*", " / ", harmless_output(self.output).strip())
+        return f"{self.failed}\n{said[-_TAIL:]}".strip() if self.failed else ""
 
 
 def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:

@@ -1,7 +1,6 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -12,21 +11,15 @@ from ralph.claims import accept, verify
 from ralph.criteria import Criterion, Kind
 from ralph.errors import RalphError
 from ralph.judge import Iteration
-from ralph.process.keeper import Job
 from ralph.run import Run
-from ralph.strict.guard import Guard
+from ralph.strict.guard import Guard, put_right
 from ralph.strict.roles import roles_of
 from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
-from ralph.verify import CommandRun, run_program, run_shell
+from ralph.verify import CommandRun, run_shell
 from ralph.words import named
-
-_HOOKS_S = 900.0
-"""Seconds that a commit may take: some projects' hooks run all their tests."""
-_TAIL = 400
-"""Characters of an output that the next try is told."""
 
 
 class Strict:
@@ -39,14 +32,10 @@ class Strict:
         self._run = run
         self._guard = guard
         self._file = run.file
-        guard.run_git = self._run_git
-        guard.put_right = self.put_right
         self._roles = roles_of(run.start)
         self._role = ""
         """The one that works on the task, where there are several."""
         self._token = tasklist.token()
-        self._text = b""
-        """The progress file by ralph's own word."""
 
     def tidy(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress.
@@ -80,24 +69,6 @@ class Strict:
         run.state.note("task", task.id)
         return None
 
-    def put_right(self, when: str) -> Sequence[str]:
-        """Puts back what is ralph's in the progress file; what was done to it, in words."""
-        run = self._run
-        name = self._file.path.name
-        run.read()
-        left = self._file.text
-        what = mend(self._text, left).what
-        self._file.edit(lambda text: mend(self._text, text).text)
-        if self._file.text == left:
-            return ()
-        kept, said = run.state.keep(name, left), "the task list is in its order; new tasks are under ## Proposed"
-        if what:
-            undone = "; ".join(what)
-            said = f"undone, since the tasks are ralph's {when}: {undone}"
-            run.write_down("tamper", success=False, message=undone, kept=kept.name)
-        run.complain(f"{said}; {name} as it was left is {kept}")
-        return what
-
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
@@ -122,7 +93,6 @@ class Strict:
         """No task is in progress any more, also after an error."""
         self._run.task = ""
         self._run.state.note("task", "")
-        self._guard.put_right = None  # of a mode that works on no task the list is not held
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 
@@ -132,7 +102,7 @@ class Strict:
         task = self._task
         roles = self._roles
         found = self._finding(iteration)
-        self.put_right("while a task is checked")
+        put_right(run, self._guard.text, "while a task is checked")
         self._guard.settle_programs()
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
@@ -180,7 +150,7 @@ class Strict:
             if ended is None or run.interrupted():
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
-                return _red(ended)
+                return Finding(failed=ended.why, red=True)
         return Finding()
 
     def _checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
@@ -205,7 +175,7 @@ class Strict:
         before = self._file.text
         self._mark("x")
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
-        self.put_right("while a task is committed")
+        put_right(self._run, self._guard.text, "while a task is committed")
         self._guard.settle_programs()
         if failed:
             self._write(lambda text: mend(before, text).text)
@@ -231,26 +201,4 @@ class Strict:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""
         self._run.state.now_says(change(self._file.text))
         self._file.edit(change)
-        self._text = self._file.text
-
-    def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
-        """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
-        run = self._run
-        env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
-        output = run.state.record(run.id, run.number)
-        names = output.with_suffix(".names")
-        names.write_bytes(stdin)
-        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], env, output, prompt=names)
-        run.does("committing")
-        ended = run_program(run, "the commit", job, _HOOKS_S)
-        for path in (names, output, job.errors):
-            path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
-        if ended is None:
-            return "git was interrupted"
-        return _red(ended._replace(what=f"git {ended.what}")).failed if ended.failed else ""
-
-
-def _red(ended: CommandRun) -> Finding:
-    """A check that did not pass."""
-    said = re.sub(r"\s*\n\s*", " / ", progress.harmless_output(ended.output).strip())
-    return Finding(failed=f"{ended.failed}\n{said[-_TAIL:]}".strip(), red=True)
+        self._guard.text = self._file.text

@@ -9,16 +9,19 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, pathspecs, touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
+from ralph.process.keeper import Job
 from ralph.strict import compared
-from ralph.strict.repository import Place, Repository, Runner, jj_commit
+from ralph.strict.repository import Place, Repository, jj_commit
 from ralph.strict.shadow import Shadow
+from ralph.tasks.mending import mend
+from ralph.verify import run_program
 from ralph.words import counted, named
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ _NOTE, _UNCOMMITTED = "guard", "uncommitted"
 _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
 _ROUNDS = 9
+_HOOKS_S = 900.0
+"""Seconds that a commit may take: some projects' hooks run all their tests."""
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which --only does not allow"
 
@@ -41,23 +46,29 @@ def _disk_errors_end_the_run() -> Iterator[None]:
         raise RalphError(f"{what}: {error}", 1, fix="look at it before the next start") from error
 
 
-class _Then(NamedTuple):
-    """How it was when the iteration began that runs, or that died."""
-
-    place: Place | None
-    """Where HEAD and the index were."""
-    iteration: str
-    is_strict: bool
-    only: Sequence[Sequence[str]]
-    compared: Mapping[str, str]
-    """What is only compared, as it was."""
-
-
 class Guard:
     """Watches over the working tree around the current folder.
 
-    What may change is asked of the run when an iteration begins, since another mode has other settings.
+    What may change is asked of the run when an iteration begins, since another mode has other settings. The first four
+    attributes are how it was when the iteration began that runs, or that died.
     """
+
+    _place: Place | None = None
+    """Where HEAD and the index were."""
+    _is_strict = False
+    _only: Sequence[Sequence[str]] = ()
+    _compared: Mapping[str, str] = {}
+    """What is only compared, as it was."""
+    _died_at: float | None = None
+    """When the iteration was over that died; what was changed later is a person's."""
+    _earlier: Collection[str] = ()
+    """What the tries before this one changed of its task's files; putting back ends where they left it."""
+    blocked = ""
+    """Why the run has to end and nothing more may be done here, as far as that is known."""
+    committed = Commits()
+    """What ralph committed last."""
+    text = b""
+    """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
 
     def __init__(self, run: "Run") -> None:
         self._top = top = Path.cwd()
@@ -85,21 +96,8 @@ class Guard:
         if self._repository:
             self._repository.index_copy = folder / "index-of-project"
             self._own_in_commits = own.intersection(self._repository.names("ls-files", "-z"))
-        self._then = _Then(None, "", False, (), {})
-        self._died_at: float | None = None
-        """When the iteration was over that died; what was changed later is a person's."""
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
-        self._earlier: Collection[str] = ()
-        """What the tries before this one changed of those; putting back ends where they left it."""
-        self.blocked = ""
-        """Why the run has to end and nothing more may be done here, as far as that is known."""
-        self.committed = Commits()
-        """What ralph committed last."""
-        self.run_git: Runner | None = None
-        """Runs git with the project's hooks; without it they do not run."""
-        self.put_right: Callable[[str], Sequence[str]] | None = None
-        """Puts back what is ralph's in the progress file; what was done to it, in words."""
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
 
@@ -122,18 +120,17 @@ class Guard:
         yield watched
         if not self.check():
             self._run.remove_orphaned_locks("the agent")
-        undone = self.put_right("while an agent works") if self.put_right else []
+        undone = put_right(self._run, self.text, "while an agent works") if self.text else ()
         self._settle(self._run.task, watched)
         watched.tampered = (*undone, *watched.tampered)
         watched.blocked = self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
-        then = self._then
-        if not self.blocked and then.compared:
+        if not self.blocked and self._compared:
             now = self._look()
-            self.blocked, remark = compared.changed(self._root, then.compared, now, self._state.keep)
-            self._then = then._replace(compared=now)
+            self.blocked, remark = compared.changed(self._root, self._compared, now, self._state.keep)
+            self._compared = now
             if remark:
                 self._run.complain(f"{remark}; it stays")
         return self.blocked
@@ -143,7 +140,7 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            if self._then.only or self._shadow.is_protected_touched():
+            if self._only or self._shadow.is_protected_touched():
                 self._files_back()
 
     @_disk_errors_end_the_run()
@@ -175,19 +172,19 @@ class Guard:
             failed = jj_commit(self._root, names, message)
             self.committed = Commits(count=int(not failed))
         elif self._repository:
-            self.committed, failed = self._repository.commit(names, message, self.run_git)
+            self.committed, failed = self._repository.commit(names, message, self._run_git)
         if failed:
             self._head_back()
             return failed
-        if self._repository and self._then.place:
-            self._then = self._then._replace(place=self._repository.place())
+        if self._repository and self._place:
+            self._place = self._repository.place()
         self._note_uncommitted(task, ())
         return ""
 
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
         for task in [task for task, names in self._uncommitted.items() if names and task in done]:
-            self._then = self._then._replace(place=None)  # where HEAD is now is a person's business
+            self._place = None  # where HEAD is now is a person's business
             if self._repository:  # git may have died before its index knew the commit
                 self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(self._uncommitted[task]))
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
@@ -214,25 +211,25 @@ class Guard:
         settings, shadow = self._run.settings, self._shadow
         self.blocked, self.committed = "", Commits()
         shadow.begin()
-        place = self._repository.place() if self._repository else None
+        self._place = self._repository.place() if self._repository else None
+        self._is_strict, self._only = settings.strict and not settings.once, settings.only
+        self._compared = self._look()
         iteration = self._state.noted("iteration").partition("\n")[0]
-        is_strict = settings.strict and not settings.once
-        self._then = _Then(place, iteration, is_strict, settings.only, {})
-        self._then = self._then._replace(compared=self._look())
+        then = iteration, self._place, self._is_strict, self._only, self._compared
         # what an agent makes of it may be believed, but is never run
-        self._state.note(_NOTE, json.dumps([self._then, shadow.checksum, shadow.left_alone, shadow.modes]))
+        self._state.note(_NOTE, json.dumps([*then, shadow.checksum, shadow.left_alone, shadow.modes]))
 
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
-        outside = self._outside if self._then.is_strict else []
+        outside = self._outside if self._is_strict else []
         return compared.look(self._repository, outside, self._plan)
 
     def _remembers(self, since: float) -> bool:
         """Takes up what was noted when the iteration began that died; whether there was such a note."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            then, *shadow = json.loads(self._state.noted(_NOTE))
-            if self._state.noted("iteration").startswith(f"{then[1]}\n"):
-                self._then = _Then(*then)
+            iteration, *then = json.loads(self._state.noted(_NOTE))
+            if self._state.noted("iteration").startswith(f"{iteration}\n"):
+                self._place, self._is_strict, self._only, self._compared, *shadow = then
                 return self._shadow.resume(since, *shadow)
         return False
 
@@ -244,12 +241,12 @@ class Guard:
         its commits is then committed as one.
         """
         repository = self._repository
-        if self._then.is_strict and not self.blocked:
+        if self._is_strict and not self.blocked:
             self._head_back()
         changed, undone = self._files_back()
         watched.tampered = tuple(f"{name} was changed" for name in undone.get(_GOVERNS, ()))
         watched.outside = tuple(undone.get(_NOT_ALLOWED, ()))
-        if self._then.is_strict:
+        if self._is_strict:
             watched.changed = changed
             self._earlier = self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
@@ -260,7 +257,7 @@ class Guard:
 
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
-        repository, place = self._repository, self._then.place
+        repository, place = self._repository, self._place
         if not repository or not place or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
         moved = repository.put_back(place, self._name, self._state.aside)
@@ -300,15 +297,15 @@ class Guard:
     def _why_not(self, name: str) -> str:
         """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
         path, relative = self._root / name, Path(name)
-        if self._then.is_strict and self._protected & {relative, *relative.parents}:
+        if self._is_strict and self._protected & {relative, *relative.parents}:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             if compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path):
                 return _GOVERNS
-        if not self._then.only:
+        if not self._only:
             return ""
         within = os.path.relpath(path, self._top) + "/" * name.endswith("/")
-        if not within.startswith("../") and allowed(within, self._then.only):
+        if not within.startswith("../") and allowed(within, self._only):
             return ""
         return _NOT_ALLOWED
 
@@ -316,10 +313,41 @@ class Guard:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
         return self._died_at is not None and (touched_at(path) or 0.0) > self._died_at
 
+    def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
+        """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
+        run = self._run
+        output = run.state.record(run.id, run.number)
+        names = output.with_suffix(".names")
+        names.write_bytes(stdin)
+        env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
+        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], env, output, prompt=names)
+        run.does("committing")
+        ended = run_program(run, "the commit", job, _HOOKS_S)
+        for path in (names, output, job.errors):
+            path.unlink(missing_ok=True)  # what it printed stands in the reason where it failed
+        return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
+
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its tries changed and no commit has; noted for the next run, too."""
         self._uncommitted[task] = sorted(names)
         self._state.note(_UNCOMMITTED, json.dumps(self._uncommitted))
+
+
+def put_right(run: "Run", before: bytes, when: str) -> Sequence[str]:
+    """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
+    run.read()
+    left, name = run.file.text, run.file.path.name
+    what = mend(before, left).what
+    run.file.edit(lambda text: mend(before, text).text)
+    if run.file.text == left:
+        return ()
+    kept, said = run.state.keep(name, left), "the task list is in its order; new tasks are under ## Proposed"
+    if what:
+        undone = "; ".join(what)
+        said = f"undone, since the tasks are ralph's {when}: {undone}"
+        run.write_down("tamper", success=False, message=undone, kept=kept.name)
+    run.complain(f"{said}; {name} as it was left is {kept}")
+    return what
 
 
 _WILD = re.compile(r"(\*\*/|\*\*|[*?]|\{[^{}]*\}|\[!?.[^]]*\])")
