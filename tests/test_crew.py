@@ -235,6 +235,10 @@ class TestThePersonsOwnWork:
         assert "git merge ralph/feature brings the work in" in running.wait().text
         assert crew.subjects() == crew.subjects("main") == ["My own", "a: Do a"]
         assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b"]
+        project.git("switch", "-q", "ralph/feature")
+        crew.has("- [x] a: The first\n- [x] b: The second\n- [ ] c: The third\n", c="cat b.txt > c.txt")
+        assert crew.works().code == 0
+        assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
 
     def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")

@@ -167,7 +167,7 @@ def _cloned(job: Job, folder: Path) -> Git:
     Git(folder, os.environ).run("clone", "--quiet", "--no-checkout", "--no-tags", *config, source, "tree")
     clone = Git(folder / "tree", os.environ)
     clone.run("remote", "remove", "origin")
-    clone.run("checkout", "--quiet", "-B", "ralph", job.commit)
+    clone.run("checkout", "--quiet", "-B", "ralph-attempt", job.commit)
     return clone
 
 

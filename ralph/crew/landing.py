@@ -26,6 +26,8 @@ class Branch:
         self._repository, self.own = repository, f"ralph/{name}"
         self.name, _ = repository.head()
         """`refs/heads/main`; empty where HEAD is on no branch."""
+        if self.name == f"refs/heads/{self.own}":
+            self.own += "-next"
 
     def tip(self) -> str:
         """The commit that everything builds on which begins now."""
