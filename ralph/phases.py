@@ -22,9 +22,7 @@ def begin(run: Run) -> None:
     if run.strict:
         run.strict.close()
         run.strict, run.crew, run.task, run.values = None, None, "", {}
-    if run.guard:
-        run.guard.close()
-        run.guard = None
+    run.guard = None
     if run.settings.strict or run.settings.only:
         from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 

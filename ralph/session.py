@@ -113,8 +113,6 @@ def _close(run: Run, stop: Stop) -> None:
     """The last line, also of the journal, and the last notice."""
     if run.strict:
         run.strict.close()
-    if run.guard:
-        run.guard.close()
     run.does("sending the last notice")
     now = run.file.last
     run.write_down(

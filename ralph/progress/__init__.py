@@ -81,7 +81,7 @@ def _with_head(text: bytes, name: str, value: str) -> bytes:
 
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
-    return _in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
+    return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
 
 
 def without_own_block(text: bytes) -> bytes:
@@ -91,7 +91,7 @@ def without_own_block(text: bytes) -> bytes:
 
 def with_stop(text: bytes) -> bytes:
     """The same with RALPH_STOP in the Status section."""
-    return _in_status(text, "RALPH_STOP")
+    return in_status(text, "RALPH_STOP")
 
 
 def without_stop(text: bytes) -> bytes:
@@ -99,7 +99,8 @@ def without_stop(text: bytes) -> bytes:
     return _without(text, "RALPH_STOP")
 
 
-def _in_status(text: bytes, line: str) -> bytes:
+def in_status(text: bytes, line: str) -> bytes:
+    """The same with this line in the Status section, above all for what stops a run."""
     under_way = parse(text).words.get("IN_PROGRESS")
     at = under_way[0].end if under_way else section(text, "Status")[0]
     return insert(text, at, [encoded(line)])

@@ -202,10 +202,6 @@ class Guard:
         self._settle(task, watched)
         return "; ".join(watched.tampered)
 
-    def close(self) -> None:
-        """The run is over: nothing has to be put back any more."""
-        self._state.note(_NOTE, "")
-
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         settings, shadow = self._run.settings, self._shadow

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ralph import progress
-from ralph.progress import insert
 from ralph.tasks import Task, lines, read
 
 _OURS = ("progress", "status", "task", "verification")
@@ -97,8 +96,7 @@ def _with_stops(text: bytes, after: bytes) -> bytes:
     """With every word that stops a run, where a person would look for it."""
     was = progress.parse(text).words
     now = progress.parse(after).words
-    at = len(text)
-    if "IN_PROGRESS" in was:
-        at = was["IN_PROGRESS"][0].end
-    stops = [now[word][0].body for word in _STOPS if word in now and word not in was]
-    return insert(text, at, stops)
+    for word in _STOPS:
+        if word in now and word not in was:
+            text = progress.in_status(text, now[word][0].body.decode(errors="surrogateescape"))
+    return text
