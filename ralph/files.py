@@ -1,7 +1,6 @@
 """Files: replacing one without ever losing what it held, and where ralph's own lie."""
 
 import contextlib
-import errno
 import os
 import stat
 import time
@@ -117,12 +116,11 @@ def held(path: Path, last_bytes: int = 0) -> bytes:
 
 def check_room(folder: Path) -> None:
     """Raises RalphError where no file can be made, or hardly any."""
-    wrong = 0 if os.access(folder, os.W_OK) else errno.EACCES
-    if not wrong:
-        disk = os.statvfs(folder)
-        wrong = errno.ENOSPC if disk.f_bavail * disk.f_frsize < _FREE_BYTES else 0
-    if wrong:
-        raise RalphError(f"{folder}: cannot be written to: {os.strerror(wrong)}", 1)
+    if not os.access(folder, os.W_OK):
+        raise RalphError(f"{folder}: cannot be written to: Permission denied", 1)
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+        raise RalphError(f"{folder}: cannot be written to: No space left on device", 1)
 
 
 def plan_name(plan: Path) -> str:

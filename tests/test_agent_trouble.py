@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ def test_the_file_of_an_agent_says_how_the_prompt_arrives(project: Project, prom
 def test_the_agents_environment_holds_nothing_of_ralphs_or_the_persons(project: Project, agent: Agent) -> None:
     secrets = {"RALPH_SLACK_WEBHOOK_URL": "s3cret", "RALPH_TELEGRAM_BOT_TOKEN": "s3cret"}
     outside = {"RALPH_RUN_ID": "outer", "TMUX": "/tmp/tmux-0/default,1,0", "TMUX_TMPDIR": str(project.home)}
-    git = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Me"}
+    git = {"GIT_CONFIG_COUNT": "many", "GIT_CONFIG_PARAMETERS": "'user.name=Me'"}
     agent.story(step())
     assert project.build("1", env=secrets | outside | git).code == 3
     (call,) = agent.calls
@@ -144,6 +145,7 @@ def test_the_agents_environment_holds_nothing_of_ralphs_or_the_persons(project: 
     assert (set(found) & set(secrets), "s3cret" in str(found), "TMUX" in found) == (set(), False, False)
     assert found["RALPH_RUN_ID"].startswith("outer:"), "a mark that tells the run around it"
     assert found["TMUX_TMPDIR"] not in {"/tmp", os.environ.get("TMPDIR"), str(project.home)}
-    count = int(found["GIT_CONFIG_COUNT"])
-    pairs = {found[f"GIT_CONFIG_KEY_{n}"]: found[f"GIT_CONFIG_VALUE_{n}"] for n in range(count)}
-    assert pairs == {"user.name": "Me", "gc.autoDetach": "false"}, "git does not tidy up in the background"
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_PARAMETERS": found["GIT_CONFIG_PARAMETERS"]}
+    asked = ["git", "config", "--get-regexp", "^(user.name|gc.autodetach)$"]
+    said = subprocess.run(asked, env=env, cwd="/", capture_output=True, check=False)
+    assert said.stdout == b"user.name Me\ngc.autodetach false\n", "git does not tidy up in the background"

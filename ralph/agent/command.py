@@ -16,21 +16,10 @@ from ralph.settings import Settings, Source
 
 _NONE: Mapping[str, Any] = {}
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
-_NEEDS = {
-    "model": "model",
-    "effort": "effort",
-    "max_turns": "max_turns",
-    "max_context": "max_context",
-    "tools": "tools",
-    "deny": "deny",
-    "mcp": "mcp",
-    "max_cost": "max_cost",
-    "max_iteration_cost": "max_cost",
-    "max_total_cost": "max_cost",
-}
-"""The flag that each setting needs; who has none for what it may cost does not tell what it costs."""
-_OF_FIRST = ("model", "effort")
-"""Settings that are meant for the first of several agents alone."""
+_FLAGS = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", "max_cost")
+"""Those that settings of the same name need."""
+_ALSO_COST = ("max_iteration_cost", "max_total_cost")
+"""Settings that need that of max_cost: who has none does not tell what it costs."""
 _TEMPLATES = (Source.MODE, Source.TEMPLATE)
 _OURS = Path(__file__).parent.parent / "agents"
 _CLAUDE = "claude"
@@ -150,18 +139,18 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     names = [program] if more or "/" in program else program.split(",")
     first, *others = [_agent([name, *more]) for name in names]
     agents = [first._replace(arguments=arguments)]
-    for other in others:
-        flags = {name: words for name, words in other.flags.items() if name not in _OF_FIRST}
-        agents.append(other._replace(flags=flags, no_effort={}))
+    for_first = {"model": (), "effort": ()}
+    agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
     problems: list[RalphError] = []
     for agent in agents:
-        for name, flag in _NEEDS.items():
-            is_asked = name in settings.said and getattr(settings, name) not in (None, False)
-            if not is_asked or flag in agent.flags or (agent is not agents[0] and name in _OF_FIRST):
-                continue
-            given = settings.said[name]
-            cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
-            (settings.remarks if given.source in _TEMPLATES else problems).append(cannot)
+        lacks = [name for name in _FLAGS if name not in agent.flags]
+        if "max_cost" in lacks:
+            lacks += _ALSO_COST
+        for name in lacks:
+            given = settings.said.get(name)
+            if given and getattr(settings, name) not in (None, False):
+                cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
+                (settings.remarks if given.source in _TEMPLATES else problems).append(cannot)
     if problems:
         raise RalphError.of(problems)
     return agents
@@ -206,6 +195,5 @@ def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, s
     env = {name: value for name, value in base.items() if name not in ours}
     outer = base.get(MARK)
     env |= {MARK: f"{outer}:{run}" if outer else run, "TMUX_TMPDIR": str(tmux), "PWD": str(Path.cwd())}
-    number = int(env.get("GIT_CONFIG_COUNT", 0))
-    env |= {f"GIT_CONFIG_KEY_{number}": "gc.autoDetach", f"GIT_CONFIG_VALUE_{number}": "false"}
-    return env | {"GIT_CONFIG_COUNT": str(number + 1)}
+    given = env.get("GIT_CONFIG_PARAMETERS", "")  # what `git -c` says to what it starts
+    return env | {"GIT_CONFIG_PARAMETERS": f"{given} 'gc.autoDetach=false'".strip()}

@@ -127,8 +127,7 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         done = call(setup, timeout_s=_SETUP_S, env=env, cwd=str(here))
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
-            how = f"had not ended after {duration(_SETUP_S)}" if done.timed_out else f"exited with {done.code}"
-            raise RalphError(f"the setup command {how}")
+            raise RalphError(f"the setup command exited with {done.code}; it has {duration(_SETUP_S)}")
     progress.write_bytes(encoded(job.progress))
     words = [*job.words, "--progress-file", str(progress)]
     if job.applies:

@@ -266,17 +266,13 @@ class Crew:
         plan = str(run.start.plan)
         if run.start.plan.is_relative_to(self._tree):
             plan = os.path.relpath(plan, run.top.resolve())
-        words = [plan, "build", "--strict", "--jobs", "1", "--task", task.id]
-        words += ["--max-tries", str(task.tries + 1)]
-        words += ["--max-failures", "1", "--delay", "0", "--no-wait"]
+        one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
+        words = [plan, *one_try.split(), "--delay", "0", "--no-wait"]
         if share_usd is not None:
             words += ["--max-cost", f"{share_usd:.4f}"]
         if settings.max_time is not None:
             left_s = max(1.0, settings.max_time - run.elapsed_s())
             words += ["--max-time", f"{left_s:.3f}s"]
-        if settings.max_iterations is not None:
-            left = settings.max_iterations - run.tally.iterations
-            words += ["--max-iterations", str(left)]
         return words
 
     def iterate(self) -> Iteration:

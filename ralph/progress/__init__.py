@@ -21,6 +21,8 @@ _NOISE = re.compile(
 )
 _MOST_LINES = 60
 _LONGEST_LINE = 200
+_NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
+"""What stands indented below a task."""
 _SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
 _REFUSAL = re.compile(
     rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
@@ -113,11 +115,8 @@ def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
         return text
     if not tasks:
         return with_lines(text, "Task List", lines)
-    at = tasks[-1].line.end
-    for line in blocks(text).lines:
-        if line.start == at and line.body.strip() and line.body[:1] in b" \t":  # nested below the last
-            at = line.end
-    return insert(text, at, lines)
+    nested = next(_NESTED.finditer(text, tasks[-1].line.end))
+    return insert(text, nested.end(), lines)
 
 
 def section(text: bytes, title: str) -> tuple[int, int]:
