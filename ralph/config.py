@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def notify(what: str) -> int:
     channels = load()
     if what == "test":
         return _test(channels)
-    if not sys.stdin.isatty():
+    if not os.isatty(0):
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     before = sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")

@@ -107,11 +107,17 @@ def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Itera
 
 def held(path: Path, last_bytes: int = 0) -> bytes:
     """What a file holds, or its end alone; nothing where it is missing or cannot be read."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        if last_bytes:
-            file.seek(max(0, path.stat().st_size - last_bytes))
-        return file.read()
+    if is_file(path):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if last_bytes:
+                file.seek(max(0, path.stat().st_size - last_bytes))
+            return file.read()
     return b""
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; none is where a sentence stands in place of a path, or nobody may look."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path raises what this takes for a No
 
 
 def check_room(folder: Path) -> None:

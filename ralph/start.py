@@ -152,9 +152,9 @@ def find(asked: Asked) -> Start:
     if not asked.plan:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
-    text = files.held(plan) if plan.is_file() else b""
+    text = files.held(plan)
     if not text:
-        what = "has nothing in it that can be read" if plan.is_file() else "No such file"
+        what = "has nothing in it that can be read" if files.is_file(plan) else "No such file"
         raise RalphError(f"{plan}: {what}", fix=options.meant(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
     said = sources.collected(plan, asked.given)
@@ -164,7 +164,7 @@ def find(asked: Asked) -> Start:
         from ralph import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
 
         imported = taskjson.of_plan(plan, text)
-    now = progress.parse(files.held(progress_path) if progress_path.is_file() else b"")
+    now = progress.parse(files.held(progress_path))
     start = Start(
         asked=asked,
         plan=Path(os.path.realpath(plan)),

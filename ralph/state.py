@@ -106,7 +106,10 @@ class State:
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""
         path = self.aside(name)
-        files.replace(path, data, mode=0o600)
+        try:
+            files.replace(path, data, mode=0o600)
+        except OSError as error:
+            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
         return path
 
     def aside(self, name: str) -> Path:

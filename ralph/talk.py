@@ -43,10 +43,9 @@ def talk(start: "Start", state: State) -> "Asked | None":
     mode = start.settings.following or "build"
     if not _says_yes(f"go on with {mode}?"):
         return None
-    if start.said_mode != start.mode:
-        return replace(start.asked, mode=mode)
-    file.edit(lambda text: progress.with_mode(text, mode))
-    return start.asked
+    if start.said_mode == start.mode:
+        file.edit(lambda text: progress.with_mode(text, mode))
+    return replace(start.asked, mode=mode) if start.asked.mode == start.mode else start.asked
 
 
 def _call(start: "Start", state: State) -> None:

@@ -1,5 +1,6 @@
 """What a setting's text means. Each of these raises ValueError with what is allowed."""
 
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -49,7 +50,6 @@ _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
 """Of a tool, with what it is limited to: in parentheses nothing separates."""
-
 some = matching(r"(?s:.+)", lambda found: found[0], "something")
 count = matching(r"\d{1,9}", lambda found: int(found[0]) or None, "a whole number from 1")
 duration = matching(_DURATION, _seconds, "a time such as 2s, 90m, 4h or 1h30m")
@@ -58,7 +58,7 @@ usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or N
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
 truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
 address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
-path = matching(r"(?s:.+)", lambda found: Path(found[0]).expanduser(), "a path")
+path = matching(r"(?s:.+)", lambda found: Path(os.path.expanduser(found[0])), "a path")  # noqa: PTH111 - Path raises at ~nobody
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"

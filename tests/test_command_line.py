@@ -58,6 +58,21 @@ def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(p
     assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
 
 
+def test_what_is_no_path_and_no_terminal_is_a_line(project: Project) -> None:
+    project.has_tasks("one")
+    sentence = "please do " * 40
+    closed = ("sh", "-c", 'exec "$@" <&-', "sh")
+    for words, said in {
+        (sentence,): "No such file; name the plan first",
+        ("status", sentence): "there is no such plan here",
+        ("feature.md", "--progress-file", sentence): "File name too long",
+        ("feature.md", "--prompts", "~nobody/prompts"): '--prompts: "~nobody/prompts": is no folder',
+        ("notify", "setup"): "needs a terminal",
+    }.items():
+        run = project.ralph(*words, prefix=closed)
+        assert (run.code in (1, 2), run.stderr.count("\n"), said in run.stderr) == (True, 1, True), run.text
+
+
 def test_who_comes_from_ralph1_may_name_the_plan_by_an_option(project: Project) -> None:
     (project.root / ".ralph").mkdir()
     for mode in ("build", "look"):

@@ -131,6 +131,7 @@ class TestIndependentTasks:
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
         does = {one: f"{file}; touch {marks}/{one}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
         crew.has(f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", **does, p="true")
+        project.git("switch", "-qc", "ralph/other")  # below the name of ralph's own branches
         once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
         crew.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
@@ -186,6 +187,11 @@ class TestIndependentTasks:
         assert run.code == 3, run.text
         assert project.progress_text.count("- [x]") == 1
         assert len(agent.calls) == 2
+
+    def test_that_cannot_begin_say_why(self, crew: Crew, project: Project) -> None:
+        crew.has(AB)
+        crew.works("--setup", "echo no disk; false", code=1)
+        assert "the setup command exited with 1; it has 30m00s: no disk" in project.progress_text
 
 
 class TestThePersonsOwnWork:

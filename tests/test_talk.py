@@ -117,13 +117,14 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     assert (b"is a conversation" in first.body, len(later)) == (True, 1)
 
 
+@pytest.mark.parametrize("said", [(), ("discover",)])
 def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
-    tmux: Tmux, project: Project, talker: Agent
+    tmux: Tmux, project: Project, talker: Agent, said: tuple[str, ...]
 ) -> None:
     talker.story(step(), repeat=True)
     project.has_tasks("one")
     names(project, "discover")
-    tmux.enter(ralph())
+    tmux.enter(ralph(*said))
     eventually(lambda: "What shall be done?" in tmux.screen)
     tmux.enter("two")
     eventually(lambda: "go on with plan? [y/N]" in tmux.screen)

@@ -176,13 +176,14 @@ def _load(path: Path) -> Agent:
         table = tomllib.loads(path.read_text("utf-8"))
         rules = [Rule(_MEANS[one.pop("means")], **one) for one in table.pop("errors", ())]
         agent = Agent(path.stem, errors=rules, **table)
-        if path.parent != _OURS:
-            agent.rule("")  # its patterns are some
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, re.error) as error:
+        if path.parent != _OURS:  # then its patterns are some, and each table and list is one
+            agent.rule("")
+            agent.argv(Settings(effort="none"), "", mcp="none")
+    except (OSError, ValueError, TypeError, AttributeError, LookupError, re.error) as error:
         raise RalphError(f"{path}: is no agent file: {error}") from error
-    for words in (agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()):
-        if isinstance(words, str):
-            raise RalphError(f"{path}: is no agent file: a command is a list of words")
+    words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
+    if not agent.command or any(isinstance(one, str) for one in words):
+        raise RalphError(f"{path}: is no agent file: a command is a list of words")
     return agent
 
 

@@ -151,7 +151,9 @@ class Crew:
         now = self._run.pace.running()
         doing = self._executor.doing
         trials = list(self.running.values())  # another thread asks
-        return [f"{one.task.id} · {duration(now - one.began)} · {doing[one.task.id]}" for one in trials]
+        return [
+            f"{one.task.id} · {duration(now - one.began)} · {doing.get(one.task.id) or 'at work'}" for one in trials
+        ]
 
     def tidy(self) -> None:
         """Gives each task an id, and marks as in progress those that are being tried, and no others."""
@@ -200,7 +202,6 @@ class Crew:
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
         self._executor.cancelled.discard(task.id)
-        self._executor.doing[task.id] = "at work"
         self.running[self._executor.submit(job)] = trial
 
     def _job(self, task: Task, share_usd: float | None) -> Job:

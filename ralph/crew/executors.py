@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from threading import Event, Thread
 from typing import Any
@@ -62,6 +62,7 @@ class Local:
         output = run.state.record(run.id, run.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
+        self.doing[job.task] = ""
 
         def hear(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
@@ -79,7 +80,7 @@ class Local:
         program = Program(argv, dict(os.environ), output, prompt=given)
         ended = keeper.run(program, hear, over, run.pace.awake)
         try:
-            return Attempt(**json.loads(output.read_text()))
+            return _told(output.read_text(), self.doing[job.task])
         except ValueError as error:
             why = f"exited with {ended.code}: {self.doing[job.task]}"
             raise RalphError(f"the attempt of {job.task} {why}", 1) from error
@@ -147,4 +148,10 @@ def on_worker(job: Mapping[str, Any], word: str) -> Attempt:
     done = call([*RALPH, "attempt"], timeout_s=_LONGEST_S, stdin=json.dumps(job).encode(), over=over)
     if not done.stdout:
         raise RalphError(f"the attempt of {job['task']} exited with {done.code}", 1)
-    return Attempt(**json.loads(done.stdout))
+    return _told(done.stdout, done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2])
+
+
+def _told(printed: str | bytes, said: str) -> Attempt:
+    """What an attempt printed, and where it could not begin, what it said last."""
+    told = Attempt(**json.loads(printed))
+    return replace(told, why=f"{told.why}: {said}") if told.why and said else told

@@ -54,18 +54,20 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(map(label, found))}")
         return found[0]
-    path = next((one for one in (Path(word), Path(f"{word}.md"), Path(f"{word}.json")) if one.is_file()), Path(word))
-    if path.name.endswith(_SUFFIX) and path.is_file():
+    path = next(
+        (one for one in (Path(word), Path(f"{word}.md"), Path(f"{word}.json")) if files.is_file(one)), Path(word)
+    )
+    if path.name.endswith(_SUFFIX) and files.is_file(path):
         return _of_progress_file(path)
     name = files.plan_name(path)
     usual = Path(name + _SUFFIX)
-    if not usual.is_file():
+    if not files.is_file(usual):
         usual = path.parent / usual
     said = sources.collected(path)
     progress_path = Path(progress_file or sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or usual)
-    if path.is_file():
+    if files.is_file(path):
         return Plan(name, path, progress_path)
-    if progress_path.is_file():
+    if files.is_file(progress_path):
         return _of_progress_file(progress_path)
     what = f"{word}: there is no such plan here, and no {progress_path}"
     raise RalphError(what, fix="ralph status lists what there is")

@@ -80,7 +80,7 @@ class ProgressFile:
             files.replace(self.path, self.text)
         except OSError as error:
             where = self._state.folder
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(RalphError):
                 where = self._state.keep(self.path.name, self.text)
             what = f"{self.path}: cannot be put back: {error.strerror}; what it said is in {where}"
             raise RalphError(what, 1) from error
