@@ -85,6 +85,11 @@ def test_what_ralph_wrote_about_done_is_its_own() -> None:
     assert b"## Verification" not in forged.text
 
 
+def test_a_section_of_the_agents_with_the_title_of_one_of_ralphs_stays() -> None:
+    before = b"# x\n\n## Status\n\nIN_PROGRESS\n\n## Phase\n\n- [ ] three: Three\n\n## Phase\n\nWhat was learned.\n"
+    assert undone(before.replace(b"[ ] three", b"[x] three"), before).text == before
+
+
 def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
     now = progress.parse(undone(b"RALPH_BLOCKED: ask Ada\n- [x] auth-01: One\nRALPH_STOP\n").text)
     assert (now.stop, now.blocked) == (True, "ask Ada")

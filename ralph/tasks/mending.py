@@ -79,12 +79,9 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
 
 def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
     """Ralph's sections as they were, then all others as they are, and the new tasks in Proposed."""
-    parts = []
-    ours = set()
-    for title, is_ours, section in _sections(before):
-        if is_ours:
-            parts.append(section)
-            ours.add(title)
+    sections = [*_sections(before)]
+    ours = {title for title, is_ours, _ in sections if is_ours}
+    parts = [section for title, _, section in sections if title in ours]
     for title, _, section in _sections(after):
         if title not in ours and not title.startswith(_OURS):
             parts.append(quote.join(section.splitlines(keepends=True)))
