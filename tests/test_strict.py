@@ -135,7 +135,8 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
         path.parent.mkdir(exist_ok=True)
         path.write_text("# a secret\n")
     wants(project, ONE)
-    spoils = "rm .gitignore; echo > half.txt; echo spoilt > mine.txt; echo gone > feature.md"
+    hides = "mkdir -p ~/.config/git; echo half.txt > ~/.config/git/ignore"
+    spoils = f"{hides}; rm .gitignore; echo > half.txt; echo spoilt > mine.txt; echo gone > feature.md"
     cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
     agent.story(tries(runs(spoils)), fails(), cut)
     built(project, "--on-failure", "restore", "--max-tries", "2", code=4)

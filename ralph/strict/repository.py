@@ -81,10 +81,11 @@ class Repository(Git):
             raise RalphError(f"git does not work in {top}: {complaint(done)}")
         return None if done.code else cls(os.fsdecode(done.stdout).splitlines())
 
-    def rules(self) -> list[Path]:
-        """Files with rules for ignoring that are neither in the tree nor where every git looks."""
-        own = self.ask("config", "--type=path", "core.excludesFile")
-        return [Path(own), self.common / "info" / "exclude"]
+    def rules(self) -> bytes:
+        """The rules for ignoring that are not in the tree."""
+        usual = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        own = self.ask("config", "--type=path", f"--default={usual}/git/ignore", "core.excludesFile")
+        return files.held(Path(own)) + b"\n" + files.held(self.common / "info" / "exclude")
 
     def place(self) -> Place:
         """How everything is now; of the index a copy is made."""

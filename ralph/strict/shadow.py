@@ -25,6 +25,7 @@ _CONFIG = b"""\
 [core]
 \trepositoryFormatVersion = 0
 \tbare = false
+\texcludesFile = /dev/null
 \tcompression = 0
 [gc]
 \tauto = 0
@@ -34,7 +35,6 @@ _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
     "config": _CONFIG,
     "info/attributes": _TO_THE_BYTE,
-    "info/exclude": b"/.jj/\n",
 }
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """Modes that git's own two stand for."""
@@ -56,7 +56,8 @@ class Shadow(Git):
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
         super().__init__(root, {**env, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull})
         self.folder, self._repository = folder, repository
-        self._rules = repository.rules() if repository else []
+        self._rules = b"/.jj/\n"
+        """The rules for ignoring beside those in the tree, as they were when the run began."""
         self._own = [name for name in own if not name.startswith("..")]
         self._protected = [*protected]
         self._touched_when_begun: object = None
@@ -105,12 +106,14 @@ class Shadow(Git):
         self.folder.mkdir(mode=0o700)  # in it is what was private
         if self._repository is None:
             return []
+        self._rules += self._repository.rules()
         with contextlib.suppress(OSError):  # another file system
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.names("ls-files", "-z")
 
     def resume(self, began: float, checksum: str, left_alone: list[str], modes: dict[str, int]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
+        self._rules = files.held(self.folder / "info" / "exclude")
         self._began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
         return self._checksum_now() == checksum
 
@@ -167,7 +170,7 @@ class Shadow(Git):
                 raise RalphError(f"{place}: is a link, and ralph made none there", 1, fix=f"remove {place}")
         for name in ("objects", "refs", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, text in _SETTINGS.items():
+        for name, text in {**_SETTINGS, "info/exclude": self._rules}.items():
             files.overwrite(self.folder / name, text)
 
     def _checksum_now(self) -> str:
@@ -176,8 +179,7 @@ class Shadow(Git):
 
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
-        rules = [f"--exclude-from={path}" for path in self._rules if path.is_file()]
-        found = self._differ(["."], "-d", "-m", "--exclude-standard", *rules)
+        found = self._differ(["."], "-d", "-m", "--exclude-standard")
         if self.is_protected_touched():  # and new there may be what git ignores
             found |= self._differ([f":(top,literal){name}" for name in self._protected])
         return found
