@@ -31,17 +31,16 @@ def recover(run: Run, death: Death) -> None:
 
 def _put_back(run: Run, death: Death) -> None:
     """After an iteration that was watched. Raises RalphError where what ralph is started with was among it."""
-    file, state, task = run.file, run.state, run.state.noted("task")
     since = until = 0.0
     with contextlib.suppress(OSError):  # without the record nobody knows when that was
         since = death.record.with_suffix(".prompt.md").stat().st_mtime
         until = death.record.stat().st_mtime + _LAST_WRITES_S
     guard = Guard(run)
-    ticked = bool(task) and any(one.id == task and one.done for one in tasks.read(death.before))
-    put_back = guard.recover(task, since, until, ticked=ticked) if until else ""
+    ticked = [task.id for task in tasks.read(death.before) if task.id and task.done]
+    put_back = guard.recover(ticked, since, until) if until else ""
     if why := guard.check():
-        file.edit(lambda text: progress.blocked(text, why))
-        state.note("guard", "")
+        run.file.edit(lambda text: progress.blocked(text, why))
+        run.state.note("guard", "")
         raise RalphError(why, 4)
     if put_back:
         what = f"{put_back} in the iteration in which ralph died, and is put back; its settings may not have been yours"

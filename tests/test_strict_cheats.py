@@ -1,5 +1,6 @@
 """Cheats that go beyond the agent's own turn: by its checks, by hooks, by ralph's death, by files that govern ralph."""
 
+import pytest
 from ralph_driver import CHECKOUT, Project
 from stories import Agent, edits, runs, tries, writes
 from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_of, subjects, tried, wants
@@ -48,12 +49,17 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
         assert said in [line for line in listed(project) if "failed:" in line][-1]
 
 
-def test_settings_that_it_wrote_before_ralphs_death_count_for_nothing(project: Project, agent: Agent) -> None:
+@pytest.mark.parametrize(
+    ("kill", "code"), [(KILL, -9), ("kill -9 $(ps -o ppid= -p $PPID)", 1)], ids=["ralph", "keeper"]
+)
+def test_settings_that_it_wrote_before_a_death_count_for_nothing(
+    project: Project, agent: Agent, kill: str, code: int
+) -> None:
     wants(project, "- [ ] one: The first\n")
     env, text = project.root / ".ralph.env", "RALPH_STRICT=true\nRALPH_VERIFY=test -e one.txt\n"
     env.write_text(text)
-    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), *LIES, runs(KILL)), tries(writes("one.txt", "1")))
-    assert project.build().code == -9
+    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), *LIES, runs(kill)), tries(writes("one.txt", "1")))
+    assert project.build().code == code
     again = project.build()
     assert again.code == 1, again.text
     assert "start it again" in again.stderr

@@ -66,7 +66,6 @@ class Strict:
             run.settings.once = False  # it is over once its task is, or when it is another role's turn
         self._mark("~")
         run.values = tasklist.values(task, self._token)
-        run.state.note("task", task.id)
         return None
 
     def dispose(self, iteration: Iteration) -> Iteration:
@@ -92,7 +91,6 @@ class Strict:
     def close(self) -> None:
         """No task is in progress any more, also after an error."""
         self._run.task = ""
-        self._run.state.note("task", "")
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
 

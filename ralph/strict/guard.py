@@ -190,13 +190,14 @@ class Guard:
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 self._run.complain(f"what {task} changed is not committed: {failed}")
 
-    def recover(self, task: str, since: float, until: float, *, ticked: bool) -> str:
+    def recover(self, ticked: Collection[str], since: float, until: float) -> str:
         """What an iteration left that died between these times is put right, and the rest of it is its task's.
 
         What was changed later is a person's and stays. Where ralph itself had `ticked` the task, all was right, and it
         died while it committed. Returns in words what was put back of that which decides how ralph works.
         """
-        if not self._remembers(since) or self.check() or ticked:
+        task = self._remembered(since)
+        if task is None or self.check() or task in ticked:
             return ""
         self._died_at, watched = until, Watched()
         self._settle(task, watched)
@@ -211,7 +212,7 @@ class Guard:
         self._is_strict, self._only = settings.strict and not settings.once, settings.only
         self._compared = self._look()
         iteration = self._state.noted("iteration").partition("\n")[0]
-        then = iteration, self._place, self._is_strict, self._only, self._compared
+        then = iteration, self._run.task, self._place, self._is_strict, self._only, self._compared
         # what an agent makes of it may be believed, but is never run
         self._state.note(_NOTE, json.dumps([*then, shadow.checksum, shadow.left_alone, shadow.modes]))
 
@@ -220,14 +221,14 @@ class Guard:
         outside = self._outside if self._is_strict else []
         return compared.look(self._repository, outside, self._plan)
 
-    def _remembers(self, since: float) -> bool:
-        """Takes up what was noted when the iteration began that died; whether there was such a note."""
+    def _remembered(self, since: float) -> str | None:
+        """Takes up what was noted when the iteration began that died, for which task; None where no such note holds."""
         with contextlib.suppress(ValueError, TypeError, OSError):
-            iteration, *then = json.loads(self._state.noted(_NOTE))
+            iteration, task, *then = json.loads(self._state.noted(_NOTE))
             if self._state.noted("iteration").startswith(f"{iteration}\n"):
                 self._place, self._is_strict, self._only, self._compared, *shadow = then
-                return self._shadow.resume(since, *shadow)
-        return False
+                return task if self._shadow.resume(since, *shadow) else None
+        return None
 
     @_disk_errors_end_the_run()
     def _settle(self, task: str, watched: Watched) -> None:
@@ -366,7 +367,7 @@ def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
 def _expression(pattern: str, below: str = "(/.*)?") -> str:
     """A pattern as a regular expression."""
     said = ""
-    pattern += "**" * pattern.endswith("/")
+    pattern += "**" * (bool(below) and pattern.endswith("/"))
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
             said += f"({'|'.join(_expression(one, '') for one in part[1:-1].split(','))})"
