@@ -19,10 +19,7 @@ def begin(run: Run) -> None:
     if start.asked.mode == "all" and mode != (run.said_mode or "build"):
         run.file.edit(lambda text: progress.with_mode(text, mode))
         run.said_mode = mode
-    if run.strict:
-        run.strict.close()
-        run.strict, run.crew, run.task, run.values = None, None, "", {}
-    run.guard = None
+    end(run)
     if run.settings.strict or run.settings.only:
         from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
@@ -37,6 +34,13 @@ def begin(run: Run) -> None:
             run.strict, run.guard = attempts.Strict(run, watching), watching
         elif run.settings.only:
             run.guard = watching
+
+
+def end(run: Run) -> None:
+    """Leaves a mode: no task is in progress, and nobody watches, picks or works for it."""
+    if run.strict:
+        run.strict.close()
+    run.strict, run.crew, run.guard, run.task, run.values = None, None, None, "", {}
 
 
 def follow(run: Run) -> None:

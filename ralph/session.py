@@ -11,7 +11,7 @@ from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
-from ralph.phases import begin
+from ralph.phases import begin, end
 from ralph.process import signals
 from ralph.process.programs import end_own, end_strays
 from ralph.progress.file import ProgressFile
@@ -111,8 +111,8 @@ def _clear_up(run: Run, held: Lock) -> None:
 
 def _close(run: Run, stop: Stop) -> None:
     """The last line, also of the journal, and the last notice."""
-    if run.strict:
-        run.strict.close()
+    if run.crew or not run.state.died():  # else the next start puts right what nobody has judged
+        end(run)
     run.does("sending the last notice")
     now = run.file.last
     run.write_down(

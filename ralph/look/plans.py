@@ -54,23 +54,18 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
         if len(found) > 1:
             raise RalphError(f"name one of the plans that are here: {', '.join(map(label, found))}")
         return found[0]
-    path = next(
-        (one for one in (Path(word), Path(f"{word}.md"), Path(f"{word}.json")) if files.is_file(one)), Path(word)
-    )
-    if path.name.endswith(_SUFFIX) and files.is_file(path):
-        return _of_progress_file(path)
-    name = files.plan_name(path)
-    usual = Path(name + _SUFFIX)
+    usual = Path(files.plan_name(Path(word)) + _SUFFIX)
     if not files.is_file(usual):
-        usual = path.parent / usual
-    said = sources.collected(path)
-    progress_path = Path(progress_file or sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or usual)
-    if files.is_file(path):
-        return Plan(name, path, progress_path)
-    if files.is_file(progress_path):
-        return _of_progress_file(progress_path)
-    what = f"{word}: there is no such plan here, and no {progress_path}"
-    raise RalphError(what, fix="ralph status lists what there is")
+        usual = Path(word).parent / usual
+    last = Path(progress_file or usual)
+    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"), last)), None)
+    if path is None:
+        what = f"{word}: there is no such plan here, and no {last}"
+        raise RalphError(what, fix="ralph status lists what there is")
+    if path == last or path.name.endswith(_SUFFIX):
+        return _of_progress_file(path)
+    said = sources.alone(sources.collected(path), "RALPH_PROGRESS_FILE").progress_file
+    return Plan(files.plan_name(path), path, Path(progress_file or said or usual))
 
 
 def here() -> list[Plan]:

@@ -22,7 +22,6 @@ from ralph.options import Asked
 from ralph.process import signals
 from ralph.process.programs import MARK, call, foreground
 from ralph.rehearsal import sample
-from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import named, plain
 
@@ -110,9 +109,6 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
         now = progress.parse(text)
-        if now.done and (early := start.ends_at_once(found, now, State(found.name, found.progress_path), text)):
-            self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
-            return
         watched = changes.Changes(top, ())
         _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._copy()
@@ -218,10 +214,12 @@ class Rehearsal:
         stand_in.write_text(f"#!/bin/sh\ntrap '' INT\nexec {turn}\n")  # it dies of Ctrl+C in its own way
         stand_in.chmod(0o700)
         env = self._environment() | {one.variable: one.text for one in self.asked.given}
-        env["RALPH_PROGRESS_FILE"] = str(file)
-        env["RALPH_AGENT"] = shlex.quote(str(stand_in))
-        env["RALPH_DELAY"] = "0"
-        env["RALPH_MAX_FAILURES"] = "1"  # it does not do better the second time
+        env |= {
+            "RALPH_PROGRESS_FILE": str(file),
+            "RALPH_AGENT": shlex.quote(str(stand_in)),
+            "RALPH_DELAY": "0",
+            "RALPH_MAX_FAILURES": "1",  # it does not do better the second time
+        }
         if settings.verify:
             env["RALPH_VERIFY"] = self._moved(settings.verify)
         if settings.wrap:
