@@ -24,7 +24,8 @@ def begin(run: Run) -> None:
         from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
 
         watching = guard.Guard(run)
-        if run.settings.strict and run.settings.auto_commit and (start.strict or start.asked.mode == "all"):
+        commits = run.settings.strict and run.settings.auto_commit
+        if commits and (start.strict or start.asked.mode == "all") and not run.transcript:  # a night goes on
             watching.check_can_commit()
         if start.strict and run.keepers:
             from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays

@@ -10,23 +10,7 @@ from pathlib import Path
 from away import Mailbox
 from offspring import keeper_of
 from ralph_driver import Project, Run, eventually, progress_text
-from stories import (
-    Agent,
-    edits,
-    error_result,
-    fails,
-    hangs,
-    init,
-    marks,
-    raw,
-    runs,
-    signal,
-    step,
-    ticks,
-    tries,
-    waits_for,
-    writes,
-)
+from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
 
@@ -85,7 +69,7 @@ KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 def test_what_nobody_could_judge_is_put_back_by_the_next_start(project: Project, agent: Agent) -> None:
     """An agent writes itself an easy verify command and ends the keeper, and with it the run."""
     wants(project, ONE)
-    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), marks("there"), waits_for("never")))
+    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), marks("there"), hangs()))
     run = project.start("feature.md", "build", "--strict")
     eventually(lambda: agent.reached("there"))
     os.kill(keeper_of(run.pid), signals.SIGKILL)
@@ -207,6 +191,8 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(pro
     assert "one, try 1: " in project.ralph("log", "feature.md").stdout
     assert built(project, code=4).text == ""
     assert len(agent.calls) == 5
+    project.progress.write_text(project.progress_text.replace("[!]", "[ ]"))
+    assert project.ralph("status", "--json").code == 3, "a start goes on"
 
 
 def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(

@@ -173,7 +173,8 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death
         return Standing("stopped", "ralph was killed between two iterations")
     if last.ended == "once" and last.mode == "plan":
         return Standing("planned")
-    return Standing("blocked" if last.ended == "stuck" else "stopped", last.summary)
+    is_stuck = last.ended == "stuck" and any(task.mark == "!" for task in now.tasks)
+    return Standing("blocked" if is_stuck else "stopped", last.summary)
 
 
 def told(record: Record) -> str:

@@ -39,7 +39,7 @@ class ProgressFile:
         """Whether there is a file, be it empty. Raises RalphError when there is something else, or a loop of links."""
         if self._is_usurped():
             raise RalphError(f"{self.path}: is no file (a directory, a pipe?)", 1, fix="move it away")
-        return os.path.exists(self.path)  # noqa: PTH110 - Path raises where the name is too long
+        return self.path.exists()
 
     def read(self) -> Progress:
         """What it says now; restored first when it stays empty or missing, or became something else than a file."""
