@@ -67,12 +67,12 @@ def main(pace: "Pace | None" = None) -> None:
     except RalphError as error:
         code = _tell(error)
     except OSError as error:
-        if error.filename is not None:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
+        if error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
         code = 1
         if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
-            _tell(RalphError(f"{error.strerror}", 1))
+            where = f"{error.filename}: " if error.filename else ""
+            _tell(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
         code = 130
     if code > 128:

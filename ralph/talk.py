@@ -73,8 +73,9 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
             raise
         if not _says_yes(f"{error.what}: stop it after its iteration?"):
             raise
-    file.read()
-    file.edit(progress.with_stop)
+    is_theirs = file.read().stop
+    if not is_theirs:
+        file.edit(progress.with_stop)
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -82,7 +83,8 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
                 return lock.acquire(tree)
             signals.wait(_LOOK_S)
     finally:
-        file.edit(progress.without_stop)
+        if not is_theirs:
+            file.edit(progress.without_stop)
     raise KeyboardInterrupt
 
 

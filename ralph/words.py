@@ -4,12 +4,13 @@ import re
 import time
 from collections.abc import Sequence
 
+_COLOURS = re.compile("\r|\x1b\\[[\\d;:]*m")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """The text with everything visible that could steer a terminal or cannot be sent: controls, escapes, overrides."""
-    return _UNSAFE.sub(lambda found: "" if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
+    """The text without colours, and with all visible that could steer a terminal or cannot be sent."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _COLOURS.sub("", text))
 
 
 def duration(seconds: float) -> str:

@@ -98,7 +98,7 @@ COMES_TO: dict[str, tuple[list[Act | bytes], Outcome, str]] = {
     "nothing of a sub-agent": ([init(), INNER], FAILED, ""),
     "the last of two results": ([init(), result("First."), init(), result("Second.")], OK, "Second."),
     "no text beside its stream": ([b"Warning.\n", init(), result("R."), b"A line of text.\n"], OK, "R."),
-    "its lines": ([b"One.\r\n\r\n  Two. \xe9"], OK, "One.\n\n  Two. \N{REPLACEMENT CHARACTER}"),
+    "its lines": ([b"One.\r\n\r\n  \x1b[1;32mTwo.\x1b[0m \xe9"], OK, "One.\n\n  Two. \N{REPLACEMENT CHARACTER}"),
     "a line that was cut, which does not begin anew": ([b"> " + b"x" * 5000 + b"\n"], OK, "…" + "x" * 1998),
     "the end of a long result": ([init(), result("> " + "y" * 30_000)], OK, "…" + "y" * 19_999),
     "gemini": ([*GEMINI, SUCCESS], OK, "Words."),

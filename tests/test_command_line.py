@@ -58,7 +58,9 @@ def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(p
     assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
 
 
-def test_what_is_no_path_and_no_terminal_is_a_line(project: Project) -> None:
+def test_what_is_no_path_or_no_terminal_or_may_not_be_entered_is_a_line(
+    project: Project, no_override: list[str]
+) -> None:
     project.has_tasks("one")
     sentence = "please do " * 40
     closed = ("sh", "-c", 'exec "$@" <&-', "sh")
@@ -71,6 +73,9 @@ def test_what_is_no_path_and_no_terminal_is_a_line(project: Project) -> None:
     }.items():
         run = project.ralph(*words, prefix=closed)
         assert (run.code in (1, 2), run.stderr.count("\n"), said in run.stderr) == (True, 1, True), run.text
+    (project.home / ".ralph").mkdir(mode=0)
+    run = project.ralph("feature.md", prefix=(*no_override, "env"))
+    assert (run.code, run.stderr) == (1, f"ralph: {project.home}/.ralph/notify: Permission denied\n")
 
 
 def test_who_comes_from_ralph1_may_name_the_plan_by_an_option(project: Project) -> None:

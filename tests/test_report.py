@@ -192,4 +192,4 @@ def test_in_a_browser_no_label_touches_another_nothing_sticks_out_and_the_agents
         assert one["labels"] >= 5, "one for each chart"
         assert one["foreign"] + one["asked"] == 0, "no picture, no script, nothing of another place"
     told = seen["hostile", WIDTHS[0]]["last"]
-    assert "</script></style></title><img src=x onerror=alert(1)>\"'&amp;\N{REPLACEMENT CHARACTER}[31m" in told
+    assert "</script></style></title><img src=x onerror=alert(1)>\"'&amp;" in told

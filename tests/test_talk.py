@@ -62,8 +62,9 @@ def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, proj
     assert "RALPH_" not in (project.outputs / "environment").read_text()
 
 
+@pytest.mark.parametrize("stop", ["", "RALPH_STOP\n"], ids=["", "the person's own stop stays"])
 def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothing_begins_by_who_does_not(
-    tmux: Tmux, project: Project, talker: Agent
+    tmux: Tmux, project: Project, talker: Agent, stop: str
 ) -> None:
     project.has_tasks("one", "two")
     talker.story(step(marks("on"), waits_for("go"), ticks="first"), step(ticks="all"))
@@ -75,13 +76,15 @@ def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothin
     eventually(lambda: "left with 75" in tmux.screen)
     tmux.enter(f"clear; {ralph('talk')}")
     eventually(lambda: "stop it after its iteration? [y/N]" in tmux.screen)
+    with project.progress.open("a") as file:
+        file.write(stop)
     tmux.enter("y")
     eventually(lambda: "it ends after this iteration" in tmux.screen)
     eventually(lambda: "\nRALPH_STOP\n" in project.progress_text)
     talker.let("go")
     assert run.wait().code == 3
     eventually(lambda: "What shall be done?" in tmux.screen)
-    assert "RALPH_STOP" not in project.progress_text
+    assert ("RALPH_STOP" in project.progress_text) is bool(stop)
     tmux.enter("")
     eventually(lambda: "go on with build? [y/N]" in tmux.screen)
     tmux.enter("")

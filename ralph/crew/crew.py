@@ -126,6 +126,8 @@ class Crew:
         if not self._branch.name or not self._branch.tip():
             what = f"--jobs lands work on a branch that has a commit, and HEAD of {self._tree} is on none"
             raise RalphError(what, fix="git switch, or git commit")
+        if self._repository.ask("branch", "--list", "ralph"):
+            raise RalphError(f"a branch ralph leaves no room for {self._branch.own}", fix="rename it: git branch -m")
         if (self._tree / ".gitmodules").exists():
             raise RalphError("--jobs works in clones, which lack the submodules", fix="leave --jobs out")
         if not settings.auto_commit:
