@@ -74,7 +74,7 @@ def main(pace: "Pace | None" = None) -> None:
             where = f"{error.filename}: " if error.filename else ""
             _tell(RalphError(f"{where}{error.strerror}", 1))
     except (KeyboardInterrupt, click.Abort):
-        code = 130
+        code = 128 + (signals.interrupted() or 2)
     if code > 128:
         signals.die_by(code - 128)
     gc.freeze()  # else the interpreter looks through everything there is before it leaves: 5 ms of every start

@@ -276,6 +276,24 @@ class TestTheEnd:
         crew.works()
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 
+    def test_of_the_keepers_too_is_made_up_for_by_the_next_start(
+        self, crew: Crew, project: Project, marks: Path
+    ) -> None:
+        """As when memory runs out: nobody is left to end the agents, which work on."""
+        crew.has(AB, a=f"touch {marks}/a; sleep 3600", b=f"touch {marks}/b; sleep 3600")
+        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
+        for name in "ab":
+            eventually((marks / name).exists)
+        running.signal(signal.SIGSTOP)
+        ps = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
+        for pid in [*map(int, ps.stdout.split()), running.pid]:
+            os.kill(pid, signal.SIGKILL)
+        assert running.wait().code == -signal.SIGKILL
+        crew.has(AB)
+        assert "sleep 3600" in crew.works().text
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        eventually(lambda: not [pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid()])
+
 
 def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
     crew: Crew, project: Project, marks: Path

@@ -20,7 +20,7 @@ from typing import Any
 from ralph import files, journal
 from ralph.errors import RalphError
 from ralph.process import signals
-from ralph.process.programs import call, foreground
+from ralph.process.programs import MARK, call, foreground
 from ralph.progress import encoded
 from ralph.strict.repository import Git, text_of
 from ralph.words import duration
@@ -105,7 +105,7 @@ def run_job(job: Job) -> Attempt:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     with socket.socket() as held:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
+        env = {name: value for name, value in os.environ.items() if name == MARK or not name.startswith("RALPH_")}
         env |= {**job.env, NAME: job.name, "RALPH_PORT": str(_hold_ports(held))}
         env["XDG_STATE_HOME"] = str(folder / "state")
         try:

@@ -17,7 +17,7 @@ from ralph.errors import RalphError
 from ralph.process import signals
 from ralph.process.keeper import Job as Program
 from ralph.process.keeper import Keeper
-from ralph.process.programs import call
+from ralph.process.programs import MARK, call
 from ralph.run import Run
 
 _CONNECT_S = 10.0
@@ -77,7 +77,8 @@ class Local:
         argv = [*RALPH, "attempt"]
         if not job.source:  # it can run anywhere
             argv = [*(run.settings.runner or ()), "ralph", "attempt"]
-        program = Program(argv, dict(os.environ), output, prompt=given)
+        env = {**os.environ, MARK: f"{run.env[MARK]}:{keeper.mark}"}
+        program = Program(argv, env, output, prompt=given)
         ended = keeper.run(program, hear, over, run.pace.awake)
         try:
             return _told(output.read_text(), self.doing[job.task])

@@ -68,7 +68,7 @@ class Keeper:
 
     def __init__(self, mark: str, patience: Patience, folder: Path, lock: int, at_last: Callable[[], None]) -> None:
         assert threading.active_count() == 1, "a fork copies the locks that other threads hold, and not the threads"
-        self._mark, self._patience, self._errors = mark, patience, folder / f"keeper-{mark}.txt"
+        self.mark, self._patience, self._errors = mark, patience, folder / f"keeper-{mark}.txt"
         (its_reads, writes), (reads, its_writes) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if not self._pid:
@@ -127,7 +127,7 @@ class Keeper:
         with contextlib.suppress(*_GONE):
             ended: Ended = pickle.load(self._reads)  # noqa: S301 - its own other half
             return ended
-        end_strays(self._mark, self._patience)  # nobody knows any more who descends from whom, but it carries the mark
+        end_strays(self.mark, self._patience)  # nobody knows any more who descends from whom, but it carries the mark
         how = f"failed, see {self._errors}" if self._errors.exists() else "was killed"
         what = f"the keeper {how}: the process of ralph's below which all runs"
         raise RalphError(what, 1, fix="start ralph again")
