@@ -58,7 +58,6 @@ class Prompt:
         from jinja2 import (  # noqa: PLC0415 - 33 ms that a start with nothing to do need not pay
             FileSystemLoader,
             Template,
-            TemplateError,
             TemplateSyntaxError,
             meta,
             sandbox,
@@ -85,13 +84,12 @@ class Prompt:
         except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
         self._template = Template.from_code(environment, code, environment.globals)
-        self._wrong = TemplateError, TypeError, ValueError, ArithmeticError, LookupError
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
         try:
             text = self._template.render({**self._values, **values}).lstrip("\n")
-        except self._wrong as error:
+        except Exception as error:  # a template can bring about anything, such as to include itself
             raise RalphError(f"{self.path}: {error}") from error
         if not text.strip():
             raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")

@@ -203,7 +203,7 @@ def test_mode_and_round_are_shown_and_to_look_changes_nothing(project: Project, 
     listed = [re.sub(".*:[0-9]+  ", "", one).partition(" · ")[0] for one in log(project).splitlines()]
     ended = "build in round 2 ended: limit reached: max-iterations is 2"
     assert listed == ["validate in round 2 #1", "validate -> build", "build in round 2 #2", ended]
-    assert "<td>validate in round 2 #1 · " in project.ralph("report", "feature", "-o", "-").stdout
+    assert '">validate in round 2 #1 · ' in project.ralph("report", "feature", "-o", "-").stdout
     assert everything_in(project.root, project.home, project.state) == before
 
 

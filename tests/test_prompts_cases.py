@@ -50,6 +50,7 @@ echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
 
 
 MISTAKES = {
+    "{% include 'PROMPT_build.md' %}": ": maximum recursion depth",
     "{# nothing #}\n  \n": ": renders to nothing",
     "Hi.\n{% if ITERATION > 1 %}\n{{ PLAN_FIEL }}\n{% endif %}\n": ": PLAN_FIEL is no variable",
     "Hello.\n\n{% if %}\n": ":3: ",

@@ -106,8 +106,8 @@ def test_what_there_was_is_said_and_bars_are_as_high_as_the_journal_says() -> No
     text = made(records(EVENTFUL))
     for said in (
         "<dd>≥ $2.60 <small>",
-        '<td class="again">build #3',
-        '<td class="bad">build #4',
+        '<td class="iteration again">build #3',
+        '<td class="iteration bad">build #4',
         '$0.40 · left 3 · done 2">',
         '$0.40 · agent 5m00s · verifying 30s">',
     ):

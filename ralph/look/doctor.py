@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -177,19 +177,14 @@ def _checks(asked: Asked) -> Iterator[_Check]:
     """All there is to say of a run that is asked for, each subject together; what fails does not hide the others."""
     doctor = _Doctor(asked)
     for subject in _SUBJECTS:
-        for one in _told(getattr(doctor, f"check_{subject}")):
-            yield one._replace(subject=subject)
-
-
-def _told(look: Callable[[], Iterator[_Check]]) -> Iterator[_Check]:
-    """What was found, and at the end what went wrong."""
-    try:
-        yield from look()
-    except RalphError as error:
-        for one in error.problems:
-            yield bad(one.what, one.fix or "mend that")
-    except OSError as error:
-        yield bad(f"{error.filename}: {error.strerror}", "mend that")
+        try:
+            for one in getattr(doctor, f"check_{subject}")():
+                yield one._replace(subject=subject)
+        except RalphError as error:
+            for wrong in error.problems:
+                yield bad(wrong.what, wrong.fix or "mend that", subject)
+        except OSError as error:
+            yield bad(f"{error.filename}: {error.strerror}", "mend that", subject)
 
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}

@@ -83,10 +83,8 @@ def label(plan: Plan) -> str:
 def _of_progress_file(path: Path) -> Plan:
     """The plan that a progress file belongs to: the one it names, else the one of its own name."""
     plan = path.with_name(f"{path.name.removesuffix(_SUFFIX)}.md")
-    with contextlib.suppress(OSError, ValueError):
-        if said := progress.parse(path.read_bytes()).plan:
-            beside = path.parent / said
-            plan = beside if beside.exists() and not Path(said).exists() else Path(said)
+    if said := progress.parse(files.held(path)).plan:
+        plan = next(filter(files.is_file, (Path(said), path.parent / said)), Path(said))
     return Plan(files.plan_name(plan), plan, path)
 
 
