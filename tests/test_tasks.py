@@ -115,6 +115,7 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     added = b"\t- verify: x\r\n\t- failed: now try 1: exit 1\r\n"
     assert failed == EDITED.replace(b"\t- verify: x\r\n", added).replace(b"[~]", b"[ ]")
     assert b"  goes on\r\n  - failed: " in edits.with_failure(EDITED, "a", "no")
+    assert b"c: three\r\n\t  - failed: " in edits.with_failure(EDITED, "c", "no")
     now = edits.marked(edits.marked(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two")
     assert [(task.mark, task.said("blocked")) for task in tasks.read(now)] == [(" ", []), ("!", ["two"]), ("!", [])]
     assert edits.marked(now, "~", "b") == EDITED

@@ -34,12 +34,8 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> 
 def _noted(text: bytes, task: Task, note: str, why: str) -> bytes:
     """The same with one more note below those the task has, on one line in which nothing means anything."""
     plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
-    indent = b"  "
-    last = task.line
-    if task.notes:
-        indent = b""
-        last = task.notes[-1].line
-    indent += last.body[: -len(last.body.lstrip())]
+    last = [task.line, *[one.line for one in task.notes]][-1]
+    indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     end = last.end
     if more := _GOES_ON.match(text, end):
         end = more.end()
