@@ -257,6 +257,19 @@ class TestThePersonsOwnWork:
         assert crew.subjects() == ["b: Do b"]
         assert "- [!] a: The first\n- [x] b:" in project.progress_text
 
+    def test_that_cannot_be_worked_on_lets_those_finish_that_are_at_work(
+        self, crew: Crew, project: Project, marks: Path
+    ) -> None:
+        crew.has(AB, a=f"touch {marks}/a; meets edited; echo a > a.txt", b="meets landed; echo b > b.txt")
+        running = project.start(*crew.words())
+        eventually((marks / "a").exists)
+        project.progress.write_text(project.progress_text.replace("- [~] b:", "- [ ] c: C\n  - after: zz\n- [~] b:"))
+        (marks / "edited").touch()
+        eventually(lambda: crew.subjects() == ["a: Do a"])
+        (marks / "landed").touch()
+        assert "c comes after zz, which is no task" in running.wait().text
+        assert crew.subjects() == ["a: Do a", "b: Do b"]
+
 
 class TestTheEnd:
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

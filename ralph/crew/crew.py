@@ -171,7 +171,12 @@ class Crew:
     def choose(self) -> Stop | None:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run = self._run
-        tasklist.check(self._file.text, self._file.path.name, self._settings)
+        try:
+            tasklist.check(self._file.text, self._file.path.name, self._settings)
+        except RalphError as error:  # a person's edit, it may be half of one
+            if not self.running:
+                raise
+            self._stop = Stop(Reason.STUCK, error.message)
         while len(self.running) < self._settings.jobs and not self._stop:
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             if verdict(self._file.last, tally, self._settings, run.elapsed_s()):
