@@ -86,8 +86,7 @@ def _test(channels: Sequence[Channel]) -> int:
         elif len(missing) < len(channel.needs):
             click.echo(f"{channel.name}: off, because {' and '.join(missing)} is not set")
     if not failures:
-        names = ", ".join(channel.name for channel in channels)
-        click.echo(f"No channel is set up, so nothing was sent. Run `ralph notify setup` first; there are {names}.")
+        click.echo("No channel is set up, so nothing was sent. Run `ralph notify setup` first, which names them.")
     return int(any(failures) or not failures)
 
 
@@ -131,10 +130,8 @@ def init() -> None:
     for setting in TABLE:
         if setting.field in _WORTH:
             text += f"\n# {setting.meaning}\n#{setting.variable}={setting.default}\n"
-    try:
-        with Path(".ralph.env").open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise RalphError(f"./.ralph.env: {error.strerror}", 1, fix="write into it what was found") from error
+    path = Path(".ralph.env")
+    with files.told(path, "made", fix="write into it what was found"), path.open("x", encoding="utf-8") as file:
+        file.write(text)
     told = f"before RALPH_DONE counts: {found[0]}" if found else "no check was found; set RALPH_VERIFY there"
     click.echo(f"./.ralph.env is written; {told}")

@@ -17,6 +17,15 @@ _LINGER_S = 0.002
 _FREE_BYTES = 1_000_000
 
 
+@contextlib.contextmanager
+def told(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
+    """In here an error of the system is told with what it hit, and what could not be done with that."""
+    try:
+        yield
+    except OSError as error:
+        raise RalphError(f"{path}: cannot be {done}: {error.strerror}", 1, fix=fix) from error
+
+
 def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Atomically puts `data` where `path` leads, whoever reads it sees the old bytes or the new, never half.
 

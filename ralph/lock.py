@@ -71,15 +71,13 @@ def working_tree(folder: Path) -> Path:
 
 def acquire(tree: Path) -> Lock:
     """The lock on `tree`, or RalphError 75 that says who has it, since when and for which plan."""
-    try:
+    with files.told(tree, "locked"):
         lock = Lock(os.open(tree, os.O_RDONLY), tree)
         for _ in range(_TRIES):
             if _locks(lock.fd, fcntl.LOCK_EX):
                 return lock
             time.sleep(_PAUSE_S)
         os.close(lock.fd)
-    except OSError as error:
-        raise RalphError(f"{tree}: cannot be locked: {error.strerror}", 1) from error
     raise RalphError(f"another run works in {tree}: {_said(tree)}", LOCKED, for_people=True)
 
 

@@ -186,8 +186,12 @@ class Tools:
         if not self._proposes:
             self._edit(change)
         status, listed = self._find(task_id).status, self._listed()
-        answer = {"task_id": task_id, "status": status, "completion_percentage": _part_done(listed)}
-        answer["remaining_tasks"] = sum(not one.done for one in listed)
+        answer = {
+            "task_id": task_id,
+            "status": status,
+            "completion_percentage": _part_done(listed),
+            "remaining_tasks": sum(not one.done for one in listed),
+        }
         if self._proposes:
             answer["note"] = "ralph checks it when your turn is over, and only then ticks it"
         return answer

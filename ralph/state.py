@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import files
-from ralph.errors import RalphError
 
 TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
@@ -49,7 +48,7 @@ class State:
     def _sub(self, name: str) -> str:
         """The folder of that name in it, a real one: ralph writes and removes there, wherever a link would lead."""
         folder = f"{self.folder}/{name}"
-        try:
+        with files.told(folder, "made", fix="set XDG_STATE_HOME elsewhere"):
             for place in (self.folder, folder):
                 if os.path.islink(place):  # noqa: PTH114 - five times an iteration, and Path takes thrice as long
                     os.unlink(place)  # noqa: PTH108 - same
@@ -57,20 +56,14 @@ class State:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.chmod(0o700)
                 os.mkdir(folder, 0o700)  # noqa: PTH102 - same
-        except OSError as error:
-            raise RalphError(
-                f"{folder}: cannot be made: {error.strerror}", 1, fix="set XDG_STATE_HOME elsewhere"
-            ) from error
         return folder
 
     def transcript(self, run: str, iteration: int, prompt: str) -> Path:
         """Where the output of an iteration shall go; beside it its prompt, which is written."""
         output = self.record(run, iteration, ".jsonl")
         path = output.with_suffix(".prompt.md")
-        try:
+        with files.told(path, "written"):
             path.write_bytes(prompt.encode(errors="surrogateescape"))
-        except OSError as error:
-            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
         return output
 
     def record(self, run: str, iteration: int, suffix: str = ".verify.log") -> Path:
@@ -106,10 +99,8 @@ class State:
     def keep(self, name: str, data: bytes) -> Path:
         """Stores what was displaced and a person may want; never rotated."""
         path = self.aside(name)
-        try:
+        with files.told(path, "written"):
             files.replace(path, data, mode=0o600)
-        except OSError as error:
-            raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
         return path
 
     def aside(self, name: str) -> Path:

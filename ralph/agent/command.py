@@ -65,8 +65,7 @@ class Agent(NamedTuple):
     """What `ralph doctor` looks at: the names of its keys, whether it is logged in, whether it minds root."""
     install: str = ""
     """The command that installs it."""
-    errors: Sequence[Rule] | None = None
-    """None where nothing is known of it: most such commands start claude."""
+    errors: Sequence[Rule] = ()
     arguments: Sequence[str] = ()
     """A person's, which stand last."""
 
@@ -107,10 +106,9 @@ class Agent(NamedTuple):
 
     def rule(self, said: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule | None:
         """What an error of it means, the first that fits; None when none does, and it is a failure of the iteration."""
-        rules = _load(_OURS / f"{_CLAUDE}.toml").errors if self.errors is None else self.errors
         text = said.strip().translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
         told = (kind, str(status or ""), str(code), text, stderr)
-        for rule in rules or ():
+        for rule in self.errors:
             for pattern, of in zip(rule[2:], told, strict=True):
                 if pattern and re.match("(?im)" + pattern.replace("\n", ""), of):
                     return rule
@@ -168,7 +166,7 @@ def _agent(words: list[str]) -> Agent:
             return _load(path)
         if name == _CLAUDE and path.is_file():
             return _load(path)._replace(command=words)
-    return Agent(name, words)
+    return Agent(name, words, errors=_load(_OURS / f"{_CLAUDE}.toml").errors)  # most such commands start it
 
 
 def _load(path: Path) -> Agent:

@@ -11,7 +11,7 @@ import re
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 
-from ralph import journal, progress, tasklist, tasks
+from ralph import files, journal, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.channels import notices
 from ralph.claims import accept
@@ -241,14 +241,11 @@ class Crew:
         start = self._run.start
         brought = [path for path in (start.plan, start.template.resolve()) if path.is_relative_to(self._tree)]
         brought += [self._tree / name for name in self._settings.setup_copy]
-        files = {}
+        texts = {}
         for path in brought:
-            try:
-                text = path.read_bytes().decode(errors="surrogateescape")
-            except OSError as error:
-                raise RalphError(f"{path}: cannot be brought to a clone: {error.strerror}", 1) from error
-            files[os.path.relpath(path, self._tree)] = text
-        return files
+            with files.told(path, "brought to a clone"):
+                texts[os.path.relpath(path, self._tree)] = path.read_bytes().decode(errors="surrogateescape")
+        return texts
 
     def _config(self) -> list[str]:
         """Who commits, and the project's hooks, which a clone would lack."""
@@ -376,8 +373,14 @@ class Crew:
         """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""
         job = trial.job
         self._run.does(f"landing {job.task}")
-        again = replace(job, name=f"{job.name}-landing", commit=tip, applies=trial.result.bundle)
-        here = replace(again, source=str(self._tree), bundle="")
+        here = replace(
+            job,
+            name=f"{job.name}-landing",
+            commit=tip,
+            source=str(self._tree),
+            bundle="",
+            applies=trial.result.bundle,
+        )
         for _ in range(_LANDINGS):
             try:
                 trial.result = self._executor.now(here)

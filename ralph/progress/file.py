@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ class ProgressFile:
         is_known = not _is_blank(self.text)
         if (is_known and self._is_usurped()) or (not is_known and not self.exists()):
             return b""
-        with self._told("read"), contextlib.suppress(FileNotFoundError):
+        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
         return b""
 
@@ -68,7 +68,7 @@ class ProgressFile:
         """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
         if self._home and self.path.is_symlink() and os.path.realpath(self.path) != self._home:
             return True
-        with self._told("read"), contextlib.suppress(FileNotFoundError):
+        with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return not stat.S_ISREG(self.path.stat().st_mode)
         return False
 
@@ -89,7 +89,7 @@ class ProgressFile:
 
     def create(self, text: bytes) -> None:
         """Writes the first version."""
-        with self._told("written"):
+        with files.told(self.path, "written"):
             files.replace(self.path, text)
 
     def edit(self, change: Callable[[bytes], bytes]) -> Progress:
@@ -99,7 +99,7 @@ class ProgressFile:
             new = change(self.text)
             if new == self.text:
                 return self.last
-            with self._told("written"):
+            with files.told(self.path, "written"):
                 if files.replace_unchanged(self.path, self.text, new):
                     return self.read()
         raise RalphError(f"{self.path}: somebody keeps writing to it; ralph could not make its edit", 1)
@@ -109,14 +109,6 @@ class ProgressFile:
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise RalphError(f"{self.path}: is read-only; the agent could not tick its tasks", 1, fix="chmod u+w it")
         files.check_room(Path(os.path.realpath(self.path)).parent)
-
-    @contextlib.contextmanager
-    def _told(self, done: str) -> Iterator[None]:
-        """In here an error of the system is told with the name of the file."""
-        try:
-            yield
-        except OSError as error:
-            raise RalphError(f"{self.path}: cannot be {done}: {error.strerror}", 1) from error
 
 
 def _is_blank(text: bytes) -> bool:
