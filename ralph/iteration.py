@@ -135,7 +135,9 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
             drop_parts(transcript)
     if ended.unstarted:
         why = f"the agent {argv[0]} cannot be started: {ended.unstarted}"
-        return Turn(outcome=Outcome.HOPELESS, why=f"{why} (a script needs a right #! line; see --agent)")
+        passes = run.tally.iterations > 0  # it was there an iteration ago: somebody puts a new one in its place
+        outcome = Outcome.TROUBLE if passes else Outcome.HOPELESS
+        return Turn(outcome=outcome, why=f"{why} (a script needs a right #! line; see --agent)")
     return stream.turn(agent, ended, cut, took_s=time.monotonic() - began, now=pace.now())
 
 

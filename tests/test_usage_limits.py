@@ -1,6 +1,7 @@
 """Usage limits and trouble outside (design section 6): they are waited for, and what is none."""
 
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stories import (
     raw,
     refused,
     result,
+    runs,
     says,
     step,
     tool_result,
@@ -176,6 +178,17 @@ def test_trouble_is_no_iteration_and_no_failure(project: Project, agent: Agent) 
     assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s", "15m00s"]
     assert len(re.findall(r"^#1 · 1/1 tasks", run.stdout, re.MULTILINE)) == 1
     assert mailbox.titles == ["Ralph Started", "Ralph Progress", "Ralph Complete!"], "nobody needs to know"
+
+
+def test_an_agent_that_is_replaced_meanwhile_is_waited_for(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    claude = shutil.which("claude", path=project.env["PATH"])
+    agent.story(step(runs(f"mv {claude} {claude}.new"), ticks="first"), DONE)
+    running = project.start("feature.md", "--delay", "0", command=paced(speed=20))
+    eventually(lambda: "cannot be started" in running.stdout)
+    Path(f"{claude}.new").rename(f"{claude}")
+    run = running.wait()
+    assert (run.code, happened(project)[-4:]) == (0, ["#2 trouble (not counted)", "wait", "#2 ok", "done"]), run.text
 
 
 def test_three_hours_of_trouble_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
