@@ -31,12 +31,12 @@ def check_claim(run: Run) -> None:
 def accept(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.strict:  # then it is ralph who says so
-        run.file.edit(lambda text: progress.with_status(text, "RALPH_DONE"))
+        run.file.edit(progress.with_status, "RALPH_DONE")
         run.changes.look()
     run.file.edit(progress.without_refusal)
     if run.settings.verify:
         note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}"
-        run.file.edit(lambda text: progress.with_verified(text, note))
+        run.file.edit(progress.with_verified, note)
 
 
 def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:

@@ -59,7 +59,7 @@ def leave(run: Run, stop: Stop) -> Stop:
     if stop.reason is Reason.TALK:
         run.state.note("conversation", run.mode)  # the last notice says it
     if stop.opens:
-        run.file.edit(lambda text: progress.blocked(text, stop.why))
+        run.file.edit(progress.blocked, stop.why)
         run.state.note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)

@@ -17,7 +17,7 @@ def begin(run: Run) -> None:
     """Sets up a mode: the Guard, and the Strict or Crew that it needs, in place of those of the mode before."""
     start, mode = run.start, run.mode
     if start.asked.mode == "all" and mode != (run.said_mode or "build"):
-        run.file.edit(lambda text: progress.with_mode(text, mode))
+        run.file.edit(progress.with_mode, mode)
         run.said_mode = mode
     end(run)
     if run.settings.strict or run.settings.only:
@@ -69,7 +69,7 @@ def handed_on(run: Run, stop: Stop) -> bool:
         return False
     run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
     if run.todo:
-        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
+        run.file.edit(progress.with_status, "IN_PROGRESS")
         raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
@@ -85,9 +85,9 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if says_done or (ended_well and after.blocked is None):
         if run.file.last.done and not judges:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
-        run.file.edit(lambda text: progress.with_status(text, "IN_PROGRESS"))
+        run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
-        run.file.edit(lambda text: progress.with_tasks(text, [task.line.body for task in iteration.missing]))
+        run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
         run.complain(f"put back what {run.mode} may not take away: {counted(len(iteration.missing), 'open task')}")
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
@@ -97,7 +97,7 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if judges:
         return replace(iteration, ended=_judged(run, goes_on=goes_on)) if reason is Reason.ONCE else iteration
     if reason in (Reason.ONCE, Reason.BLOCKED) and _is_of_the_file(run):
-        run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build"))
+        run.file.edit(progress.with_mode, run.settings.following or "build")
     return replace(iteration, ended=None) if reason is Reason.ONCE and goes_on else iteration
 
 
@@ -113,7 +113,7 @@ def _judged(run: Run, *, goes_on: bool) -> Stop | None:
         left = run.tally.wrong
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
-        run.file.edit(lambda text: progress.with_mode(text, run.settings.following or "build", count))
+        run.file.edit(progress.with_mode, run.settings.following or "build", count)
         if not count:
             return Stop(Reason.REFUSED, f"max-rounds is {most}, and {run.mode} still finds something: {left}")
     return None if goes_on else Stop(Reason.UNFINISHED, left)

@@ -40,10 +40,8 @@ def find(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
         try:
             if path.is_file():
                 return path, path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise RalphError(f"{path}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise RalphError(f"{path}: cannot be read: {error}") from error
     there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is no mode', fix=there)
 
@@ -57,7 +55,6 @@ class Prompt:
     def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value]) -> None:
         from jinja2 import (  # noqa: PLC0415 - 33 ms that a start with nothing to do need not pay
             FileSystemLoader,
-            Template,
             TemplateSyntaxError,
             meta,
             sandbox,
@@ -76,14 +73,13 @@ class Prompt:
             loader=FileSystemLoader([str(place) for place in places]),
         )
         try:
-            tree = environment.parse(source, filename=str(path))
+            tree = environment.parse(source)
             for name in sorted(meta.find_undeclared_variables(tree) - set(VARIABLES)):
                 there = f"{name} is no variable; there are {', '.join(VARIABLES)}"
                 raise RalphError(f"{path}: {there}", fix=fix)
-            code = environment.compile(tree, filename=str(path))
+            self._template = environment.from_string(tree)
         except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
-        self._template = Template.from_code(environment, code, environment.globals)
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""

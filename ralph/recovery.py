@@ -39,7 +39,7 @@ def _put_back(run: Run, death: Death) -> None:
     ticked = [task.id for task in tasks.read(death.before) if task.id and task.done]
     put_back = guard.recover(ticked, since, until) if until else ""
     if why := guard.check():
-        run.file.edit(lambda text: progress.blocked(text, why))
+        run.file.edit(progress.blocked, why)
         run.state.note("guard", "")
         raise RalphError(why, 4)
     if put_back:

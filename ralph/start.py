@@ -87,7 +87,7 @@ class Start:
     @property
     def own(self) -> list[Path]:
         """Ralph's own files in the working tree, which are nobody's change."""
-        return [self.progress_path, *([self.settings.history] if self.settings.history else [])]
+        return [path for path in (self.progress_path, self.settings.history) if path]
 
     @property
     def tools_server(self) -> str:

@@ -44,7 +44,7 @@ def talk(start: "Start", state: State) -> "Asked | None":
     if not _says_yes(f"go on with {mode}?"):
         return None
     if start.said_mode == start.mode:
-        file.edit(lambda text: progress.with_mode(text, mode))
+        file.edit(progress.with_mode, mode)
     return replace(start.asked, mode=mode) if start.asked.mode == start.mode else start.asked
 
 

@@ -122,18 +122,17 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
     if _reached(failures, settings.max_failures):
-        return Stop(Reason.FAILURES, f"{counted(failures, 'iteration')} failed{_row(failures)}: {tally.wrong}")
+        return Stop(Reason.FAILURES, f"{_row(failures, 'iteration', ' failed')}: {tally.wrong}")
     if _reached(refusals, settings.max_failures):
-        times = f"{counted(refusals, 'time')}{_row(refusals)}"
-        return Stop(Reason.REFUSED, f"done was claimed {times} and does not hold: {tally.wrong}")
+        return Stop(Reason.REFUSED, f"done was claimed {_row(refusals, 'time')} and does not hold: {tally.wrong}")
     if _reached(stalls, settings.max_stalls):
-        what = f"{counted(stalls, 'iteration')}{_row(stalls)} changed nothing"
+        what = _row(stalls, "iteration", " changed nothing")
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
     return None
 
 
-def _row(count: int) -> str:
-    return " in a row" if count > 1 else ""
+def _row(count: int, thing: str, what: str = "") -> str:
+    return counted(count, thing) + what + " in a row" * (count > 1)
 
 
 def one_try(opened: str, settings: Settings) -> Tally:

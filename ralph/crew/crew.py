@@ -342,14 +342,14 @@ class Crew:
             return self._land(iteration, trial)
         blocked = trial.blocked
         if blocked is not None:
-            self._file.edit(lambda text: edits.marked(text, "!", task.id, note="blocked", why=blocked))
+            self._file.edit(edits.marked, "!", task.id, note="blocked", why=blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {blocked}", tried=True)
         why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
-        self._file.edit(lambda text: edits.with_failure(text, task.id, why, most))
+        self._file.edit(edits.with_failure, task.id, why, most)
         return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
 
     def _mark(self, mark: str, *listed: Task) -> None:
-        self._file.edit(lambda text: edits.marked(text, mark, *[task.id for task in listed]))
+        self._file.edit(edits.marked, mark, *[task.id for task in listed])
 
     def _land(self, iteration: Iteration, trial: Trial) -> Iteration:
         """The branch gets the commit, if there is one, and the task its tick."""
@@ -395,7 +395,7 @@ class Crew:
         if noted:
             task_id, commit = json.loads(noted)
             if self._branch.has(commit, self._branch.tip()):
-                self._file.edit(lambda text: edits.marked(text, "x", task_id))
+                self._file.edit(edits.marked, "x", task_id)
             self._run.state.note("landing", "")
 
     def _take_over_notes(self, trial: Trial) -> None:

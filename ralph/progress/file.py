@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from ralph import files
 from ralph.errors import RalphError
@@ -16,6 +16,7 @@ from ralph.progress.reading import Progress, parse
 if TYPE_CHECKING:
     from ralph.state import State
 
+P = ParamSpec("P")
 _SETTLE_S = 1.0
 """An editor that saves in place leaves the file empty for a moment; by rename, missing."""
 _EDIT_TRIES = 50
@@ -92,11 +93,14 @@ class ProgressFile:
         with files.told(self.path, "written"):
             files.replace(self.path, text)
 
-    def edit(self, change: Callable[[bytes], bytes]) -> Progress:
-        """Applies `change` to whatever the file says at that moment; what others write meanwhile is never lost."""
+    def edit(self, change: Callable[Concatenate[bytes, P], bytes], *more: P.args, **named: P.kwargs) -> Progress:
+        """Applies `change`, with what else it takes, to whatever the file says at that moment.
+
+        What others write meanwhile is never lost.
+        """
         for _ in range(_EDIT_TRIES):
             self.read()
-            new = change(self.text)
+            new = change(self.text, *more, **named)
             if new == self.text:
                 return self.last
             with files.told(self.path, "written"):
