@@ -37,7 +37,8 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
         _prepare(run, held)
         stop = loop(run)
     except RalphError as error:
-        stop, failure = Stop(Reason.HOPELESS, error.message), error
+        stop = run.interrupted() or Stop(Reason.HOPELESS, error.message)
+        failure = error if stop.reason is Reason.HOPELESS else None
     finally:
         _close(run, stop)
     for keeper in (run.keeper, *run.keepers):

@@ -8,7 +8,6 @@ import signal as signals
 from pathlib import Path
 
 from away import Mailbox
-from offspring import keeper_of
 from ralph_driver import Project, Run, eventually, progress_text
 from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
@@ -64,19 +63,6 @@ OTHER = "- [ ] oth: Another\n"
 LIES = (ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"))
 KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 """Of ralph: the parent of the keeper, which is the parent of whoever is the parent."""
-
-
-def test_what_nobody_could_judge_is_put_back_by_the_next_start(project: Project, agent: Agent) -> None:
-    """An agent writes itself an easy verify command and ends the keeper, and with it the run."""
-    wants(project, ONE)
-    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), marks("there"), hangs()))
-    run = project.start("feature.md", "build", "--strict")
-    eventually(lambda: agent.reached("there"))
-    os.kill(keeper_of(run.pid), signals.SIGKILL)
-    assert run.wait().code == 1
-    assert (project.root / ".ralph.env").exists()
-    assert ".ralph.env was changed" in built(project, code=1).stderr
-    assert not (project.root / ".ralph.env").exists()
 
 
 def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(project: Project, agent: Agent) -> None:

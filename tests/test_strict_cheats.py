@@ -49,16 +49,24 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
         assert said in [line for line in listed(project) if "failed:" in line][-1]
 
 
-@pytest.mark.parametrize(
-    ("kill", "code"), [(KILL, -9), ("kill -9 $(ps -o ppid= -p $PPID)", 1)], ids=["ralph", "keeper"]
-)
+DEATHS = {
+    "ralph": (KILL, -9),
+    "keeper": ("kill -9 $(ps -o ppid= -p $PPID)", 1),
+    "quit": (KILL.replace("9", "QUIT"), -3),
+}
+
+
+@pytest.mark.parametrize(("kill", "code"), DEATHS.values(), ids=DEATHS)
 def test_settings_that_it_wrote_before_a_death_count_for_nothing(
     project: Project, agent: Agent, kill: str, code: int
 ) -> None:
     wants(project, "- [ ] one: The first\n")
     env, text = project.root / ".ralph.env", "RALPH_STRICT=true\nRALPH_VERIFY=test -e one.txt\n"
     env.write_text(text)
-    agent.story(tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), *LIES, runs(kill)), tries(writes("one.txt", "1")))
+    agent.story(
+        tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), *LIES, runs(f"{kill}; sleep 60")),
+        tries(writes("one.txt", "1")),
+    )
     assert project.build().code == code
     again = project.build()
     assert again.code == 1, again.text
