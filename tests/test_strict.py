@@ -1,7 +1,6 @@
 """--strict: the agent proposes, ralph disposes. Whole runs with a scripted agent in a real repository."""
 
 import json
-import os
 import re
 import shutil
 import signal as signals
