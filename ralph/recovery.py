@@ -49,12 +49,7 @@ def _put_back(run: Run, death: Death) -> None:
 
 def _mend_tasks(run: Run, death: Death) -> None:
     """What was changed in the list of tasks since that iteration began may be its doing, so it is undone, and kept."""
-    if not death.before:
-        return
-    planned = False
-    with contextlib.suppress(RalphError):  # its template is gone
-        planned = run.start.entered(death.mode).settings.once  # it works on no task
-    if planned:
-        untick(run, death.mode, death.before)
-    else:
+    if any(task.mark == "~" for task in tasks.read(death.before)):
         put_right(run, death.before, "also after ralph was killed")
+    elif death.before:  # it worked on no task
+        untick(run, death.mode, death.before)

@@ -140,8 +140,7 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            if self._only or self._shadow.is_protected_touched():
-                self._files_back()
+            self._files_back()
 
     @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:
@@ -269,7 +268,9 @@ class Guard:
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
             self._run.complain(f"{named(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
-            self._run.complain(f"{named(within)} has a repository of its own: left alone, and not committed")
+            self._run.complain(
+                f"{named(within)} has a repository of its own: left alone, and not committed", once=within[0]
+            )
         return tuple(name for name in changes if name not in within), undone
 
     def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
