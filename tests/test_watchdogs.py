@@ -82,11 +82,11 @@ def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agen
 # The context.
 
 
-def fills(tokens: int, *during: Act, then: Sequence[Act] = (hangs(),)) -> Act:
+def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Sequence[Act] = (hangs(),)) -> Act:
     """An invocation whose model says how full its context is, uses a tool, and would go on."""
     call = weighs(tokens, tool("Bash", command="make test"))
     goes_on = {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {"type": "tool_use"}}}
-    return raw(init(), call, *during, marks("tool ended"), tool_result("42 passed"), goes_on, *then)
+    return raw(init(model=model), call, *during, marks("tool ended"), tool_result("42 passed"), goes_on, *then)
 
 
 def in_part(text: str) -> Act:
@@ -102,7 +102,7 @@ def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs_and_no_
     project: Project, agent: Agent
 ) -> None:
     """Who is not full thinks for a moment and goes on; the parts of answers that tell it are neither shown nor kept."""
-    project.has_tasks(*"abcde")
+    project.has_tasks(*"abcdef")
     second = [tool("Bash", tool_id="t2", command="make all"), tool_result("made", tool_id="t2"), sleeps(0.7)]
     on = [sleeps(0.4), *step(ticks="first")["acts"]]
     sub_agents = [
@@ -115,17 +115,18 @@ def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs_and_no_
     agent.story(
         fills(121_000, *second, ticks("a")),
         fills(119_000, then=on),
+        fills(300_000, model="claude-opus-4-8[1m]", then=on),
         raw(init(), *sub_agents, *on),
         raw(init(), weighs(190_000, says("So this is done.")), *on),
         raw(init(), *spoken, ticks("first"), result(modelUsage=LEARNT)),
         fills(300_000, then=[sleeps(0.4), *DONE["acts"]]),
     )
     run = project.build("--max-context", "60%", "--max-failures", "1", "--idle-timeout", "8s")
-    assert (run.code, len(agent.calls)) == (0, 6), run.text
+    assert (run.code, len(agent.calls)) == (0, 7), run.text
     assert (agent.reached("tool ended"), agent.was_interrupted()) == (True, True)
     assert "context full: it used more of its context than max-context" in run.stdout
     told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
-    assert told == [("context_full", True), *[("ok", True)] * 5], run.text
+    assert told == [("context_full", True), *[("ok", True)] * 6], run.text
     assert "--include-partial-messages" in agent.calls[0].argv
     assert run.stdout.count("I begin") == run.stdout.count("\n  I begin to speak.\n") == 1
     (record,) = (data for name, data in project.transcripts().items() if name.endswith(".jsonl") and b"I begin" in data)

@@ -21,7 +21,7 @@ _TEXT_LENGTH = 2000
 """The same for an agent that prints no stream: everything that it prints is text."""
 _REFUSAL_LINES = 3
 """The real agent refuses to start in so many lines at most; longer complaints are a program's that it ran."""
-_WINDOW = 200_000
+_WINDOW, _LARGE_WINDOW = 200_000, 1_000_000
 """Tokens that a model's context takes, as long as no result has said it."""
 _RESET_AT_MOST_S = 8 * 86_400
 """The longest limit is one of seven days; what lies beyond is no reset time."""
@@ -178,7 +178,8 @@ class Stream:
     def _weigh(self, message: Event) -> None:
         usage = message.get("usage") or {}
         if used := sum(usage.get(name) or 0 for name in _READ):
-            self.so_far.context = used / self._windows.get(self.so_far.model, _WINDOW)
+            usual = _LARGE_WINDOW if "[1m]" in self.so_far.model else _WINDOW
+            self.so_far.context = used / self._windows.get(self.so_far.model, usual)
 
     def _count(self, result: Event) -> None:
         cost, models = result.get("total_cost_usd"), result.get("modelUsage") or {}
