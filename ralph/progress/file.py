@@ -58,8 +58,9 @@ class ProgressFile:
 
     def _peek(self) -> bytes:
         """Its bytes; none when it is missing, or something has taken its place."""
-        is_known = not _is_blank(self.text)
-        if (is_known and self._is_usurped()) or (not is_known and not self.exists()):
+        if _is_blank(self.text):
+            self.exists()  # or says what stands there
+        elif self._is_usurped():
             return b""
         with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return self.path.read_bytes()
