@@ -40,7 +40,7 @@ def git(
     try:
         return call(argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C"}, stdin=stdin)
     except OSError as error:
-        return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"), timed_out=False)
+        return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
 
 
 def complaint(done: Finished) -> str:

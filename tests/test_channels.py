@@ -126,7 +126,7 @@ def test_a_program_gets_the_notice_as_it_is_and_its_failure_counts_where_its_cha
     assert "|--body=-- Test|" in (home / "got").read_text(), "else it would read a body from its input"
     assert f"No such file or directory: '{home}/gone'" in tell("custom", "~/gone", STARTED)
     program.write_text("#!/bin/sh\nsleep 60\n")
-    assert tell("custom", str(program), STARTED, 0.3) == f"{program}: still running after 0.3 s"
+    assert tell("custom", str(program), STARTED, 0.3) == f"{program}: killed by signal 9; it has 0.3 s"
 
 
 def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(server: Server, home: Path) -> None:

@@ -138,8 +138,8 @@ def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, time
 def _run(channel: Channel, argv: Sequence[str], timeout_s: float) -> str:
     program = os.path.expanduser(argv[0])  # noqa: PTH111 - a Path would turn ./notify into notify
     done = call([program, *argv[1:]], timeout_s=timeout_s)
-    if done.timed_out:
-        return f"{program}: still running after {timeout_s:g} s"
+    if done.code < 0:
+        return f"{program}: killed by signal {-done.code}; it has {timeout_s:g} s"
     return f"{program}: exit code {done.code}" if channel.checked and done.code else ""
 
 

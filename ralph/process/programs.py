@@ -44,7 +44,6 @@ class Finished(NamedTuple):
     code: int
     stdout: bytes
     stderr: bytes
-    timed_out: bool
 
 
 def call(  # noqa: PLR0913 - each can be said of any program
@@ -62,7 +61,7 @@ def call(  # noqa: PLR0913 - each can be said of any program
     any more for somebody who asked twice to end. Raises OSError when it cannot be started.
     """
     if signals.impatient():
-        return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"", timed_out=True)
+        return Finished(code=-signal.SIGKILL, stdout=b"", stderr=b"")
     with _scratch() as given, _scratch() as out, _scratch() as err:
         given.write(stdin)
         given.seek(0)
@@ -79,7 +78,7 @@ def call(  # noqa: PLR0913 - each can be said of any program
             _running.discard(pid)
         out.seek(0)
         err.seek(0)
-        return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read(), timed_out=code is None)
+        return Finished(-signal.SIGKILL if code is None else code, out.read(), err.read())
 
 
 def _ended(pid: int, within_s: float, over: Callable[[], bool]) -> int | None:

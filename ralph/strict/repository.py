@@ -199,7 +199,7 @@ class Repository(Git):
         if not done.code:
             argv = ("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", os.fsdecode(done.stdout).strip())
             done = self._call(*argv, timeout_s=_SIGNING_S)
-        if done.code or done.timed_out:
+        if done.code:
             raise RalphError(f"git cannot commit in {self.root}: {complaint(done)}")
 
 
