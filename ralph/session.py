@@ -80,6 +80,8 @@ def _prepare(run: Run, held: Lock) -> None:
         run.complain(told.message)
     if start.strict:
         start.stuck(file.text)  # where the list is wrong, it ends here
+    run.changes = changes.Changes(run.top, start.own)
+    begin(run)
     now = file.read()
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
@@ -87,8 +89,6 @@ def _prepare(run: Run, held: Lock) -> None:
     state.end()
     run.tally = one_try(opened, settings)
     state.note("breaker", "")
-    run.changes = changes.Changes(run.top, start.own)
-    begin(run)
 
 
 def _clear_up(run: Run, held: Lock) -> None:

@@ -95,6 +95,11 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     take_block_out(project)
     assert (project.build().code, len(agent.calls)) == (1, 9), "a quiet one is none; then it takes three again"
     agent.story(fails(), step(ticks="all", writes_done=True))
+    merging = project.root / ".git" / "MERGE_HEAD"
+    merging.write_text(project.git("rev-parse", "HEAD"))
+    assert project.ralph_tty("feature.md", "--strict").code == 2
+    assert "RALPH_BLOCKED" in project.progress_text, "it goes only where an iteration begins"
+    merging.unlink()
     for code, calls in ((1, 10), (0, 11)):
         run = project.ralph_tty("feature.md", "--delay", "0")
         assert (run.code, len(agent.calls)) == (code, calls), run.text

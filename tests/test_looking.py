@@ -158,7 +158,8 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
         "feature  stopped  limit reached: max-iterations is 2 · 1/1 tasks · 3 iterations · $0.43 · 0s ago",
     ]
     assert run.code == 4, "that of the one that needs most"
-    (night.root / "copy_PROGRESS.md").unlink()
+    (night.root / "copy_PROGRESS.md").rename(night.root / "elsewhere.md")
+    assert night.ralph("status", "copy", env={"RALPH_PROGRESS_FILE": "elsewhere.md"}).code == 4
     (folder,) = night.state_folders
     journal, written = folder / "journal.jsonl", (folder / "journal.jsonl").read_text()
     lines = [{**json.loads(line), "base": "", "head": f"--output={night.root}/made"} for line in written.splitlines()]

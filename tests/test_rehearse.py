@@ -163,12 +163,6 @@ def test_nothing_is_touched_wherever_it_lies(
     assert f"1/1 tasks · 1 iteration · {commits} commit" in section(run, HAPPENED)[0]
 
 
-def test_a_plan_that_is_done_has_nothing_to_do(project: Project) -> None:
-    project.has_tasks("x one", status="RALPH_DONE")
-    run = rehearse(project, "feature.md")
-    assert (run.code, section(run, HAPPENED)) == (0, ["  `ralph feature.md build`: exit code 0"])
-
-
 def test_what_would_go_wrong_is_said(project: Project) -> None:
     """A hook refuses commits; and it reaches out of the copy."""
     project.has_tasks("one", "two")
@@ -220,7 +214,10 @@ def test_while_it_verifies_it_can_be_ended_and_leaves_nothing(project: Project, 
 
 
 def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:
-    """What a start would refuse, what another run works on, what a copy would share; and no place."""
+    """What is done, what a start would refuse, what another run works on, what a copy would share; and no place."""
+    project.has_tasks("x one", status="RALPH_DONE")
+    run = rehearse(project)
+    assert (run.code, section(run, HAPPENED)) == (0, ["  exit code 0 at once: feature is done"])
     project.has_tasks("one")
     fd = os.open(project.root, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)

@@ -57,15 +57,17 @@ def find(word: str | None, progress_file: str | None = None) -> Plan:
     usual = Path(files.plan_name(Path(word)) + _SUFFIX)
     if not files.is_file(usual):
         usual = Path(word).parent / usual
-    last = Path(progress_file or usual)
-    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"), last)), None)
-    if path is None:
-        what = f"{word}: there is no such plan here, and no {last}"
-        raise RalphError(what, fix="ralph status lists what there is")
-    if path == last or path.name.endswith(_SUFFIX):
-        return _of_progress_file(path)
+    path = next(filter(files.is_file, (Path(word), Path(f"{word}.md"), Path(f"{word}.json"))), Path(word))
     said = sources.alone(sources.collected(path), "RALPH_PROGRESS_FILE").progress_file
-    return Plan(files.plan_name(path), path, Path(progress_file or said or usual))
+    progress_path = Path(progress_file or said or usual)
+    if path.name.endswith(_SUFFIX):
+        progress_path = path
+    elif files.is_file(path):
+        return Plan(files.plan_name(path), path, progress_path)
+    if files.is_file(progress_path):
+        return _of_progress_file(progress_path)
+    what = f"{word}: there is no such plan here, and no {progress_path}"
+    raise RalphError(what, fix="ralph status lists what there is")
 
 
 def here() -> list[Plan]:

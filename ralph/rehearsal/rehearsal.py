@@ -22,6 +22,7 @@ from ralph.options import Asked
 from ralph.process import signals
 from ralph.process.programs import MARK, call, foreground
 from ralph.rehearsal import sample
+from ralph.state import State
 from ralph.verdict import Reason
 from ralph.words import named, plain
 
@@ -109,6 +110,9 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
         now = progress.parse(text)
+        if now.done and (early := start.ends_at_once(found, now, State(found.name, found.progress_path), text)):
+            self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
+            return
         watched = changes.Changes(top, ())
         _say(_SAMPLE_INTRO if self.is_sample else _INTRO.format(top=top))
         self._copy()
