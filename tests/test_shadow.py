@@ -205,6 +205,11 @@ FOLDER = "rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x"
 LINK = "rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py"
 
 
+def runs(argv: Sequence[str], stdin: bytes) -> str:
+    done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+    return done.stderr.decode() if done.returncode else ""
+
+
 @pytest.mark.parametrize(
     ("does", "names", "status"),
     [
@@ -222,12 +227,12 @@ def test_a_commit_has_these_files_as_they_are_and_nothing_else(
     tree.does(does)
     tree.begin()
     assert tree.repository
-    commits, failed = tree.repository.commit([*names, "never/was", "x.log"], "t: do it\n\n# no comment\n")
+    commits, failed = tree.repository.commit([*names, "never/was", "x.log"], "t: do it\n\n# no comment\n", runs)
     assert (commits.count, failed) == (1, "")
     assert {*tree.repository.describe(commits.head)[1]} == {*names}
     assert tree.does("git status --porcelain") == status
     assert "# no comment" in tree.does("git log -1 --format=%B")
-    assert tree.repository.commit([*names, "no.such"], "again")[0].count == 0, "nothing is to be committed"
+    assert tree.repository.commit([*names, "no.such"], "again", runs)[0].count == 0, "nothing is to be committed"
 
 
 def test_a_commit_that_cannot_come_about_is_said_before(tree: Tree) -> None:

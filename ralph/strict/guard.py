@@ -247,7 +247,7 @@ class Guard:
             self._earlier = self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
         elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
-            _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved))
+            _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved), self._run_git)
             if failed:
                 self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
 

@@ -147,11 +147,11 @@ class Repository(Git):
     def _begun(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
-    def commit(self, names: Collection[str], message: str, run: Runner | None = None) -> tuple[Commits, str]:
+    def commit(self, names: Collection[str], message: str, run: Runner) -> tuple[Commits, str]:
         """Commits these files as they are now, and nothing else: what was committed, and why not.
 
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
-        runs git with the project's hooks; without it they do not run.
+        runs git with the project's hooks.
         """
         before = self.head()[1]
         there = standing(self.root, names)
@@ -167,11 +167,7 @@ class Repository(Git):
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         text = message.replace("\0", "")
         argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
-        stdin = pathspecs(known)
-        if run:
-            failed = run(["git", "-C", str(self.root), *pinned, *argv], stdin)
-        else:
-            failed = complaint(self._call(*argv, stdin=stdin, timeout_s=_SIGNING_S))
+        failed = run(["git", "-C", str(self.root), *pinned, *argv], pathspecs(known))
         now = self.head()[1]
         if now == before:
             changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
