@@ -32,9 +32,7 @@ def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> 
     found = dict[str, str]()
     for path in paths:
         if path.is_file():  # a pipe would be waited for
-            found[str(path)] = text_of(path)
-    if str(plan) in found:
-        found[str(plan)] = settings_in(files.held(plan), plan)
+            found[str(path)] = settings_in(files.held(path), path) if path == plan else text_of(path)
     if repository:
         for folder in (repository.root, repository.git_dir, repository.common):
             if folder.is_dir():

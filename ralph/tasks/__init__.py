@@ -212,13 +212,12 @@ def problems(tasks: Sequence[Task]) -> list[str]:
     Tasks that wait for each other, one ring of them, are told once each has an id of its own and all that is waited for
     is there. A task waits for its parts, and a part for what its task comes after.
     """
-    by_id: dict[str, Task] = {}
     wrong = list[str]()
     order = TopologicalSorter[str]()
+    by_id = {task.id: task for task in reversed(tasks)}
     for task in tasks:
-        if by_id.setdefault(task.id, task) is not task:
+        if by_id[task.id] is not task:
             wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
-    for task in tasks:
         gone = [name for name in task.after if name not in by_id]
         wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
         after = [name for one in (task, *task.above) for name in one.after]
