@@ -26,13 +26,13 @@ def told(path: str | Path, done: str, *, fix: str = "") -> Iterator[None]:
         raise RalphError(f"{path}: cannot be {done}: {error.strerror}", 1, fix=fix) from error
 
 
-def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
+def replace(path: Path, data: bytes) -> None:
     """Atomically puts `data` where `path` leads, whoever reads it sees the old bytes or the new, never half.
 
-    Keeps the mode and owner of an existing file unless `mode` is given. Raises OSError and leaves the file alone.
+    Keeps the mode and owner of an existing file. Raises OSError and leaves the file alone.
     """
     target = Path(os.path.realpath(path))
-    with _written_beside(target, data, mode) as new:
+    with _written_beside(target, data) as new:
         new.rename(target)
 
 
@@ -88,7 +88,7 @@ def _beside(target: Path) -> str:
 
 
 @contextlib.contextmanager
-def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Iterator[Path]:
+def _written_beside(target: Path, data: bytes) -> Iterator[Path]:
     """A file beside `target` that holds `data` on disk, as private as it from its first byte; gone unless renamed.
 
     Its name is this process's own, since others, such as `ralph mcp`, write beside the same file.
@@ -96,16 +96,13 @@ def _written_beside(target: Path, data: bytes, mode: int | None = None) -> Itera
     new = target.with_name(f"{_beside(target)}{os.getpid()}.ralph")
     new.unlink(missing_ok=True)
     old = target.stat() if target.exists() else None
-    if mode is None and old:
-        mode = stat.S_IMODE(old.st_mode)
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if old else 0o666 if mode is None else mode)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if old else 0o666)
     try:
         with os.fdopen(fd, "wb") as file:
             if old:
                 with contextlib.suppress(PermissionError):  # to give a file away is root's; then it is ours
                     os.fchown(fd, old.st_uid, old.st_gid)
-            if mode is not None:
-                os.fchmod(fd, mode)
+                os.fchmod(fd, stat.S_IMODE(old.st_mode))
             file.write(data)
             file.flush()
             os.fsync(fd)

@@ -100,7 +100,7 @@ class State:
         """Stores what was displaced and a person may want; never rotated."""
         path = self.aside(name)
         with files.told(path, "written"):
-            files.replace(path, data, mode=0o600)
+            files.replace(path, data)
         return path
 
     def aside(self, name: str) -> Path:

@@ -13,8 +13,7 @@ from random import Random
 import pytest
 from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Run, eventually, is_free, kill, marked, paced, progress_text
-from stories import Agent, at_limit, runs, tries, waits_for
-from stories import marks as reaches
+from stories import Agent, at_limit, runs, tries
 
 AGENT = """#!/bin/sh
 prompt=$(cat)
@@ -182,7 +181,8 @@ class TestIndependentTasks:
 
     def test_finish_where_another_ends_the_run(self, project: Project, agent: Agent) -> None:
         project.has_tasks("a: The first", "b: The second", "c: The third")
-        agent.story(at_limit(reaches("limited")), tries(waits_for("limited"), runs("touch made")))
+        is_known = f"until grep -qs '\"limit\"' {project.state}/ralph/feature-*/journal.jsonl; do sleep 0.02; done"
+        agent.story(at_limit(), tries(runs(is_known), runs("touch made")))
         run = project.build("--strict", "--jobs", "2", "--no-wait")
         assert run.code == 3, run.text
         assert project.progress_text.count("- [x]") == 1
