@@ -50,7 +50,7 @@ def append(path: Path, record: Mapping[str, object], *, own: bool = True) -> Non
         os.close(fd)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Record:
     """A line of the journal, by its names; what it does not tell is empty. Times in seconds, costs in US dollars."""
 

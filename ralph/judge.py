@@ -15,7 +15,7 @@ _WRONG = 200
 """Characters of what went wrong, in a line."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Watched:
     """What an agent's turn did that it may not; known when it is over, and put right by then."""
 
@@ -29,7 +29,7 @@ class Watched:
     """Why nothing more may be done: git leads elsewhere since, or a person has to decide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Iteration:
     """All there is to say about one iteration: what was seen of it, and what it came to once that is judged."""
 

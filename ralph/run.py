@@ -39,7 +39,7 @@ _NO_SUSPENSION = (
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Pace:
     """How time goes for a run, in seconds, how long it waits for what shall end, and how much an agent may print."""
 

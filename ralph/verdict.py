@@ -65,7 +65,7 @@ class Stop(NamedTuple):
         return self.reason.move is _MEND and self.reason is not Reason.BLOCKED
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Tally:
     """What has happened in this start so far; "in a row" is since the last good iteration."""
 

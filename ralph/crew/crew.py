@@ -40,7 +40,7 @@ _OF_THE_COORDINATOR = {"setup", "setup_copy", "keep_clones", "runner", "executor
 """Settings that no attempt is given; of the others its command says which are not as here."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Trial:
     """A task that is being tried, or was."""
 

@@ -30,7 +30,7 @@ _FOREIGN = "the signal bears the session of another run; the one that counts sta
 _DIFFER = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """What came of a try of a task; a pass when nothing is set."""
 

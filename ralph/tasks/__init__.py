@@ -38,7 +38,7 @@ class Note(NamedTuple):
     line: Line = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One task with its metadata and subtasks; its text is without the id."""
 
