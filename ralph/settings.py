@@ -166,7 +166,7 @@ class Settings:
         "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
     )
     max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
-    history: Path | None = _path("FILE", "a JSONL file to which each try is appended")
+    history: Path | None = _path("FILE", "a JSONL file to which each try is appended", parse=values.jsonl)
     notify_frequency: int | None = _count("a progress notice after iteration 1 and every N; off = none", "5")
     heartbeat_url: str | None = _url("fetched after every iteration and every 5 minutes of waiting", sources=PRIVATE)
     auto_commit: bool = _flag("commit after each task; with --strict ralph does, else the agent", "true")

@@ -55,10 +55,6 @@ class Start:
         settings, template, text = sources.of_mode(self.said, mode)
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
-        if settings.history and settings.history.suffix != ".jsonl":
-            where = settings.said["history"].where
-            fix = "name a file of its own, such as tries.jsonl"
-            raise RalphError(f"{where}: {settings.history}: is no .jsonl file", fix=fix)
         return replace(self, mode=mode, settings=settings, template=template, template_text=text)
 
     @property

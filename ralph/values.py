@@ -47,6 +47,12 @@ def _seconds(found: re.Match[str]) -> float:
 
 _DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
 """A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
+
+
+def _at_home(found: re.Match[str]) -> Path:
+    return Path(os.path.expanduser(found[0]))  # noqa: PTH111 - Path raises at ~nobody
+
+
 _PATTERN = r"(?!/|(?:.*/)?\.\.(?:/|$))(?:\./)?(.+)"
 _NAME = r"(?:[^\s,()]|\((?:[^()]|\([^()]*\))*\))+"
 """Of a tool, with what it is limited to: in parentheses nothing separates."""
@@ -58,7 +64,8 @@ usd = matching(r"\$?(\d{1,7}(?:\.\d{1,4})?)", lambda found: float(found[1]) or N
 percent = matching(r"(\d{1,2})%", lambda found: int(found[1]) / 100 or None, "a part of the context such as 60%")
 truth = matching(r"(true|yes|on|1)|false|no|off|0", lambda found: bool(found[1]), "true or false")
 address = matching(r"\w+://[^\s/]+\S*", lambda found: found[0], "an address such as https://…")
-path = matching(r"(?s:.+)", lambda found: Path(os.path.expanduser(found[0])), "a path")  # noqa: PTH111 - Path raises at ~nobody
+path = matching(r"(?s:.+)", _at_home, "a path")
+jsonl = matching(r"(?s:.+\.jsonl)", _at_home, "a file of its own such as tries.jsonl")
 _pattern = matching(_PATTERN, lambda found: found[1], "a pattern of files in the project such as 'tests/**'")
 names = matching(
     rf"{_NAME}(?:[\s,]+{_NAME})*", lambda found: tuple(re.findall(_NAME, found[0])), "names such as Read, Bash(ls:*)"

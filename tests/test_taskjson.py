@@ -181,7 +181,7 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
     plan.write_text(text)
     for file in ("link.json", "r_PROGRESS.md", "."):
         run = project.ralph(*build, "--history", file)
-        assert (run.code, "name a file of its own, such as tries.jsonl" in run.stderr) == (2, True), run.text
+        assert (run.code, "a file of its own such as tries.jsonl" in run.stderr) == (2, True), run.text
     second = project.ralph(*build)
     assert second.code == 0, second.text
     told = "2 tasks of r.json not in the Task List, and so not built: two, c; write there what shall be built"
