@@ -40,8 +40,10 @@ def find(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
         try:
             if path.is_file():
                 return path, path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RalphError(f"{path}: cannot be read: {error}") from error
+        except OSError as error:
+            raise RalphError(f"{path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
     raise RalphError(f'"{mode}" is no mode', fix=there)
 
