@@ -155,6 +155,8 @@ class Stream:
                 self._error = str(event.get("error") or "")
                 self._calls_a_tool = False
                 self._weigh(message)
+            case {"type": "user"}:  # what was called has run; its answer's own event may have come before its parts
+                self._calls_a_tool = False
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
