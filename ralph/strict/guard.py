@@ -140,7 +140,8 @@ class Guard:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
         if not self.check():
             self._head_back()
-            self._files_back()
+            if self._only or self._shadow.is_protected_touched():
+                self._files_back()
 
     @_disk_errors_end_the_run()
     def restore(self, task: str) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ _SIGNING_S = 30.0
 """It may wait for a passphrase, and nobody is there."""
 _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"]
 """Files in git's folder that tell of something unfinished."""
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 Runner = Callable[[Sequence[str], bytes], str]
 """Runs git with its hooks; why it failed or nothing. Names come by standard input: a sandbox may hide files of ours."""
@@ -95,7 +97,12 @@ class Repository(Git):
         return *self.head(), self._begun()
 
     def head(self) -> tuple[str, str]:
-        """The branch and the commit."""
+        """The branch and the commit, mostly without asking git."""
+        said = text_of(self.git_dir / "HEAD").strip()
+        branch = said.partition("ref: ")[2]
+        found = text_of(self.common / branch).strip() if branch else said
+        if _ID.fullmatch(found):
+            return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
     def put_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:

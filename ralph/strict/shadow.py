@@ -60,6 +60,7 @@ class Shadow(Git):
         """The rules for ignoring beside those in the tree, as they were when the run began."""
         self._own = [name for name in own if not name.startswith("..")]
         self._protected = [*protected]
+        self._touched_when_begun: object = None
         self._began = 0.0
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
@@ -93,6 +94,7 @@ class Shadow(Git):
             shutil.rmtree(self.folder)
             raise
         self.checksum = self._checksum_now()
+        self._touched_when_begun = self._touched()
 
     def _open(self) -> list[str]:
         """The run begins; the names that the project tracks, also where it ignores them.
@@ -178,7 +180,17 @@ class Shadow(Git):
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
         found = self._differ(["."], "-d", "-m", "--exclude-standard")
-        return found | self._differ([f":(top,literal){name}" for name in self._protected])  # also what git ignores
+        if self.is_protected_touched():  # and new there may be what git ignores
+            found |= self._differ([f":(top,literal){name}" for name in self._protected])
+        return found
+
+    def is_protected_touched(self) -> bool:
+        """Whether somebody touched what is protected since the iteration began."""
+        return self._touched_when_begun != self._touched()
+
+    def _touched(self) -> list[object]:
+        tops = [self.root / name for name in self._protected]
+        return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
     def _differ(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
