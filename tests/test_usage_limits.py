@@ -153,6 +153,16 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
     assert any("Codex works while claude is at its limit" in notice for notice in mailbox.notices)
 
 
+def test_another_agent_works_also_where_nobody_waits(project: Project, agent: Agent, tmp_path: Path) -> None:
+    other = Agent(tmp_path / "other")
+    other.install(tmp_path / "bin" / "codex")
+    project.has_tasks("one")
+    agent.story(at_limit())
+    other.story(step(ticks="all", writes_done=True))
+    run = project.build("--agent", "claude,codex", "--no-wait")
+    assert (run.code, len(agent.calls), len(other.calls)) == (0, 1, 1), run.text
+
+
 # Trouble of the network and the server, which passes.
 
 OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
