@@ -112,8 +112,7 @@ def _clear_up(run: Run, held: Lock) -> None:
 
 def _close(run: Run, stop: Stop) -> None:
     """The last line, also of the journal, and the last notice."""
-    if run.crew or not run.state.died():  # else the next start puts right what nobody has judged
-        end(run)
+    end(run)
     run.does("sending the last notice")
     now = run.file.last
     run.write_down(

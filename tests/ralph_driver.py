@@ -337,6 +337,11 @@ class Project:
         done = subprocess.run(["git", *args], cwd=self.root, env=self.env, check=True, capture_output=True, text=True)
         return done.stdout
 
+    def commits(self, subject: str) -> None:
+        """Commits all that is there, as a person does between two runs."""
+        self.git("add", "-A")
+        self.git("commit", "-qm", subject)
+
     def start(
         self,
         *args: str,

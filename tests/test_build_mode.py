@@ -35,8 +35,7 @@ def of_iterations(project: Project, name: str) -> list[object]:
 def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
     (project.root / "old.txt").write_text("1\n2\n3\n")
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "start")
+    project.commits("start")
     deeds = [writes("new.txt", "a\nb\nc\n"), commits("one"), runs("rm old.txt"), commits("two")]
     agent.story(step(*deeds, ticks="one", adds="three", cost_usd=0.41), step(ticks="all", writes_done=True))
     run = project.build()

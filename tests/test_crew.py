@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -381,6 +382,13 @@ class TestACluster:
             run = running.wait(120)
             assert run.code == 0, run.text
             assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+            crew.has("- [ ] c: Do c\n")
+            (marks / "here").mkdir()
+            shutil.copy(marks / "claude", marks / "here" / "only-here")
+            words = crew.words("--executor", f"dask://{address}", "--agent", "only-here", "--max-failures", "1")
+            run = project.ralph(*words, env={"PATH": f"{marks / 'here'}:{project.env['PATH']}"})
+            assert (run.code, "c: Do c" in crew.subjects()) == (1, False), run.text
+            assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
         finally:
             for program in programs:
                 program.kill()

@@ -38,8 +38,7 @@ def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(p
     project.has_tasks("one", "x two")
     for name, text in (("clean.py", "1\n"), ("edited.py", "1\n"), (".gitignore", "*.log\n")):
         (project.root / name).write_text(text)
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "work")
+    project.commits("work")
     (project.root / "edited.py").write_text("2\n")
     (project.root / "draft.txt").write_text("1\n")
     agent.story(*MOVES, *IDLE)

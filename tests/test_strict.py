@@ -252,8 +252,7 @@ def test_an_agent_that_ticks_all_says_done_and_commits_gets_one_task_at_most(pro
 def test_an_agent_may_write_notes_and_propose_tasks_and_learns_from_the_history(project: Project, agent: Agent) -> None:
     wants(project, ONE)
     proposal = "## Notes\nUse tabs.\n\n## Proposed\n\n- [ ] a third thing\n"
-    project.git("add", "-A")
-    project.git("commit", "-qm", "the list")
+    project.commits("the list")
     history = project.root / "history.jsonl"
     history.write_text('{"requirement_id": "old"}\n')
     agent.story(tries(edits("## Notes\n", proposal)), tries(writes("one.txt", "1"), said="Made one.txt."))
@@ -270,11 +269,26 @@ def test_an_agent_may_write_notes_and_propose_tasks_and_learns_from_the_history(
     assert str(history) in agent.prompts[0]
 
 
+def test_what_a_person_has_git_ignore_is_in_no_commit_and_stays(project: Project, agent: Agent) -> None:
+    for file, rule in (
+        (project.home / ".config/git/ignore", "*.swp\n"),
+        (project.root / ".git/info/exclude", "*.tmp\n"),
+    ):
+        file.parent.mkdir(parents=True)
+        file.write_text(rule)
+    wants(project, ONE)
+    agent.story(tries(writes("one.txt", "1"), writes("a.swp", "1"), writes("b.tmp", "1")))
+    run = built(project, "--only", "one.txt")
+    assert "put back" not in run.text
+    assert files_of(project) == ["one.txt"]
+    assert (project.root / "a.swp").exists()
+    assert (project.root / "b.tmp").exists()
+
+
 def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: Agent) -> None:
     app = project.root / "app.py"
     app.write_text("app\n")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "app")
+    project.commits("app")
     app.write_text("app, and what a person is writing\n")
     project.has_tasks("one")
     acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n")

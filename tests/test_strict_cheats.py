@@ -15,8 +15,7 @@ def has_hook(project: Project, script: str, name: str = "pre-commit", folder: st
     hook.write_text(f"#!/bin/sh\n{script}\n")
     hook.chmod(0o755)
     if folder != ".git/hooks":
-        project.git("add", "-A")
-        project.git("commit", "-qm", "hooks")
+        project.commits("hooks")
         project.git("config", "core.hooksPath", folder)
 
 
@@ -34,6 +33,15 @@ def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only
     assert (subjects(project), files_of(project)) == (["one: Did it", "plan"], ["tests/check.sh"])
     assert "Make it so" in (project.root / "feature.md").read_text()
     assert not (project.root / "new.py").exists()
+
+
+def test_its_checks_write_no_settings_of_ralph(project: Project, agent: Agent) -> None:
+    wants(project, "- [ ] one: The first\n  - verify: Run `sh check.sh` - exits with code 0\n" + OTHER)
+    agent.story(tries(writes("check.sh", "echo RALPH_VERIFY=true > .ralph.env\n")))
+    run = built(project, "--max-iterations", "1", code=3)
+    assert not (project.root / ".ralph.env").exists()
+    assert ".ralph.env was changed" in run.stderr
+    assert files_of(project) == ["check.sh"]
 
 
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
@@ -81,8 +89,7 @@ def test_what_it_ticked_and_what_only_forbids_is_put_back_after_ralphs_death(pro
     """Also where it emptied ralph's notes first."""
     app = project.root / "app.py"
     app.write_text("committed\n")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "app")
+    project.commits("app")
     app.write_text("mine, not committed\n")
     wants(project, "- [ ] one: The first\n  - verify: File `tests/one.txt` exists\n" + OTHER)
     (project.root / "staged.txt").write_text("staged\n")

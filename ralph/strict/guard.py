@@ -336,10 +336,10 @@ def put_right(run: "Run", before: bytes, when: str) -> Sequence[str]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read()
     left, name = run.file.text, run.file.path.name
-    what = mend(before, left).what
-    run.file.edit(lambda text: mend(before, text).text)
-    if run.file.text == left:
+    right, what = mend(before, left)
+    if right == left:
         return ()
+    run.file.edit(lambda text: mend(before, text).text)
     kept, said = run.state.keep(name, left), "the task list is in its order; new tasks are under ## Proposed"
     if what:
         undone = "; ".join(what)
