@@ -135,6 +135,9 @@ class Record:
         return self.at - self.duration_s
 
 
+_KINDS = {one.name: one.type for one in fields(Record)}
+
+
 def read(path: Path) -> list[Record]:
     """Each whole record, the oldest first. Skipped: lines that are torn or nonsense. A missing file has none."""
     return since(path, 0)[0]
@@ -181,7 +184,7 @@ def records(objects: Iterable[object]) -> list[Record]:
 def _record(found: Mapping[str, object]) -> Record | None:
     """What it tells of a record; None when it is none."""
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        told = {one.name: found[one.name] for one in fields(Record) if _fits(found.get(one.name), one.type)}
+        told = {name: found[name] for name, kind in _KINDS.items() if _fits(found.get(name), kind)}
         record = Record(**told)  # type: ignore[arg-type]  # just looked at
         record.transcript = record.transcript.rpartition("/")[2]
         return record if record.at else None

@@ -12,7 +12,7 @@ from ralph import files
 
 TRANSCRIPTS_BYTES = 200_000_000
 """So much of a plan's finished transcripts is kept, the newest."""
-_LOOKED_AT = 20
+_LOOKED_AT = 100
 """After so many of them they are looked through again."""
 
 
