@@ -13,7 +13,7 @@ from ralph.agent.stream import drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import Notice, notices
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Watched, summary, tallied, wait_s
+from ralph.judge import Iteration, Watched, tallied, wait_s
 from ralph.memory import memory
 from ralph.process import signals
 from ralph.process.keeper import Job
@@ -49,8 +49,6 @@ def iterate(run: Run) -> Iteration:
         if watched.changed is None:
             commits, changed = run.changes.look()
     return Iteration(
-        number=run.number,
-        task=run.task,
         before=before,
         after=after,
         turn=turn,
@@ -84,7 +82,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     else:
         run.outbox.send(notices.started(run))
     run.transcript = transcript
-    run.screen.remark(f"ralph: {notices.heading(run, before)}")
+    run.screen.remark(f"ralph: {notices.heading(run)}")
     run.phase = None
     return before
 
@@ -124,8 +122,8 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
         return cut is not None
 
     budget = budget_usd(run.file.last, run.tally, settings)
-    given, mcp = transcript.with_suffix(".prompt.md"), run.start.tools_server if settings.mcp else ""
-    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=mcp)
+    given = transcript.with_suffix(".prompt.md")
+    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     began = time.monotonic()
     job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
@@ -144,13 +142,13 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
 def record(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
     iteration, turn = replace(iteration, after=run.file.last), iteration.turn
-    said = summary(iteration)
+    said = notices.summary(run, iteration)
     run.tally = tallied(run.tally, iteration)
     _write_down(run, iteration, said)
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
-        run.state.note("iterations", str(iteration.number))
+        run.state.note("iterations", str(run.number))
         run.screen.say(said)
         run.summaries.append(said)
     spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
@@ -170,9 +168,9 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     line = run.write_down(
         "iteration",
         round=iteration.before.round,  # what follows may stand in the file by now
-        success=not bad and (iteration.passed or not iteration.task),
+        success=not bad and (iteration.passed or not run.task),
         message=failed or turn.why or words,
-        requirement_id=iteration.task or None,
+        requirement_id=run.task or None,
         said=words,
         summary=shortened(said, 500),
         ended=turn.outcome.name.lower(),
@@ -194,7 +192,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         base=commits.base,
         head=commits.head,
         files=named(iteration.changed, 10),
-        so_far=notices.came_to(run, after),
+        so_far=notices.came_to(run),
         transcript=run.transcript.name if run.transcript else "",
     )
     run.waited_s = 0.0

@@ -6,13 +6,11 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
 from ralph.verdict import Reason, Stop, Tally
-from ralph.words import counted, duration, moment, named, shortened, usd
+from ralph.words import moment, named, shortened
 
 _TROUBLE_PAUSES = 16
 """After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
 _AFTER_RESET_S = 2.0
-_WRONG = 200
-"""Characters of what went wrong, in a line."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -33,15 +31,12 @@ class Watched:
 class Iteration:
     """All there is to say about one iteration: what was seen of it, and what it came to once that is judged."""
 
-    number: int
     before: Progress
     after: Progress
     turn: Turn
     commits: Commits
     changed: tuple[str, ...] = ()
     """Files that are not as they were before it, committed or not, but for the progress file."""
-    task: str = ""
-    """The id of the task that ralph chose for it, under --strict."""
     watched: Watched = Watched()  # noqa: RUF009 - nobody writes into it
 
     failed: str = ""
@@ -91,11 +86,13 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
         again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
     if settings.once and iteration.changed:
         again = False
-    iteration = replace(iteration, missing=missing, moved=moved, again=again)
     return replace(
         iteration,
+        missing=missing,
+        moved=moved,
+        again=again,
         failed=_failure(iteration, settings),
-        refused=_refusal(iteration) if after.done and not settings.once else (),
+        refused=_refusal(iteration, missing) if after.done and not settings.once else (),
         ended=None if again else _ended(iteration, settings),
     )
 
@@ -146,9 +143,9 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     return None
 
 
-def _refusal(iteration: Iteration) -> tuple[str, ...]:
+def _refusal(iteration: Iteration, missing: tuple[Task, ...]) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
-    turn, missing = iteration.turn, iteration.missing
+    turn = iteration.turn
     reasons = open_tasks(iteration.after)
     if iteration.after.blocked is not None:
         reasons.append("RALPH_BLOCKED stands there, too")
@@ -201,31 +198,6 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     tally.refusals += bool(iteration.refused)
     tally.wrong = iteration.failed or "; ".join(iteration.refused) or tally.wrong
     return tally
-
-
-def summary(iteration: Iteration) -> str:
-    """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
-    turn, commits = iteration.turn, iteration.commits
-    changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
-    if iteration.new > 0:
-        changes.append(f"{iteration.new} new")
-    wrong = shortened(iteration.failed or turn.why, _WRONG)
-    parts = [
-        f"#{iteration.number}",
-        iteration.task,
-        tasks(iteration.after) + (f" ({', '.join(changes)})" if changes else ""),
-        f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
-        duration(turn.took_s),
-        usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
-        wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
-        "done refused" if iteration.refused else "",
-    ]
-    return " · ".join(filter(None, parts))
-
-
-def tasks(progress: Progress) -> str:
-    """`9/15 tasks`."""
-    return f"{progress.ticked}/{len(progress.tasks)} tasks" if progress.tasks else "no tasks"
 
 
 def wait_s(turn: Turn, *, repeats: int, now: float) -> float:

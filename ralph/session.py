@@ -114,22 +114,21 @@ def _close(run: Run, stop: Stop) -> None:
     """The last line, also of the journal, and the last notice."""
     end(run)
     run.does("sending the last notice")
-    now = run.file.last
     run.write_down(
         "run",
         success=stop.reason.code == 0,
         message=stop.why,
         ended=stop.reason.name.lower(),
         summary=f"{stop.reason.label}: {stop.why}".removesuffix(": "),
-        so_far=notices.came_to(run, now),
+        so_far=notices.came_to(run),
         duration_s=round(run.elapsed_s(), 3),
     )
     if run.transcript or stop.reason is not Reason.HOPELESS:
-        run.screen.say(f"ralph: {notices.closing(run, stop, now)}")
+        run.screen.say(f"ralph: {notices.closing(run, stop)}")
     if run.transcript:
         if stop.reason.code == 1:
             run.complain(stop.why)
-        run.outbox.send(notices.ended(run, stop, now))
+        run.outbox.send(notices.ended(run, stop))
     hurried = signals.impatient if stop.reason is Reason.INTERRUPTED else signals.interrupted
     deadline = time.monotonic() + run.pace.send_s
     while run.outbox.pending() and time.monotonic() < deadline and not hurried():

@@ -41,7 +41,7 @@ def says(text: str) -> Progress:
 
 def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") -> Iteration:
     files = tuple(changed.split())
-    return Iteration(number=1, before=says(before), after=says(after), turn=turn, commits=Commits(), changed=files)
+    return Iteration(before=says(before), after=says(after), turn=turn, commits=Commits(), changed=files)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ralph import progress
-from ralph.judge import tasks
 from ralph.progress import Progress, Task, harmless_output, parse
 from ralph.progress.reading import BOM, blocks
 
@@ -52,7 +51,7 @@ def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: boo
     ],
 )
 def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
-    assert tasks(parse(text.encode())) == f"{count} tasks"
+    assert parse(text.encode()).figures == f"{count} tasks"
 
 
 @pytest.mark.parametrize(

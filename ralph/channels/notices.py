@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from ralph.agent.turn import Outcome
 from ralph.channels import Notice
-from ralph.judge import Iteration, tasks
-from ralph.progress import Progress
+from ralph.judge import Iteration
 from ralph.verdict import Stop
 from ralph.words import counted, duration, shortened, usd
 
@@ -16,7 +16,7 @@ def _mode(run: "Run") -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
-def heading(run: "Run", now: Progress) -> str:
+def heading(run: "Run") -> str:
     """The line that begins an iteration."""
     what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
@@ -25,7 +25,27 @@ def heading(run: "Run", now: Progress) -> str:
     if run.earlier:
         at_most = f" · {run.number - run.earlier}{at_most} in this start"
     task = f" · {run.task}" if run.task else ""
-    return f"{what} · iteration {run.number}{at_most} · {tasks(now)}{task}"
+    return f"{what} · iteration {run.number}{at_most} · {run.file.last.figures}{task}"
+
+
+def summary(run: "Run", iteration: Iteration) -> str:
+    """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
+    turn, commits = iteration.turn, iteration.commits
+    changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
+    if iteration.new > 0:
+        changes.append(f"{iteration.new} new")
+    wrong = shortened(iteration.failed or turn.why, 200)
+    parts = [
+        f"#{run.number}",
+        run.task,
+        iteration.after.figures + (f" ({', '.join(changes)})" if changes else ""),
+        f"{counted(commits.count, 'commit')} +{commits.added} −{commits.removed}" if commits.count else "",  # noqa: RUF001 - a minus
+        duration(turn.took_s),
+        usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
+        wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
+        "done refused" if iteration.refused else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def started(run: "Run") -> Notice:
@@ -44,7 +64,7 @@ def waiting(run: "Run", what: str, why: str) -> Notice:
     return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, 1000)}")
 
 
-def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
+def ended(run: "Run", stop: Stop) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     code, move, pays = stop.reason.code, stop.next_move(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
@@ -57,7 +77,7 @@ def ended(run: "Run", stop: Stop, now: Progress) -> Notice:
         f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
         f"To go on: {move}" if move else "",
         run.todo,
-        came_to(run, now) + (f", paid by the API key in {pays}" if pays else ""),
+        came_to(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.summaries else "",
     ]
     return _notice(run, event, what, *lines, *run.summaries)
@@ -69,18 +89,18 @@ def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
     return Notice(event, title, "\n".join(filter(None, said)))
 
 
-def closing(run: "Run", stop: Stop, now: Progress) -> str:
+def closing(run: "Run", stop: Stop) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
     return " · ".join(
-        filter(None, [stop.reason.label + why, came_to(run, now), f"to go on, {move}" if move else "", run.todo])
+        filter(None, [stop.reason.label + why, came_to(run), f"to go on, {move}" if move else "", run.todo])
     )
 
 
-def came_to(run: "Run", now: Progress) -> str:
+def came_to(run: "Run") -> str:
     """Tasks, iterations, commits, time and cost of a run so far."""
-    tally, parts = run.tally, [tasks(now)]
+    tally, parts = run.tally, [run.file.last.figures]
     if tally.iterations > 1 or not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
     parts.append(duration(run.elapsed_s()))

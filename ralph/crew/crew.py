@@ -310,9 +310,7 @@ class Crew:
         run.transcript = run.state.transcript(run.id, run.number, trial.result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
             run.transcript.write_bytes(encoded(trial.result.transcript))
-        return Iteration(
-            number=run.number, task=run.task, before=before, after=run.read(), turn=turn, commits=Commits()
-        )
+        return Iteration(before=before, after=run.read(), turn=turn, commits=Commits())
 
     def _is_taken_back(self, trial: Trial) -> bool:
         """Whether a person marked the task otherwise, or took it out, while it was tried."""

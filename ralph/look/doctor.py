@@ -16,7 +16,6 @@ from typing import NamedTuple
 from ralph import __version__, changes, channels, files, lock, progress, sources, start
 from ralph.agent import command as agent
 from ralph.errors import RalphError
-from ralph.judge import tasks as ticked
 from ralph.options import Asked
 from ralph.process.programs import call
 from ralph.progress.file import ProgressFile
@@ -76,9 +75,9 @@ class _Doctor:
         text = path.read_bytes() if there else b""
         now = progress.parse(text)
         start.check_place(found, now if there else None)
-        yield ok(f"{path}: {ticked(now)}" if there else f"there is no {path} yet; the first start makes it")
+        yield ok(f"{path}: {now.figures}" if there else f"there is no {path} yet; the first start makes it")
         text = found.begun(text)
-        if early := start.ends_at_once(found, progress.parse(text), state, text):
+        if early := start.ends_at_once(found, state, text):
             yield (bad if early.exit_code else warning)(f"{early.what}: a start ends at once", early.fix)
 
     def check_agent(self) -> Iterator[_Check]:

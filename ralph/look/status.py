@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ralph.errors import RalphError
-from ralph.judge import tasks
 from ralph.look import plans
 from ralph.look.plans import Seen, Standing
 from ralph.screen.text import clipped, width
@@ -58,7 +57,7 @@ def _figures(seen: Seen) -> str:
     sums = seen.sums
     parts = []
     if now := seen.progress:
-        parts = [f"{now.mode} {now.rounds}".strip(), tasks(now)]
+        parts = [f"{now.mode} {now.rounds}".strip(), now.figures]
     if sums.iterations:
         parts.append(counted(sums.iterations, "iteration"))
     if sums.cost_usd is not None:

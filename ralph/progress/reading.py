@@ -127,6 +127,11 @@ class Progress(NamedTuple):
     ticked: int
     """How many are."""
 
+    @property
+    def figures(self) -> str:
+        """`9/15 tasks`."""
+        return f"{self.ticked}/{len(self.tasks)} tasks" if self.tasks else "no tasks"
+
 
 def said_on(line: Line) -> str:
     """What stands behind the colon."""
