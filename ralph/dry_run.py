@@ -28,7 +28,6 @@ def show(start: "Start", state: State) -> int:
         values |= tasklist.values(task, tasklist.token())
     text, settings = start.prompt().render(values), start.settings
     first, *_ = agent.chosen(settings, start.asked.agent_arguments)
-    mcp = start.tools_server if settings.mcp else ""
-    print(shlex.join(first.argv(settings, "…", file="…", mcp=mcp)), end="\n\n")
+    print(shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

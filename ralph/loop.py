@@ -25,8 +25,7 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
-    if run.read().mode != run.said_mode:
-        follow(run)
+    follow(run)
     if run.strict:
         run.strict.tidy()
     while claims_done(run.file.last, run.settings) and not run.interrupted():

@@ -54,7 +54,7 @@ class Prompt:
     `values` are those of its variables that stay the same.
     """
 
-    def __init__(self, path: Path, text: str, places: Sequence[Path], values: Mapping[str, Value]) -> None:
+    def __init__(self, path: Path, text: str, places: Sequence[Path], values: dict[str, Value]) -> None:
         from jinja2 import (  # noqa: PLC0415 - 33 ms that a start with nothing to do need not pay
             FileSystemLoader,
             TemplateSyntaxError,
@@ -62,7 +62,7 @@ class Prompt:
             sandbox,
         )
 
-        self.path, self._values = path, values
+        self._path = path
         rest = LEADING_COMMENT.sub("", text, count=1)
         rest = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
@@ -79,17 +79,17 @@ class Prompt:
             for name in sorted(meta.find_undeclared_variables(tree) - set(VARIABLES)):
                 there = f"{name} is no variable; there are {', '.join(VARIABLES)}"
                 raise RalphError(f"{path}: {there}", fix=fix)
-            self._template = environment.from_string(tree)
+            self._template = environment.from_string(tree, globals=values)
         except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""
         try:
-            text = self._template.render({**self._values, **values}).lstrip("\n")
+            text = self._template.render(values).lstrip("\n")
         except Exception as error:  # a template can bring about anything, such as to include itself
-            raise RalphError(f"{self.path}: {error}") from error
+            raise RalphError(f"{self._path}: {error}") from error
         if not text.strip():
-            raise RalphError(f"{self.path}: renders to nothing", fix="write what the agent shall do")
+            raise RalphError(f"{self._path}: renders to nothing", fix="write what the agent shall do")
         # The real agent takes a first `/` for one of its own commands and does nothing.
         return "\n" + text if text.startswith("/") else text

@@ -87,7 +87,9 @@ class Start:
 
     @property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it. Under strict they only propose."""
+        """The server of the task tools, as claude takes it; empty without one. Under strict they only propose."""
+        if not self.settings.mcp:
+            return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
@@ -133,7 +135,7 @@ def run(asked: Asked) -> int:
     file = ProgressFile(start.progress_path, state)
     now = file.read() if file.exists() else None
     check_place(start, now)
-    if now and not held.dead_run() and (early := ends_at_once(start, now, state, file.text)):
+    if now and not held.dead_run() and (early := ends_at_once(start, state, file.text)):
         raise RalphError.of([early, *start.lacks(file.text)])
     from ralph.session import session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
@@ -186,17 +188,14 @@ def find(asked: Asked) -> Start:
         return entered
 
 
-def ends_at_once(start: Start, now: Progress, state: State, text: bytes) -> RalphError | None:
-    """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has.
-
-    `text` are the file's bytes.
-    """
+def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
+    """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
     if state.died():
         return None  # what the run wrote that died was never checked
-    path, settings = start.progress_path, start.settings
+    path, now = start.progress_path, progress.parse(text)
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
-    stop = verdict(now, Tally(), settings)
+    stop = verdict(now, Tally(), start.settings)
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
         stop = start.stuck(text)

@@ -177,5 +177,5 @@ def left_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
 
 def budget_usd(now: Progress, tally: Tally, settings: Settings) -> float | None:
     """What the next iteration may cost: the smallest rest of all that bounds it."""
-    left, most = left_usd(now, tally, settings), settings.max_iteration_cost
-    return left if most is None else min(most, most if left is None else left)
+    bounds = (left_usd(now, tally, settings), settings.max_iteration_cost)
+    return min((bound for bound in bounds if bound is not None), default=None)

@@ -110,7 +110,7 @@ class Rehearsal:
             raise RalphError(f"another run works in {top}: {holder}", lock.LOCKED, fix="rehearse when it is over")
         text = files.held(found.progress_path)
         now = progress.parse(text)
-        if now.done and (early := start.ends_at_once(found, now, State(found.name, found.progress_path), text)):
+        if now.done and (early := start.ends_at_once(found, State(found.name, found.progress_path), text)):
             self.happened.append(f"exit code {early.exit_code} at once: {early.what}")
             return
         watched = changes.Changes(top, ())
