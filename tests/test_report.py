@@ -95,9 +95,9 @@ def test_a_run_is_reported_outside_of_the_working_directory_unless_a_place_is_na
 
 def heights(page: str, title: str, kind: str) -> list[float]:
     """By bar of that chart, how many percent high the part of that kind is."""
-    (chart,) = re.findall(rf"<strong>{title}</strong>.*?</figure>", page, re.DOTALL)
+    (chart,) = re.findall(rf"<h3>{title}</h3>.*?</figure>", page, re.DOTALL)
     found = [
-        re.search(rf'<i class="{kind}" style="height:([\d.]+)%">', bar) for bar in re.findall("<li title.*", chart)
+        re.search(rf'<i class="{kind}" style="height:([\d.]+)%">', bar) for bar in re.findall("<li class.*", chart)
     ]
     return [float(one[1]) if one else 0.0 for one in found]
 
@@ -137,7 +137,7 @@ def test_agents_at_the_same_time_have_a_row_each() -> None:
     together = made(records([{"duration_s": 900}, {"duration_s": 1000}, {"duration_s": 100, "success": False}]))
     lanes = together.split('<div class="lane">')[1:]
     assert [lane.count("<i") for lane in lanes] == [2, 1], "the second began before the first was over"
-    assert re.findall(r'<i class="again".*?left:([\d.]+)%;width:([\d.]+)%', together) == [("95.24", "4.76")]
+    assert re.findall(r'<i class="bad".*?left:([\d.]+)%;width:([\d.]+)%', together) == [("95.24", "4.76")]
     assert "lane" not in made(records([{"duration_s": 500}] * 3)).partition("<body>")[2]
 
 

@@ -6,15 +6,16 @@ A bar is HTML, and each of its parts so many percent high: here are sums, all el
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import jinja2
 
 from ralph import __version__
 from ralph.errors import RalphError
-from ralph.journal import TOKENS, Record
+from ralph.journal import Record
 from ralph.look import plans
 from ralph.look.plans import Seen, told
 from ralph.words import duration, moment, plain, usd
@@ -55,31 +56,32 @@ def _compact(number: float) -> str:
     return f"{number:.0f}"
 
 
-_CHARTS = {
-    "Tasks": (_compact, ("left", "done")),
-    "Cost": (usd, ("cost",)),
-    "Tokens written": (_compact, ("output",)),
-    "Tokens read": (_compact, ("cache_read", "cache_write", "input")),
-    "Time": (duration, ("agent", "verifying", "waiting")),
-}
+_CHARTS = (
+    ("Tasks", _compact, ("left", "done")),
+    ("Cost", usd, ("cost",)),
+    ("Tokens written", _compact, ("output",)),
+    ("Tokens read", _compact, ("cache_read", "cache_write", "input")),
+    ("Time", duration, ("agent", "verifying", "waiting")),
+)
 """What is drawn for each iteration: how a value is written, and the parts of a bar, the first at its foot."""
 
 
-def _parts(row: Record) -> Mapping[str, float]:
-    """What an iteration came to, by kind."""
+def _parts(row: Record) -> dict[str, Any]:
+    """What an iteration came to, by kind; tokens have their names in the journal."""
     done = row.done or 0
     found = {"left": (row.total or 0) - done, "done": done, "cost": row.cost_usd or 0.0}
-    found |= {kind: getattr(row, kind) for kind in TOKENS}
-    return found | {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
+    found |= {"agent": row.duration_s, "verifying": row.verified_s, "waiting": row.waited_s}
+    return vars(row) | found
 
 
 def _lanes(rows: Sequence[Record]) -> list[list[Record]]:
     """The iterations in as many rows as agents were at work at the same time: in none of them do two overlap."""
     found: list[list[Record]] = []
     for row in sorted(rows, key=lambda row: row.began):
-        free = [lane for lane in found if lane[-1].at <= row.began + 1]  # timestamps are whole seconds
-        if free:
-            free[0].append(row)
+        for lane in found:
+            if lane[-1].at <= row.began + 1:  # timestamps are whole seconds
+                lane.append(row)
+                break
         else:
             found.append([row])
     return found
@@ -91,20 +93,20 @@ def page(seen: Seen, now: float) -> bytes:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: plain(value) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
     )
-    rows, tops = seen.rows[-_MOST_ROWS:], dict[str, float]()
-    bars = [_parts(row) for row in rows]
-    for title, (_, kinds) in _CHARTS.items():
-        tops[title] = max((sum(map(bar.__getitem__, kinds)) for bar in bars), default=0.0)
+    rows, charts = seen.rows[-_MOST_ROWS:], []
+    bars = [(row, _parts(row)) for row in rows]
+    for title, shown, kinds in _CHARTS:
+        top = max((sum(parts[kind] for kind in kinds) for _, parts in bars), default=0.0)
+        charts.append((title, shown, kinds, top))
     text = environment.get_template("report.html").render(
-        seen=seen,
-        rows=rows,
+        plan=seen.plan,
+        standing=seen.standing,
+        progress=seen.progress,
+        sums=seen.sums,
         bars=bars,
-        charts=_CHARTS,
-        tops=tops,
+        charts=charts,
         lanes=_lanes([row for row in rows if row.run == rows[-1].run]),
         tasks=seen.progress.tasks if seen.progress else (),
         records=list(filter(told, seen.records))[-_MOST_ROWS:],
