@@ -16,7 +16,6 @@ from ralph.process.keeper import Keeper
 from ralph.process.programs import Patience
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
-from ralph.screen.text import width
 from ralph.screen.view import View, status_line
 from ralph.verdict import Reason, Stop, Tally, verdict
 
@@ -109,7 +108,7 @@ class Run:
         self.top = Path.cwd()
         self._began = self.pace.running()
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
-        self.view = View(self.screen.agent, width, whole=self.screen.verbose)
+        self.view = View(self.screen.agent, whole=self.screen.verbose)
         self.phase: tuple[str, float, float | None] | None = "starting", self._began, None
         """What ralph itself does, since when, and how long where that is known; None while the agent works."""
         self.screen.status = self._status

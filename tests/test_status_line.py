@@ -17,7 +17,7 @@ TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] 
 
 def working(doing: str) -> Any:
     """A run in its seventh iteration, an hour after its start."""
-    view = View(lambda _line: None, lambda: None)
+    view = View(lambda _line: None)
     view.doing, view.heard_at = doing, view.heard_at - 12
     about = {"tally": Tally(iterations=6, cost_usd=3.41), "number": 7, "file": SimpleNamespace(last=parse(TASKS))}
     return SimpleNamespace(view=view, settings=Settings(), phase=None, elapsed_s=lambda: 3720, **about)
@@ -78,7 +78,7 @@ DOES = {
 
 def test_what_the_agent_does() -> None:
     for when, (events, doing) in DOES.items():
-        view = View(lambda _line: None, lambda: None)
+        view = View(lambda _line: None)
         stream, before = view.begin(), view.heard_at
         for event in events:
             stream.sees(json.dumps(event).encode() + b"\n")

@@ -188,7 +188,6 @@ def _checks(asked: Asked) -> Iterator[_Check]:
 
 _MARKS = {"ok": ("ok  ", "✓", "32"), "warning": ("warn", "!", "33"), "bad": ("BAD ", "✗", "31")}
 """From the best to the worst: a word, and on a terminal a sign and its colour."""
-_NARROWEST = 20
 
 
 def doctor(asked: Asked) -> int:
@@ -219,7 +218,7 @@ def _print(check: _Check) -> None:
         mark = sign if os.environ.get("NO_COLOR") else f"\x1b[{colour}m{sign}\x1b[0m"
     indent = " " * (len(sign if draws() else mark) + 13)
     edge = width()
-    room = edge and max(_NARROWEST, edge - len(indent))
+    room = edge and edge - len(indent)
     rows = [*wrapped(check.said, room), *(wrapped(f"→ {remedy}", room) if remedy else ())]
     print(f"{mark} {check.subject:12}" + f"\n{indent}".join(rows))
     for line in command.splitlines():

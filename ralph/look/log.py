@@ -15,7 +15,6 @@ from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.memory import memory
 from ralph.process.programs import foreground
-from ralph.screen.text import width
 from ralph.screen.view import View
 from ralph.words import moment, plain
 
@@ -77,7 +76,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
     if what:
         sys.stdout.buffer.write(path.read_bytes())
         return 0
-    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, width, whole=verbose))
+    replay = _Replay(plan, row.mode, row.iteration, path, View(_say, whole=verbose))
     replay.rest()
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
@@ -112,7 +111,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
     """Shows the running iteration and those after it until the run ends; 0. Raises RalphError when nothing runs."""
     if not plan.holder:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
-    state, view = plan.state, View(_say, width, whole=verbose)
+    state, view = plan.state, View(_say, whole=verbose)
     news, at = journal.since(state.journal, 0)
     _list(news[-1:])
     replay = None

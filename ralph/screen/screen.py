@@ -25,12 +25,12 @@ class Screen:
     of it when it becomes narrower, it is what stands from the cursor on.
     """
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False, spinner: bool = True) -> None:
+    def __init__(self, *, quiet: bool, verbose: bool, spinner: bool) -> None:
         self.quiet, self.verbose = quiet, verbose
         """Whether there is a line per iteration, wait and run alone, or all that the agent says, does and is told."""
         able = draws()
-        colours = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if able and not os.environ.get("NO_COLOR") else ("", "", "")
-        self._bold, self._dim, self._off = colours
+        has_colours = able and not os.environ.get("NO_COLOR")
+        self._bold, self._dim, self._off = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if has_colours else ("", "", "")
         self.is_live = able and spinner and not quiet
         """Whether there is a status line."""
         self.status: Callable[[int], str] = lambda _width: ""
@@ -41,11 +41,12 @@ class Screen:
         self._waiting: deque[tuple[int, bytearray]] = deque()
         """What is to be printed where, in this order."""
         self._bytes = 0
-        self._is_printing = self._is_closing = False
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._print, daemon=True)
 
     def open(self) -> None:
         """Starts the thread; what was said before is printed now."""
-        threading.Thread(target=self._print, name="screen", daemon=True).start()
+        self._thread.start()
 
     def agent(self, line: str) -> None:
         """A line of the agent's."""
@@ -81,14 +82,12 @@ class Screen:
             self._changed.notify_all()
 
     def _print(self) -> None:
-        """Prints for ever: lines as they come, and the status line with them and once a second."""
-        while True:
+        """Prints to the end: lines as they come, and the status line with them and once a second."""
+        is_over = False
+        while not is_over:
             with self._changed:
-                self._is_printing = False
-                self._changed.notify_all()
-                tick_s = _TICK_S if self.is_live else None
-                self._changed.wait_for(lambda: self._waiting or (self._is_closing and self._drawn), tick_s)
-                self._is_printing = True
+                self._changed.wait_for(lambda: self._waiting or self._is_closing, _TICK_S if self.is_live else None)
+                is_over = self._is_closing and not self._waiting
                 fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
                 self._bytes -= len(lines)
             data = bytes(lines)
@@ -119,9 +118,9 @@ class Screen:
         rows = [f"\r{self._dim}\x1b[?7l{line}\x1b[?7h{self._off}" for line in lines]
         return "\n".join(rows) + f"\x1b[{len(rows) - 1}A" * (len(rows) > 1) + "\r" * bool(rows)
 
-    def close(self, timeout_s: float = 2.0) -> None:
-        """Waits at most that long for what is still to be printed; nothing remains of the status line."""
+    def close(self) -> None:
+        """Waits two seconds at most for what is still to be printed; nothing remains of the status line."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not (self._waiting or self._is_printing or self._drawn), timeout_s)
+        self._thread.join(2.0)

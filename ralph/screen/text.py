@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,6 +11,8 @@ from ralph.words import plain
 
 LINE_LIMIT = 4_000
 """Columns of a line that are shown, unless all is wanted; the transcript has it all."""
+_NARROWEST = 8
+"""Columns of a row of words, however narrow the terminal is."""
 _EMOJI = "\N{VARIATION SELECTOR-16}"
 
 
@@ -43,10 +46,11 @@ def clipped(text: str, width: int) -> str:
 
 def wrapped(text: str, width: int | None) -> Iterator[str]:
     """Its lines, as rows of so many columns where there is an edge: cut at a blank, if there is one."""
+    edge = max(width or sys.maxsize, _NARROWEST)
     for line in plain(text).expandtabs(4).split("\n"):
         at = 0
-        while width is not None and columns(piece := line[at : at + 4 * width]) > width:
-            fits = max(1, _fitting(piece, width))
+        while columns(piece := line[at : at + 4 * edge]) > edge:
+            fits = _fitting(piece, edge)
             blank = piece.rfind(" ", 0, fits + 1)
             cut = blank if piece[: max(blank, 0)].strip() else fits
             yield piece[:cut]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
-from ralph.screen.text import clipped, columns, wrapped
+from ralph.screen.text import clipped, columns, width, wrapped
 from ralph.words import counted, duration, usd
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ _DOING_COLUMNS = 16
 """Columns for what is done now, before figures have to give way."""
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
-_NARROWEST = 10
 _MARGIN, _INDENT = "  ", "    "
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
 """Of a tool's arguments the one that says most, the first that is there."""
@@ -32,12 +31,11 @@ _EXPECTED = ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "TodoWrite", 
 class View:
     """Shows one agent after another; `say` prints a line.
 
-    On a terminal, which has a `width`, words are wrapped and calls cut to it, unless the `whole` is wanted.
+    On a terminal words are wrapped and calls cut to its width, unless the `whole` is wanted.
     """
 
-    def __init__(self, say: Callable[[str], None], width: Callable[[], int | None], *, whole: bool = False) -> None:
+    def __init__(self, say: Callable[[str], None], *, whole: bool = False) -> None:
         self._say = say
-        self._width = width
         self._whole = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = ""
@@ -84,8 +82,8 @@ class View:
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
         """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""
-        width = self._width()
-        room = width and max(_NARROWEST, width - indent)
+        edge = width()
+        room = edge and edge - indent
         for block in blocks(event):
             kind, text = block.get("type"), str(block.get("text", "")).rstrip("\n")
             if kind == "text" and event["type"] == "assistant":
@@ -112,10 +110,10 @@ class View:
         kind = event.get("subtype")
         if kind == "init":
             self.doing = "thinking"
-            account = str(event.get("model") or "")
+            turn = self._stream.so_far
+            account = turn.model
             if "apiKeySource" in event:  # a forgotten key in the environment has cost people hundreds
-                source = str(event.get("apiKeySource") or "none")
-                account += " · your login pays" if source == "none" else f" · the API key in {source} pays"
+                account += f" · the API key in {turn.pays} pays" if turn.pays else " · your login pays"
             if account not in (self._account, ""):
                 self._account = account
                 yield account
@@ -166,7 +164,7 @@ def _outcome(tool: str, block: Event) -> str:
     return f"⎿ {lines[-1 if tool == 'Bash' else 0]}{more}"
 
 
-def status_line(run: "Run", width: int) -> str:
+def status_line(run: "Run", edge: int) -> str:
     """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others."""
     tally = run.tally
     now = run.file.last
@@ -185,7 +183,7 @@ def status_line(run: "Run", width: int) -> str:
     figures.append(f"{duration(run.elapsed_s())} · ")
     if tally.cost_usd is not None:
         figures.append(f"{usd(tally.cost_usd, at_least=tally.at_least)} · ")
-    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > width:
+    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > edge:
         figures.pop()
     shown = "".join(figures)
-    return clipped(shown + clipped(doing, width - columns(shown + clock)) + clock, width)
+    return clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
