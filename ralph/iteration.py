@@ -242,7 +242,7 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
 
     None for a limit where another agent can work meanwhile.
     """
-    if _over(run) or (run.crew and run.crew.began < run.waited_to):  # it met the limit that was waited for since
+    if _over(run) or (run.crew and run.crew.last.began < run.waited_to):  # it met the limit that was waited for since
         return None
     now, most_s, cause = run.pace.now(), run.settings.max_time, turn.outcome.value
     seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)

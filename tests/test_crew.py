@@ -13,7 +13,20 @@ from random import Random
 
 import pytest
 from forks import PYTHON
-from ralph_driver import COMMAND, LONG, Project, Run, eventually, is_free, kill, marked, paced, progress_text
+from ralph_driver import (
+    COMMAND,
+    LONG,
+    Project,
+    Run,
+    Running,
+    alive,
+    eventually,
+    is_free,
+    kill,
+    marked,
+    paced,
+    progress_text,
+)
 from stories import Agent, at_limit, runs, tries
 
 AGENT = """#!/bin/sh
@@ -366,6 +379,12 @@ class TestACluster:
         file = marks / "scheduler.json"
         asked = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
         programs = [started([*dask, "scheduler", *asked], marks / "scheduler.log", project.env)]
+
+        def begun(task: str) -> tuple[Running, int]:
+            crew.has(f"- [ ] {task}: More\n", **{task: f"echo $$ > {marks}/{task}; sleep 3600"})
+            running = project.start(*crew.words("--executor", f"dask://{address}"))
+            return running, int(eventually(lambda: (marks / task).exists() and (marks / task).read_text()))
+
         try:
             eventually(lambda: file.exists() and file.read_text())
             address = re.findall(r"tcp://(127\.0\.0\.1:\d+)", file.read_text())[0]
@@ -382,6 +401,13 @@ class TestACluster:
             run = running.wait(120)
             assert run.code == 0, run.text
             assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+            running, pid = begun("c")
+            project.progress.write_text(project.progress_text.replace("[~]", "[!]"))
+            assert "c was taken back" in running.wait().text
+            eventually(lambda: not alive(pid))
+            running, pid = begun("d")
+            running.signal(signal.SIGKILL)
+            eventually(lambda: not alive(pid))
             crew.has("- [ ] c: Do c\n")
             (marks / "here").mkdir()
             shutil.copy(marks / "claude", marks / "here" / "only-here")

@@ -31,13 +31,8 @@ from ralph.words import duration, named
 
 _MOST = 20
 """Tries at the same time on one machine."""
-_LANDINGS = 3
-"""So often a landing is begun that does not get to its agent: a registry may be down that the setup needs."""
-_GLANCE_S = 0.2
-_LOOK_S = 2.0
+_LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
-_OF_THE_COORDINATOR = {"setup", "setup_copy", "keep_clones", "runner", "executor", "history", "heartbeat_url"}
-"""Settings that no attempt is given; of the others its command says which are not as here."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,6 +48,13 @@ class Trial:
     """What it may cost."""
     result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
     """What came of it."""
+
+    def ends(self, future: Future[Attempt]) -> None:
+        """Waits for what comes of it."""
+        try:
+            self.result = future.result()
+        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
+            self.result = Attempt(why=str(error) or type(error).__name__)
 
     @property
     def left(self) -> Task | None:
@@ -94,7 +96,7 @@ class Trial:
 class Crew:
     """The tasks that are tried at the same time, in place of one after the other."""
 
-    _last: Trial
+    last: Trial
     """The one that was over last."""
 
     def __init__(self, run: Run) -> None:
@@ -112,8 +114,6 @@ class Crew:
         if run.settings.executor:
             self._executor = Dask(run, run.settings.executor)
         self.running: dict[Future[Attempt], Trial] = {}
-        self.began = 0.0
-        """When that began, by the run's clock, which ended last."""
         self._stop: Stop | None = None
         """Why nothing begins any more, while others still work."""
         self._land_left_over()
@@ -158,15 +158,8 @@ class Crew:
         ]
 
     def tidy(self) -> None:
-        """Gives each task an id, and marks as in progress those that are being tried, and no others."""
-
-        def tidied(text: bytes) -> bytes:
-            tried = [trial.task.id for trial in self.running.values()]
-            kept = [one.id for one in tasks.read(text) if one.mark == "~" and one.id in tried]
-            return edits.marked(edits.tidied(text), "~", *kept)
-
-        self._run.read()
-        self._file.edit(tidied)
+        """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
+        self._file.edit(edits.tidied, *[trial.task.id for trial in self.running.values()])
 
     def choose(self) -> Stop | None:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
@@ -205,10 +198,9 @@ class Crew:
         job = self._job(task, share_usd)
         if not (run.transcript or self.running):
             run.outbox.send(notices.started(run))
-        self._mark("~", task)
+        self._file.edit(edits.marked, "~", task.id)
         run.screen.remark(f"ralph: {task.id} begins: {task.text}")
         trial = Trial(job=job, task=task, began=run.pace.running(), share_usd=share_usd)
-        self._executor.cancelled.discard(task.id)
         self.running[self._executor.submit(job)] = trial
 
     def _job(self, task: Task, share_usd: float | None) -> Job:
@@ -249,18 +241,14 @@ class Crew:
 
     def _config(self) -> list[str]:
         """Who commits, and the project's hooks, which a clone would lack."""
-        config = [f"core.hooksPath={self._repository.hooks}"]
-        for name in ("user.name", "user.email"):
-            value = self._repository.ask("config", name)
-            if value:
-                config.append(f"{name}={value}")
-        return config
+        said = self._repository.ask("config", "-z", "--get-regexp", r"^user\.").split("\0")
+        return [f"core.hooksPath={self._repository.hooks}", *(one.replace("\n", "=", 1) for one in said if one)]
 
     def _env(self) -> dict[str, str]:
-        """The settings of an attempt, as they were said here."""
+        """The settings of an attempt, as they were said here; of some its command says otherwise."""
         env = {}
         for field, one in self._settings.said.items():
-            if field not in _OF_THE_COORDINATOR and one.source not in (Source.MODE, Source.TEMPLATE):
+            if field not in ("history", "heartbeat_url") and one.source not in (Source.MODE, Source.TEMPLATE):
                 env[one.variable] = one.text
         return env
 
@@ -284,21 +272,14 @@ class Crew:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
         run.does(f"{len(self.running)} at work")
-        looked = run.pace.running()
-        while not (done := wait(self.running, _GLANCE_S, FIRST_COMPLETED).done):
-            if run.interrupted():
-                self._cancel(*self.running.values())
-            elif run.pace.running() - looked >= _LOOK_S:
-                looked = run.pace.running()
-                run.read()
-                self._cancel(*filter(self._is_taken_back, self.running.values()))
+        while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
+            run.read()
+            for trial in self.running.values():
+                if run.interrupted() or self._is_taken_back(trial):
+                    self._executor.cancel(trial.task.id)
         future = done.pop()
-        trial = self._last = self.running.pop(future)
-        self.began = trial.began
-        try:
-            trial.result = future.result()
-        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-            trial.result = Attempt(why=str(error) or type(error).__name__)
+        trial = self.last = self.running.pop(future)
+        trial.ends(future)
         turn = trial.turn()
         before = run.file.last
         if run.interrupted():
@@ -319,7 +300,7 @@ class Crew:
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
-        trial = self._last
+        trial = self.last
         task = trial.task
         most = self._settings.max_tries
         meanwhile = ""
@@ -327,14 +308,13 @@ class Crew:
         if self._is_taken_back(trial):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self._mark(" ", task)
+            self.tidy()
             return iteration
         tip = self._branch.tip()
         if trial.is_done and trial.result.commit and tip != trial.job.commit:
             meanwhile = "on top of what landed meanwhile: "
             self._apply(trial, tip)
             if stop := self._run.interrupted():
-                self._mark(" ", task)
                 return replace(iteration, ended=stop)
         if trial.is_done:
             return self._land(iteration, trial)
@@ -345,9 +325,6 @@ class Crew:
         why = meanwhile + (re.sub(r"^.*?, try \d+: ", "", trial.turn().why) or "it came to nothing")
         self._file.edit(edits.with_failure, task.id, why, most)
         return replace(iteration, failed=f"{task.id}, try {task.tries + 1}: {why}", tried=task.has_more_tries(most))
-
-    def _mark(self, mark: str, *listed: Task) -> None:
-        self._file.edit(edits.marked, mark, *[task.id for task in listed])
 
     def _land(self, iteration: Iteration, trial: Trial) -> Iteration:
         """The branch gets the commit, if there is one, and the task its tick."""
@@ -361,7 +338,8 @@ class Crew:
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
             commits = self._repository.describe(result.commit)[0]
-        self._mark("x", *trial.task.chain)
+        self._file.edit(edits.marked, "x", trial.task.id)
+        self.tidy()
         run.state.note("landing", "")
         if not run.read().open:
             accept(run)
@@ -379,11 +357,8 @@ class Crew:
             bundle="",
             applies=trial.result.bundle,
         )
-        for _ in range(_LANDINGS):
-            try:
-                trial.result = self._executor.now(here)
-            except (OSError, RalphError) as error:
-                trial.result = Attempt(why=str(error))
+        for _ in range(3):  # a registry may be down that the setup needs
+            trial.ends(Local.submit(self._executor, here))  # on this machine, as it is small
             if trial.result.records or self._run.interrupted():
                 break
 
@@ -418,13 +393,9 @@ class Crew:
 
     def close(self) -> None:
         """Nobody works any more, and no task is in progress, also after an error."""
-        self._cancel(*self.running.values())
         self._executor.close()
         with contextlib.suppress(RalphError):
             self._file.edit(edits.put_down)
-
-    def _cancel(self, *trials: Trial) -> None:
-        self._executor.cancelled.update(trial.task.id for trial in trials)
 
 
 def _lines(text: bytes, title: str) -> list[bytes]:

@@ -4,7 +4,6 @@
 the project's hooks run at the commit.
 """
 
-import contextlib
 import os
 import re
 import sys
@@ -12,7 +11,6 @@ from base64 import b64decode
 from pathlib import Path
 
 from ralph import changes
-from ralph.errors import RalphError
 from ralph.strict.repository import Repository
 
 
@@ -43,21 +41,14 @@ class Branch:
         repository, ref = self._repository, f"refs/heads/{self.own}"
         repository.run("bundle", "unbundle", "/dev/stdin", stdin=b64decode(packed))
         own = self._at(ref)
-        if not self._follows(commit):
+        if repository.head()[0] == self.name:
+            repository.ask("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
+        if repository.head() != (self.name, commit):
             repository.run("update-ref", ref, commit)
             return False
         if own and self.has(own, commit):
             repository.run("update-ref", "-d", ref, own)
         return True
-
-    def _follows(self, commit: str) -> bool:
-        """Whether the person's branch and files could move on to that commit."""
-        if self._repository.head()[0] != self.name:
-            return False
-        with contextlib.suppress(RalphError):
-            self._repository.run("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit)
-            return True
-        return False
 
     def _at(self, ref: str) -> str:
         return self._repository.ask("rev-parse", "--verify", "--quiet", ref)

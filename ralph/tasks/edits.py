@@ -55,9 +55,9 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -
     return marked(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
 
 
-def put_down(text: bytes) -> bytes:
-    """The same with nothing in progress: what was, waits again."""
-    return marked(text, " ", *[task.id for task in read(text) if task.mark == "~"])
+def put_down(text: bytes, *but: str) -> bytes:
+    """The same with nothing in progress but these: what was, waits again."""
+    return marked(text, " ", *[task.id for task in read(text) if task.mark == "~" and task.id not in but])
 
 
 def with_ids(text: bytes) -> bytes:
@@ -73,9 +73,9 @@ def with_ids(text: bytes) -> bytes:
     return spliced(text, changes)
 
 
-def tidied(text: bytes) -> bytes:
-    """The same with an id for each task, none in progress, and ticks where all subtasks have one."""
-    text = put_down(with_ids(text))
+def tidied(text: bytes, *but: str) -> bytes:
+    """The same with an id for each task, none in progress but these, and ticks where all subtasks have one."""
+    text = put_down(with_ids(text), *but)
     return marked(text, "x", *[task.id for task in read(text) if task.done and task.mark != "x"])
 
 
