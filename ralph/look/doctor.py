@@ -57,8 +57,8 @@ class _Doctor:
                 yield ok(f"{setting.name} {' '.join(_shown(one).split())} ({one.where})")
         for remark in settings.remarks:
             yield warning(remark.what, remark.fix)
-        ends = settings.max_iterations or settings.max_time or settings.max_cost or settings.max_total_cost
-        if not ends and not settings.once:
+        limits = settings.once, settings.max_iterations, settings.max_time, settings.max_cost, settings.max_total_cost
+        if not any(limits):
             fix = "set --max-iterations, --max-time or --max-cost, here or as lines RALPH_MAX_TIME: 8h in the plan"
             yield warning("no limit: nothing but done, failure or you ends a run", fix)
         if not settings.verify:

@@ -91,15 +91,15 @@ class _Replay:
         _say(f"{mode} {plan.name} · iteration {iteration}")
         self.path = path
         self._stream = view.begin()
-        self._at = {path: 0, path.with_suffix(".err"): 0}
+        self._files = []
+        for place, sees in ((path, self._stream.sees), (path.with_suffix(".err"), self._stream.complains)):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.append((place.open("rb"), sees))
 
     def more(self) -> None:
         """Shows what is new."""
-        for path, sees in zip(self._at, (self._stream.sees, self._stream.complains), strict=True):
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                file.seek(self._at[path])
-                sees(file.read())
-                self._at[path] = file.tell()
+        for file, sees in self._files:
+            sees(file.read())
 
     def rest(self) -> None:
         """Shows all that is left, a last line without an end too; nothing more comes after that."""

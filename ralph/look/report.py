@@ -50,10 +50,11 @@ def report(word: str | None, *, output: str | None, opens: bool, progress_file: 
 
 def _compact(number: float) -> str:
     """`512`, `41.2k`, `1.5M`."""
-    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if number >= size * 0.9995:  # 999,950 is written 1M, not 1000k
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.0f}"
+    for letter in ("", "k", "M"):
+        if number < 999.5:  # beyond that three digits do not tell it
+            return f"{number:.3g}{letter}"
+        number /= 1000
+    return f"{number:.3g}B"
 
 
 _CHARTS = (

@@ -3,7 +3,6 @@
 What a stand-in cannot show, it does not show: whether the real agent is logged in, and how well it works.
 """
 
-import contextlib
 import os
 import re
 import shlex
@@ -40,7 +39,7 @@ what you want, then
 
   ralph feature.md plan
   ralph feature.md build --max-iterations 50"""
-_ELSEWHERE = ("OLDPWD", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Names of the environment that would lead back to the original."""
 
 
@@ -59,10 +58,7 @@ def rehearse(asked: Asked) -> int:
             asked = replace(asked, plan="sample.md", verbose=True)
             _make_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
-        with contextlib.suppress(KeyboardInterrupt):
-            this.play()
-    if (number := signals.interrupted()) is not None:
-        signals.die_by(number)
+        this.play()
     return this.close()
 
 
