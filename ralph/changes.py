@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Commits
 from ralph.files import held, state_home
 from ralph.lock import working_tree
-from ralph.process.programs import Finished, call, somebody_runs
+from ralph.process.programs import Finished, call, git_runs
 
 _TIMEOUT_S = 60.0
 _FILES_AT_MOST = 50_000
@@ -109,14 +109,6 @@ def _version(top: Path, name: str) -> object:
     return None
 
 
-def _between(old: str, new: str, top: Path) -> tuple[Commits, list[str]]:
-    """What lies between two commits, and which files differ."""
-    count = git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=top).stdout
-    differs = git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new, cwd=top).stdout
-    added, removed, names = sizes(names_in(differs))
-    return Commits(count=int(count or 0), added=added, removed=removed, head=new, base=old), names
-
-
 def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
     """How many lines were added and removed, and in which files, by what git prints with `--numstat -z`."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
@@ -130,15 +122,13 @@ def locks(tree: Path) -> list[Path]:
     folder = tree / ".git"
     if folder.is_file():
         folder = tree / os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
-    with contextlib.suppress(OSError):
-        return [folder / name for name in os.listdir(folder) if name.endswith(".lock")]  # noqa: PTH208 - quick
-    return []
+    return [*folder.glob("*.lock")]
 
 
 def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
-    new = [lock for lock in locks(tree) if (touched_at(lock) or 0.0) > since - _TICK_S]
-    if not new or somebody_runs("git", tree):
+    new = [lock for lock in locks(tree) if touched_at(lock) > since - _TICK_S]
+    if not new or git_runs(tree):
         return []
     for lock in new:
         with contextlib.suppress(OSError):
@@ -146,11 +136,11 @@ def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
     return new
 
 
-def touched_at(path: Path) -> float | None:
-    """When it was changed last, in a way that nobody can set back; None when it is gone."""
+def touched_at(path: Path) -> float:
+    """When it was changed last, in a way that nobody can set back; 0 when it is gone."""
     with contextlib.suppress(OSError):
         return path.lstat().st_ctime
-    return None
+    return 0.0
 
 
 class Changes:
@@ -182,12 +172,14 @@ class Changes:
             return Commits(), ()
         self._seen = now
         names = {name for name in before.files | now.files if before.files.get(name) != now.files.get(name)}
-        commits = Commits(head=now.head, base=before.head)
-        if now.head not in ("", before.head):
-            commits, differ = _between(before.head, now.head, self._tree)
+        old, new, count, added, removed = before.head, now.head, 0, 0, 0
+        if new not in ("", old):
+            count = int(git("rev-list", "--count", f"{old}..{new}" if old else new, cwd=self._tree).stdout or 0)
+            asked = ["--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new]
+            added, removed, differ = sizes(names_in(git("diff", *asked, cwd=self._tree).stdout))
             names.update(differ)
         files = [name for name in sorted(names) if name not in self._ignored and not name.startswith(self._own)]
-        return commits, tuple(files)
+        return Commits(count=count, added=added, removed=removed, head=new, base=old), tuple(files)
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""

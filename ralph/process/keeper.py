@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ralph.errors import RalphError
+from ralph.files import told
 from ralph.process import signals
 from ralph.process.programs import LINUX, Patience, Tree, end_strays, start
 
 _LOOK_S = 3600.0 if LINUX else 2.0  # where orphans do not become the keeper's, it has to have seen them in time
-_END = "end"
 _GONE = (EOFError, pickle.UnpicklingError)  # the latter in the middle of a word
 _CHUNK = 1 << 16
 
@@ -92,18 +92,14 @@ class Keeper:
         and a process left behind would hold the other end. Raises RalphError when the files cannot be written, and
         without a keeper.
         """
-        try:
-            output, errors = (io.FileIO(path, "w+") for path in (job.output, job.errors))
-        except OSError as error:
-            raise RalphError(f"{error.filename}: cannot be written: {error.strerror}", 1) from error
+        with told(job.output, "written"):
+            output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
         try:
             with output, errors:
                 self._follow(output, errors, hear, over, clock)
-        except BaseException:  # whatever went wrong here, nothing outlives it
-            _send(self._writes, _END)
-            raise
         finally:
+            _send(self._writes, None)  # whatever went wrong here, nothing outlives it
             ended = self._came_of_it()
         return ended
 
@@ -119,7 +115,7 @@ class Keeper:
             hear(*news)
             if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
                 is_over = True
-                _send(self._writes, _END)
+                _send(self._writes, None)
             if signals.impatient():
                 os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
 
@@ -172,9 +168,8 @@ class _Keeping:
         """Runs what ralph says until it is gone."""
         with contextlib.suppress(*_GONE):
             while True:
-                said = pickle.load(self._reads)  # noqa: S301 - its own other half
-                if said != _END:  # which came when that job had just left
-                    _send(self._writes, self._run(said))
+                if job := pickle.load(self._reads):  # noqa: S301 - its own other half
+                    _send(self._writes, self._run(job))  # else it shall end one that has left by itself
 
     def _run(self, job: Job) -> Ended:
         """What became of it, when all has ended: it is asked to once ralph says something, or is gone."""
@@ -188,7 +183,7 @@ class _Keeping:
             if not LINUX:
                 self._tree.look()
         deadline = time.monotonic() + self._patience.interrupt_s
-        if self._runs(pid) and not signals.impatient():  # only SIGINT makes the real agent report its cost (measured)
+        if self._runs(pid):  # only SIGINT makes the real agent report its cost (measured)
             signals.send(os.killpg, pid, signal.SIGINT)
         while self._runs(pid) and time.monotonic() < deadline and not signals.impatient():
             signals.wait(0.02)

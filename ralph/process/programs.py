@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ralph.files import held
 from ralph.process import signals
 
 MARK = "RALPH_RUN_ID"
@@ -173,19 +174,17 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
     marked = re.compile(rf"(?:^|\0){MARK}=(?:[^\0]*:)?{re.escape(mark)}[:\0]".encode())
 
     def carries(pid: int, _parent: int) -> bool:
-        with contextlib.suppress(OSError):  # as everywhere where environments are hidden
-            return marked.search(Path(f"/proc/{pid}/environ").read_bytes()) is not None
-        return False
+        return marked.search(held(Path(f"/proc/{pid}/environ"))) is not None
 
     return Tree(carries).end(patience)[0]
 
 
-def somebody_runs(program: str, inside: Path) -> bool:
-    """Whether a process of that name works in or below the folder; yes, to be careful, where that cannot be seen."""
+def git_runs(inside: Path) -> bool:
+    """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
     for pid, *_ in _proc() if LINUX else ():
         with contextlib.suppress(OSError):
-            name = Path(f"/proc/{pid}/comm").read_text()
-            if name.startswith(program) and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
+            is_git = held(Path(f"/proc/{pid}/comm")).startswith(b"git")
+            if is_git and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
                 return True
     return not LINUX
 
@@ -213,7 +212,5 @@ def _ps() -> Iterator[tuple[int, int, str]]:
 
 
 def _command(pid: int) -> str:
-    line = b""
-    with contextlib.suppress(OSError):
-        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    line = held(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
     return " ".join(line.decode(errors="replace").split())[:80] or f"process {pid}"

@@ -310,7 +310,7 @@ class Guard:
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
-        return self._died_at is not None and (touched_at(path) or 0.0) > self._died_at
+        return self._died_at is not None and touched_at(path) > self._died_at
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""

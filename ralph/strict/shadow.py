@@ -129,8 +129,7 @@ class Shadow(Git):
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         if any(name.endswith(".gitignore") for name in found):
             for name in [name for name, was_there in found.items() if not was_there]:
-                touched = touched_at(self.root / name)
-                if touched and touched < self._began:  # it is only no longer ignored
+                if 0.0 < touched_at(self.root / name) < self._began:  # it is only no longer ignored
                     del found[name]
         return found
 
