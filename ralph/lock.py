@@ -59,10 +59,6 @@ class Lock(NamedTuple):
         with contextlib.suppress(OSError):
             _note(self.tree).unlink()
 
-    def release(self) -> None:
-        """Frees the tree, once no keeper has the descriptor any more."""
-        os.close(self.fd)
-
 
 def working_tree(folder: Path) -> Path:
     """The top folder of the git working tree around `folder`, else `folder` itself."""

@@ -1,8 +1,7 @@
 """After a death in an iteration: what it may not have changed is put back, and what it claimed is not believed."""
 
-import contextlib
-
 from ralph import progress, tasks
+from ralph.changes import touched_at
 from ralph.claims import refuse
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
@@ -19,8 +18,10 @@ def recover(run: Run, death: Death) -> None:
     """Undoes what nobody judged. Raises RalphError where a person has to decide, or as `_put_back` does."""
     if run.state.noted("guard"):
         _put_back(run, death)
-    if run.start.strict:
-        _mend_tasks(run, death)
+    if run.start.strict and any(task.mark == "~" for task in tasks.read(death.before)):
+        put_right(run, death.before, "also after ralph was killed")  # it may be that iteration's doing; it is kept
+    elif run.start.strict and death.before:  # it worked on no task
+        untick(run, death.mode, death.before)
     if run.read().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
         why = open_tasks(run.file.last)
         if run.settings.verify and not why:
@@ -31,13 +32,10 @@ def recover(run: Run, death: Death) -> None:
 
 def _put_back(run: Run, death: Death) -> None:
     """After an iteration that was watched. Raises RalphError where what ralph is started with was among it."""
-    since = until = 0.0
-    with contextlib.suppress(OSError):  # without the record nobody knows when that was
-        since = death.record.with_suffix(".prompt.md").stat().st_mtime
-        until = death.record.stat().st_mtime + _LAST_WRITES_S
+    since, heard_at = touched_at(death.record.with_suffix(".prompt.md")), touched_at(death.record)
     guard = Guard(run)
     ticked = [task.id for task in tasks.read(death.before) if task.id and task.done]
-    put_back = guard.recover(ticked, since, until) if until else ""
+    put_back = guard.recover(ticked, since, heard_at + _LAST_WRITES_S) if since and heard_at else ""
     if why := guard.check():
         run.file.edit(progress.blocked, why)
         run.state.note("guard", "")
@@ -45,11 +43,3 @@ def _put_back(run: Run, death: Death) -> None:
     if put_back:
         what = f"{put_back} in the iteration in which ralph died, and is put back; its settings may not have been yours"
         raise RalphError(what, 1, fix="start it again")
-
-
-def _mend_tasks(run: Run, death: Death) -> None:
-    """What was changed in the list of tasks since that iteration began may be its doing, so it is undone, and kept."""
-    if any(task.mark == "~" for task in tasks.read(death.before)):
-        put_right(run, death.before, "also after ralph was killed")
-    elif death.before:  # it worked on no task
-        untick(run, death.mode, death.before)

@@ -140,9 +140,7 @@ def run(asked: Asked) -> int:
     from ralph.session import session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
 
     files.sweep(file.path)
-    code = session(start, file, state, held)
-    held.release()
-    return code
+    return session(start, file, state, held)
 
 
 def find(asked: Asked) -> Start:

@@ -129,10 +129,10 @@ class State:
     def died(self) -> Death | None:
         """The last iteration, if it was never judged because ralph or the machine died."""
         with contextlib.suppress(ValueError):
-            begun, home, before = files.held(self.folder / "running" / "iteration").split(b"\n", 2)
-            run, number, record, mode = os.fsdecode(begun).split(" ", 3)
+            begun, home, before = self.noted("iteration").split("\n", 2)
+            run, number, record, mode = begun.split(" ", 3)
             path = self.folder / "transcripts" / record
-            return Death(run, mode, int(number), path, home=os.fsdecode(home), before=before)
+            return Death(run, mode, int(number), path, home, before.encode(errors="surrogateescape"))
         return None
 
     def note(self, name: str, text: str) -> None:
@@ -147,7 +147,7 @@ class State:
 
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
-        return files.held(self.folder / "running" / name).decode(errors="surrogateescape").strip()
+        return files.held(self.folder / "running" / name).decode(errors="surrogateescape")
 
     @property
     def iterations(self) -> int:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ralph.options import Asked
     from ralph.start import Start
 
-_LOOK_S = 0.5
-
 
 def talk(start: "Start", state: State) -> "Asked | None":
     """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
@@ -38,7 +36,7 @@ def talk(start: "Start", state: State) -> "Asked | None":
     try:
         changed = _converse(start, state)
     finally:
-        held.release()
+        os.close(held.fd)
     print(plain(f"ralph: {changed} · what this cost is not known here"))
     mode = start.settings.following or "build"
     if not _says_yes(f"go on with {mode}?"):
@@ -81,7 +79,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
         while signals.interrupted() is None:
             with contextlib.suppress(RalphError):
                 return lock.acquire(tree)
-            signals.wait(_LOOK_S)
+            signals.wait(0.5)
     finally:
         if not is_theirs:
             file.edit(progress.without_stop)
@@ -94,12 +92,10 @@ def _converse(start: "Start", state: State) -> str:
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)
-    told = memory(state)
-    prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": told})
-    argv = agent.argv(start.settings, prompt)
+    prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": memory(state)})
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
-    foreground(argv, env=env)
+    foreground(agent.argv(start.settings, prompt), env=env)
     state.note("conversation", "")
     now = progress.parse(files.held(start.progress_path))
     said = f"{start.plan.name} {'is as it was' if files.held(start.plan) == plan else 'changed'}"
