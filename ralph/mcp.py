@@ -38,8 +38,9 @@ def mcp(word: str | None, *, progress_file: str | None, propose: bool) -> int:
     server = MCPServer("ralph", version=__version__, instructions=_HOW, log_level="ERROR")
     plan = plans.find(word, progress_file)
     served = Tools(plan, propose=propose)
-    for name in [name for name in vars(Tools) if not name.startswith("_")]:
-        server.add_tool(_written_down(plan.state, getattr(served, name)), name=f"ralph_{name}")
+    for name in vars(Tools):
+        if not name.startswith("_"):
+            server.add_tool(_written_down(plan.state, getattr(served, name)), name=f"ralph_{name}")
     server.run("stdio")
     return 0
 

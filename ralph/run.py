@@ -137,16 +137,16 @@ class Run:
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-        patience, folder = self.pace.patience, state.folder
 
         def clear() -> None:
             shutil.rmtree(litter, ignore_errors=True)
 
-        self.keeper = Keeper(self.id, patience, folder, held.fd, clear)
-        self.keepers = list[Keeper]()
-        """Those of the tries at the same time."""
-        for number in range(settings.jobs if settings.jobs > 1 and settings.strict else 0):
-            self.keepers.append(Keeper(f"{self.id}-{number}", patience, folder, held.fd, clear))
+        more = range(settings.jobs if settings.jobs > 1 and settings.strict else 0)
+        self.keeper, *self.keepers = [
+            Keeper(mark, self.pace.patience, state.folder, held.fd, clear)
+            for mark in (self.id, *(f"{self.id}-{number}" for number in more))
+        ]
+        """Behind the first, those of the tries at the same time."""
         self.screen.open()
 
     @property

@@ -47,8 +47,7 @@ def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | Non
     """What came of a shell command that says whether something is done, as `run_program` does."""
     run.screen.remark(f"ralph: {doing}: {command}")
     run.does(f"{doing}: {command}")
-    argv = ["sh", "-c", f"exec 2>&1\n{command}"]
-    job = Job(argv=argv, env=run.env, output=run.state.record(run.id, run.number))
+    job = Job(["sh", "-c", f"exec 2>&1\n{command}"], run.env, run.state.record(run.id, run.number))
     return run_program(run, what, job, run.settings.verify_timeout)
 
 
@@ -62,9 +61,9 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     def over(_silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut
         if signals.interrupted():
-            cut = "was interrupted"
             run.ends(what)
-        elif timeout_s is not None and took_s > timeout_s:
+            return True
+        if timeout_s is not None and took_s > timeout_s:
             cut = f"had not ended after {duration(timeout_s)}"
         elif printed > _OUTPUT_BYTES:
             cut = "printed more than ralph records"
@@ -82,7 +81,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
         run.complain(f"ended what {what} left running: {command}")
     for command in ended.survivors:
         run.complain(f"{what} left running what cannot be ended, end it by hand: {command}")
-    if cut and signals.interrupted():
+    if signals.interrupted():
         return None
     how = f"exited with {ended.code}" if ended.code >= 0 else f"was killed by signal {-ended.code}"
     return CommandRun(

@@ -124,7 +124,7 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         (clone.root / name).write_bytes(encoded(text))
     if job.setup:
         setup = [*shlex.split(env.get("RALPH_WRAP", "")), "sh", "-c", job.setup]
-        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=str(here))
+        done = call(setup, timeout_s=_SETUP_S, env=env, cwd=here)
         sys.stderr.buffer.write(done.stdout + done.stderr)
         if done.code:
             raise RalphError(f"the setup command exited with {done.code}; it has {duration(_SETUP_S)}")
@@ -138,7 +138,7 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         words += ["--agent", shlex.quote(str(stands_in))]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
-    code = foreground([*RALPH, *words], env=env, cwd=str(here))
+    code = foreground([*RALPH, *words], env=env, cwd=here)
     lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
     records = journal.rows(journal.read(lines))
     if not records:

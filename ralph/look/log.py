@@ -1,7 +1,6 @@
 """What happened: the iterations of a plan, a line each, and one of them as it was seen, or is just now. Only looks."""
 
 import contextlib
-import os
 import re
 import sys
 import time
@@ -65,7 +64,7 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
             raise RalphError(f"iteration {row.iteration} committed nothing", 1)
         between = f"{row.base}..{row.head}" if row.base else row.head
         command = ["git", "log", "--reverse", "--patch", "--end-of-options", between, "--"]
-        if foreground(command, env=os.environ, cwd=str(plan.progress_path.resolve().parent)):
+        if foreground(command, cwd=plan.progress_path.resolve().parent):
             raise RalphError(f"iteration {row.iteration}: git does not show its commits", 1)
         return 0
     path = plan.state.folder / "transcripts" / row.transcript

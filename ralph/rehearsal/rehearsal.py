@@ -169,7 +169,7 @@ class Rehearsal:
 
     def _take(self, what: Path, to: Path) -> None:
         to.mkdir(parents=True)
-        if foreground(["cp", "-a", f"{what}/.", f"{to}/"], env=os.environ):
+        if foreground(["cp", "-a", f"{what}/.", f"{to}/"]):
             _say("not all could be copied; what needs the rest may fail here only")
 
     def _counterpart(self, path: Path) -> Path:
@@ -231,7 +231,7 @@ class Rehearsal:
         argv = [*python, "ralph", str(plan), mode]
         if not self.asked.verbose:
             argv.append("--quiet")
-        code = foreground(argv, env=env, cwd=str(self._counterpart(Path.cwd())))
+        code = foreground(argv, env=env, cwd=self._counterpart(Path.cwd()))
         _say("")
         outcome = f"`{name}`: exit code {code}"
         for path in self.folder.glob("state/ralph/*/journal.jsonl"):
