@@ -245,27 +245,25 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     if _over(run) or (run.crew and run.crew.last.began < run.waited_to):  # it met the limit that was waited for since
         return None
     now, most_s, cause = run.pace.now(), run.settings.max_time, turn.outcome.value
-    seconds = wait_s(turn, repeats=run.tally.repeats - 1, now=now)
+    until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
-        run.limited |= {one.name: now + seconds for one in (run.agents if run.crew else [run.agent])}
+        run.limited |= {one.name: until for one in (run.agents if run.crew else [run.agent])}
         if free := run.free_agents():
-            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(now + seconds, now)}"
+            what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(until, now)}"
             run.screen.say(f"ralph: {what}: {turn.why}")
             run.outbox.send(notices.waiting(run, what, turn.why))
             return None
-        seconds = min(run.limited.values()) - now
-    until = now + seconds
+        until = min(run.limited.values())
+    seconds = until - now
     waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
     if most_s is not None and run.elapsed_s() + seconds >= most_s:
         return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
     run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
-    run.write_down("wait", success=True, message=turn.why, until=round(until, 3), planned_s=seconds)
+    run.write_down("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting(run, waiting, turn.why))
-    began = run.elapsed_s()
     run.does(f"until {moment(until, now)}: {cause}", seconds)
-    _sleep(run, seconds)
-    waited_s = run.elapsed_s() - began
+    waited_s = _sleep(run, seconds)
     run.waited_s += waited_s
     run.waited_to = run.pace.running()
     run.tally.waited_s += waited_s
@@ -277,16 +275,17 @@ def _over(run: Run) -> bool:
     return claims_done(run.read(), run.settings) or run.verdict() is not None
 
 
-def _sleep(run: Run, seconds: float) -> None:
-    """Waits by two clocks: one may be set by somebody, the other may not know what the first one does."""
+def _sleep(run: Run, seconds: float) -> float:
+    """Waits by two clocks: one may be set by somebody, the other may not know what the first one does. How long."""
     pace = run.pace
     began = beat = running = pace.running()
     until = pace.now() + seconds
     while not signals.interrupted() and pace.now() < until and running - began < seconds:
         if running > began and _over(run):
-            return
+            break
         if running - beat >= _BEAT_S:
             beat = running
             run.outbox.send(Notice("alive"))
         pace.sleep(min(_LOOK_UP_S, seconds - (running - began), until - pace.now()))
         running = pace.running()
+    return running - began

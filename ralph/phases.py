@@ -15,10 +15,10 @@ from ralph.words import counted
 
 def begin(run: Run) -> None:
     """Sets up a mode: the Guard, and the Strict or Crew that it needs, in place of those of the mode before."""
-    start, mode = run.start, run.mode
-    if start.asked.mode == "all" and mode != (run.said_mode or "build"):
-        run.file.edit(progress.with_mode, mode)
-        run.said_mode = mode
+    start = run.start
+    if start.asked.mode == "all" and not _is_of_the_file(run):
+        run.file.edit(progress.with_mode, run.mode)
+        run.said_mode = run.mode
     end(run)
     if run.settings.strict or run.settings.only:
         from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,8 @@ class Run:
 
     prompt: "Prompt"
     changes: "Changes"
+    phase: tuple[str, float, float | None] | None
+    """What ralph itself does, since when, and how long where that is known; None while the agent works."""
     number = 0
     """The iteration of the plan that runs, or that was the last; 0 before the first of this start."""
     task = ""
@@ -109,16 +112,14 @@ class Run:
         self._began = self.pace.running()
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, whole=self.screen.verbose)
-        self.phase: tuple[str, float, float | None] | None = "starting", self._began, None
-        """What ralph itself does, since when, and how long where that is known; None while the agent works."""
-        self.screen.status = self._status
+        self.does("starting")
+        self.screen.status = partial(status_line, self)
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
         told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
         self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
-        history = settings.history if not start.rehearsal else None
-        self.history = Path(os.path.realpath(history)) if history else None
+        self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter))
@@ -137,16 +138,11 @@ class Run:
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-
-        def clear() -> None:
-            shutil.rmtree(litter, ignore_errors=True)
-
-        more = range(settings.jobs if settings.jobs > 1 and settings.strict else 0)
-        self.keeper, *self.keepers = [
-            Keeper(mark, self.pace.patience, state.folder, held.fd, clear)
-            for mark in (self.id, *(f"{self.id}-{number}" for number in more))
-        ]
-        """Behind the first, those of the tries at the same time."""
+        clear = partial(shutil.rmtree, litter, ignore_errors=True)
+        at_once = settings.jobs if settings.jobs > 1 and settings.strict else 0
+        marks = [self.id, *(f"{self.id}-{number}" for number in range(at_once))]
+        self.keeper, *self.keepers = (Keeper(mark, self.pace.patience, state.folder, held.fd, clear) for mark in marks)
+        """Under `--jobs` also those of the tries at the same time."""
         self.screen.open()
 
     @property
@@ -164,10 +160,6 @@ class Run:
         self.start, self.prompt = self._modes[mode]
         self.settings = self.start.settings
         self.remark()
-
-    def _status(self, columns: int) -> str:
-        """The last lines of the screen: one for each agent of a crew, and the status line."""
-        return "\n".join([*(self.crew.doing if self.crew else ()), status_line(self, columns)])
 
     def remark(self) -> None:
         """Says what is odd about the settings, each once."""

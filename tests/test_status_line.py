@@ -20,7 +20,7 @@ def working(doing: str) -> Any:
     view = View(lambda _line: None)
     view.doing, view.heard_at = doing, view.heard_at - 12
     about = {"tally": Tally(iterations=6, cost_usd=3.41), "number": 7, "file": SimpleNamespace(last=parse(TASKS))}
-    return SimpleNamespace(view=view, settings=Settings(), phase=None, elapsed_s=lambda: 3720, **about)
+    return SimpleNamespace(view=view, settings=Settings(), phase=None, crew=None, elapsed_s=lambda: 3720, **about)
 
 
 LAYOUTS = {

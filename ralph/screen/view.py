@@ -165,7 +165,10 @@ def _outcome(tool: str, block: Event) -> str:
 
 
 def status_line(run: "Run", edge: int) -> str:
-    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others."""
+    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others.
+
+    Above it a line for each agent of a crew.
+    """
     tally = run.tally
     now = run.file.last
     doing = run.view.doing
@@ -186,4 +189,5 @@ def status_line(run: "Run", edge: int) -> str:
     while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > edge:
         figures.pop()
     shown = "".join(figures)
-    return clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
+    line = clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
+    return "\n".join([*(run.crew.doing if run.crew else ()), line])
