@@ -16,7 +16,7 @@ _OF_A_RUN = ("ITERATION", "MAX_ITERATIONS", "STRICT", "JOBS", "VERIFY", "ONLY", 
 _OF_A_TASK = ("TASK_ID", "TASK", "CRITERIA", "UNCHECKED", "FAILURES", "TRY", "SESSION")
 VARIABLES = (*ORIGINAL, *_OF_A_RUN, *_OF_A_TASK)
 """What a template may name; what nobody says is empty."""
-LEADING_COMMENT = re.compile(r"\A\ufeff?\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
+LEADING_COMMENT = re.compile(r"\A\s*\{#(.*?)#\}[ \t]*\r?\n?", re.DOTALL)
 """Of a template; it may hold settings, and is not for the agent."""
 _AS_TEXT = "around what is no Jinja, write {% raw %} and {% endraw %}"
 """For templates of ralph.sh, whose commands may well hold `{{` or `{#`."""

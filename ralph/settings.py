@@ -17,20 +17,17 @@ class Source(IntEnum):
     COMMAND_LINE = 1
     DO_NOT_COMMIT = 2  # that word in a plan forbids, whatever the environment says
     ENVIRONMENT = 3
-    MODE = 4  # a template, of what belongs to its mode
-    PLAN = 5
-    PROJECT_FILE = 6  # ./.ralph.env
-    HOME_FILE = 7  # ~/.ralph.env
-    TEMPLATE = 8  # a template, of all else
+    PLAN = 4
+    PROJECT_FILE = 5  # ./.ralph.env
+    HOME_FILE = 6  # ~/.ralph.env
+    TEMPLATE = 7
 
 
-_ANYWHERE = frozenset(Source) - {Source.MODE}
-_MODES_OWN = frozenset(Source)
-"""What a template says of it is of its mode."""
+_ANYWHERE = frozenset(Source)
 PRIVATE = frozenset({Source.COMMAND_LINE, Source.ENVIRONMENT, Source.HOME_FILE})
 """The others are files of the project, which the agent can write."""
 _BEFORE_TEMPLATE = _ANYWHERE - {Source.TEMPLATE}
-_OF_TEMPLATES = frozenset({Source.MODE})
+_OF_TEMPLATES = frozenset({Source.TEMPLATE})
 _BELONGS = {
     PRIVATE: "belongs on the command line, in the environment or in ~/.ralph.env, where the agent does not write",
     _BEFORE_TEMPLATE: "comes too late in a template",
@@ -65,6 +62,8 @@ class Setting(NamedTuple):
     many: bool = False
     """It is a list: what a place says of it several times adds up, and the template's is added to the strongest
     place's."""
+    modes_own: bool = False
+    """What a template says of it is of its mode, and stronger than the plan and the env files."""
     sources: frozenset[Source] = _ANYWHERE
     field: str = ""
     """Its name in `Settings`."""
@@ -175,9 +174,9 @@ class Settings:
     )
     wrap: tuple[str, ...] | None = _command("a command in front of the agent, of verify and of hooks, such as bwrap …")
     mcp: bool = _flag("give the agent the tools of `ralph mcp`", "false")
-    model: str | None = _row("NAME", "the model that the agent uses", sources=_MODES_OWN)
+    model: str | None = _row("NAME", "the model that the agent uses", modes_own=True)
     effort: str | None = _word(
-        "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", sources=_MODES_OWN
+        "none|low|medium|high|xhigh|max", "how hard the agent thinks", alias="reasoning", modes_own=True
     )
     max_turns: int | None = _row("N", "turns of the agent in one iteration", parse=values.count)
     prompts: Path | None = _path("DIR", "a folder of PROMPT_<mode>.md files, looked in first", parse=values.folder)
@@ -215,22 +214,10 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
     """
     problems, settings = list[RalphError](), Settings()
     for one in _of_each_place(given):
-        setting, text, source = BY_VARIABLE.get(one.variable), one.text.strip(), one.source
-        if wrong := _misplaced(one, setting, also_known):
-            problems.append(wrong)
-        if wrong or not setting or not (text or source is Source.COMMAND_LINE):
-            continue
         try:
-            value = setting.parse(text)
-        except ValueError as error:
-            name = "" if source is Source.COMMAND_LINE else f": {one.variable}"
-            problems.append(RalphError(f'{one.where}{name}: "{text}": {error}'))
-            continue
-        if setting.field not in settings.said:
-            settings.said[setting.field] = one
-            setattr(settings, setting.field, value)
-        elif setting.many and source is Source.TEMPLATE:
-            setattr(settings, setting.field, getattr(settings, setting.field) + value)
+            _take(one, settings, also_known)
+        except RalphError as problem:
+            problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.said["auto_commit"] = False, settings.said["deny"]
     if problems:
@@ -249,12 +236,28 @@ def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:
     return said.values()
 
 
-def _misplaced(one: Given, setting: Setting | None, also_known: Sequence[str]) -> RalphError | None:
-    """What is wrong with its name, or with where it stands."""
+def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
+    """Sets it, unless a stronger place did. Raises RalphError where its name, its place or its text is wrong."""
     if not one.variable:
-        return RalphError(one.text)
+        raise RalphError(one.text)
+    setting, text = BY_VARIABLE.get(one.variable), one.text.strip()
     if not setting and one.variable not in also_known:
         fix = did_you_mean(one.variable, {name: name for name in (*BY_VARIABLE, *also_known)})
-        return RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
+        raise RalphError(f"{one.where}: {one.variable} is no setting", fix=fix)
     sources = setting.sources if setting else PRIVATE
-    return None if one.source in sources else RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")
+    if one.source not in sources:
+        raise RalphError(f"{one.where}: {one.variable} {_BELONGS[sources]}")
+    of_command_line, of_template = one.source is Source.COMMAND_LINE, one.source is Source.TEMPLATE
+    if not setting or not (text or of_command_line):
+        return
+    try:
+        value = setting.parse(text)
+    except ValueError as error:
+        name = "" if of_command_line else f": {one.variable}"
+        raise RalphError(f'{one.where}{name}: "{text}": {error}') from None
+    stronger = settings.said.get(setting.field)
+    if not stronger or (of_template and setting.modes_own and stronger.source > Source.ENVIRONMENT):
+        settings.said[setting.field] = one
+        setattr(settings, setting.field, value)
+    elif of_template and setting.many:
+        setattr(settings, setting.field, getattr(settings, setting.field) + value)

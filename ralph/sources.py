@@ -61,12 +61,10 @@ def of_template(text: str, path: Path) -> list[Given]:
     comment = prompt.LEADING_COMMENT.match(text)
     lines = text[: comment.end(1)].splitlines() if comment else []
     for number, line in enumerate(lines, 1):
-        found = _DIRECTIVE.fullmatch(line.strip("\ufeff \t").removeprefix("{#").strip())
+        found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
         if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
             continue  # a stand-in does not know where it may write
-        setting = BY_VARIABLE.get(found[1])
-        source = Source.MODE if setting and Source.MODE in setting.sources else Source.TEMPLATE
-        given.append(Given(found[1], found[2], source, f"{path}:{number}"))
+        given.append(Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}"))
     return given
 
 

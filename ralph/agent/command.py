@@ -20,7 +20,6 @@ _FLAGS = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp",
 """Those that settings of the same name need."""
 _ALSO_COST = ("max_iteration_cost", "max_total_cost")
 """Settings that need that of max_cost: who has none does not tell what it costs."""
-_TEMPLATES = (Source.MODE, Source.TEMPLATE)
 _OURS = Path(__file__).parent.parent / "agents"
 _CLAUDE = "claude"
 
@@ -148,7 +147,7 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
             given = settings.said.get(name)
             if given and getattr(settings, name) not in (None, False):
                 cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
-                (settings.remarks if given.source in _TEMPLATES else problems).append(cannot)
+                (settings.remarks if given.source is Source.TEMPLATE else problems).append(cannot)
     if problems:
         raise RalphError.of(problems)
     return agents

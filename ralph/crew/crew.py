@@ -248,7 +248,7 @@ class Crew:
         """The settings of an attempt, as they were said here; of some its command says otherwise."""
         env = {}
         for field, one in self._settings.said.items():
-            if field not in ("history", "heartbeat_url") and one.source not in (Source.MODE, Source.TEMPLATE):
+            if field not in ("history", "heartbeat_url") and one.source is not Source.TEMPLATE:
                 env[one.variable] = one.text
         return env
 
