@@ -8,6 +8,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,14 +24,14 @@ from ralph.words import plain, shortened
 _DELIVERY_S = 15.0
 """Seconds for one notice to one channel: a program has them all, each of two tries to send it 6 of them."""
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"<>]*@)?([^\s/?#'\"<>]+)[^\s'\"<>]*")
-_NONE: Mapping[str, Any] = {}
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_entities = partial(escape, quote=False)
 """Slack and Telegram both want these three written so, and no others:
 https://docs.slack.dev/messaging/formatting-message-text, https://core.telegram.org/bots/api#html-style"""
 _FILTERS: Mapping[str, Callable[..., str]] = {
     "cut": shortened,
     "cut_bytes": lambda text, most: shortened(text, most // 3),
-    **dict.fromkeys(("html", "slack"), lambda text: text.translate(_ENTITIES)),
+    "html": _entities,
+    "slack": _entities,
     # Text of the same length that cannot end the ``` block around it: backticks at its edges and in rows change.
     "fenced": partial(re.compile(r"`(?=`)|(?<=`)`|^`|`$").sub, "\N{MODIFIER LETTER GRAVE ACCENT}"),
     # For Discord, outside of a code block: everything is escaped that would be markup.
@@ -63,10 +64,15 @@ class Notice(NamedTuple):
     def variables(self) -> dict[str, str]:
         """What the templates of channels may say of it."""
         title, body = " ".join(plain(self.title).split()), plain(self.body)
-        message = f"{title}\n{body}" if body else title
         name, _, emoji = EVENTS.get(self.event, "").partition(" ")
-        said = {"event": self.event, "title": title, "body": body, "message": message}
-        return said | {"emoji": emoji, "emoji_code": f":{name}:"}
+        return {
+            "event": self.event,
+            "title": title,
+            "body": body,
+            "message": f"{title}\n{body}".rstrip(),
+            "emoji": emoji,
+            "emoji_code": f":{name}:",
+        }
 
 
 class Channel(NamedTuple):
@@ -74,13 +80,13 @@ class Channel(NamedTuple):
 
     path: Path
     name: str
-    title: str
+    title: str = ""
     needs: Sequence[str] = ()
     optional: Sequence[str] = ()
     secret: Sequence[str] = ()
-    help: Mapping[str, str] = _NONE
-    defaults: Mapping[str, str] = _NONE
-    request: Mapping[str, Any] = _NONE
+    help: Mapping[str, str] = {}
+    defaults: Mapping[str, str] = {}
+    request: Mapping[str, Any] = {}
     """What `ralph.channels.http.ask` takes, its strings being templates."""
     command: Sequence[str] = ()
     """A program and its arguments, templates too."""
@@ -104,15 +110,15 @@ def load() -> Sequence[Channel]:
 
     None is the project's, which the agent can write.
     """
-    folders = files.data("notify"), Path.home() / ".ralph" / "notify"
     channels = dict[str, Channel]()
-    for path in [path for folder in folders for path in sorted(folder.glob("*.toml"))]:
-        try:
-            table = {"title": path.stem.capitalize()} | tomllib.loads(path.read_text(encoding="utf-8"))
-            channels[path.stem] = Channel(path, path.stem, **table)
-        except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
-            raise RalphError(f"{path}: is no channel file: {error}") from error
-    return [channels[name] for name in sorted(channels)]
+    for folder in (files.data("notify"), Path.home() / ".ralph" / "notify"):
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+                channels[path.stem] = Channel(path, path.stem, **table)
+            except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
+                raise RalphError(f"{path}: is no channel file: {error}") from error
+    return list(channels.values())
 
 
 def configured(values: Mapping[str, str]) -> Sequence[Channel]:

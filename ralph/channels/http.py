@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,9 +14,9 @@ def ask(  # noqa: PLR0913 - what a request is made of
     url: str,
     *,
     timeout_s: float,
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] = {},
     json: Any = None,
-    body: str | None = None,
+    body: str = "",
 ) -> tuple[int, str]:
     """The status of the answer, and what one that is no success begins with; 0 and why, when none comes.
 
@@ -31,9 +30,9 @@ def ask(  # noqa: PLR0913 - what a request is made of
         with requests.request(
             method,
             url,
-            headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in (headers or {}).items()},
+            headers={"User-Agent": "ralph"} | {name: text.encode() for name, text in headers.items()},
             json=json,
-            data=None if body is None else body.encode(),
+            data=body.encode(),
             timeout=timeout_s,
             allow_redirects=False,
             proxies=dict.fromkeys(("http", "https"), "") if urlsplit(url).hostname in _HERE else None,
@@ -42,7 +41,7 @@ def ask(  # noqa: PLR0913 - what a request is made of
         ) as answer:
             if answer.status_code >= 300:
                 with contextlib.suppress(OSError):  # the status says enough
-                    said = b"".join(islice(answer.iter_content(1), 500))
+                    said = next(answer.iter_content(500), b"")
             return answer.status_code, said.decode("utf-8", "replace").strip()
     except requests.Timeout:
         return 0, f"no answer within {timeout_s:g} s"
