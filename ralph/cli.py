@@ -104,11 +104,9 @@ def _verb(where: str, meaning: str, *params: click.Parameter, **more: Any) -> cl
     module, _, name = where.rpartition(".")
 
     def call(**said: Any) -> Any:
-        function = getattr(import_module(module), name)
-        rest, pace = click.get_current_context().obj
         if "requirements" in said:
-            return function(options.asked(said, rest, pace))
-        return function(**said)
+            said = {"asked": options.asked(said, *click.get_current_context().obj)}
+        return getattr(import_module(module), name)(**said)
 
     return click.Command(name, params=[*params, _FOLDER], help=meaning, callback=call, **more)
 
@@ -118,7 +116,7 @@ class _PlanOrVerb(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits at the first `--`, before anything else is looked at; `help VERB` is `VERB --help`."""
-        at = args.index("--") if "--" in args else len(args)
+        at = [*args, "--"].index("--")
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
         if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
             words = [*words[1:2], "--help"]

@@ -15,9 +15,6 @@ from ralph.settings import ON_COMMAND_LINE, Given, Setting, Source
 if TYPE_CHECKING:
     from ralph.run import Pace
 
-VERBS = ("status", "log", "report", "export", "rehearse", "doctor", "notify", "config", "init", "mcp", "attempt")
-"""First words that are no plan."""
-
 FILE = click.Path(readable=False)
 
 
@@ -40,9 +37,15 @@ class Asked:
     as_json: bool = False
 
 
-def _modes(_context: object = None, _argument: object = None, typed: str = "") -> list[str]:
-    """What Tab offers: the modes that begin so."""
-    return [mode for mode in (*prompt.modes(prompt.folders(None)), "all") if mode.startswith(typed)]
+def _modes() -> list[str]:
+    return [*prompt.modes(prompt.folders(None)), "all"]
+
+
+def _offered(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
+    """What Tab offers: a plan, then a mode."""
+    if not context.params["words"]:
+        return FILE.shell_complete(context, argument, typed)
+    return [mode for mode in _modes() if mode.startswith(typed)]
 
 
 def _option(setting: Setting) -> click.Option:
@@ -50,7 +53,7 @@ def _option(setting: Setting) -> click.Option:
     shown = f"{setting.meaning}  [{setting.variable}{default}]"
     if not setting.metavar:
         return click.Option([f"--{setting.name}/--no-{setting.name}"], default=None, help=shown)
-    names = [f"--{setting.name}", *([f"--{setting.alias}"] if setting.alias else [])]
+    names = [f"--{name}" for name in (setting.name, setting.alias) if name]
     words = click.Choice(setting.metavar.split("|")).shell_complete if "|" in setting.metavar else None
     return click.Option(
         names, metavar=setting.metavar, multiple=setting.many, help=shown, type=FILE, shell_complete=words
@@ -58,19 +61,16 @@ def _option(setting: Setting) -> click.Option:
 
 
 OF_A_RUN: Sequence[click.Parameter] = (
-    click.Argument(["plan"], required=False, type=FILE),
-    click.Argument(["mode"], required=False, shell_complete=_modes),
-    click.Argument(["number"], required=False, metavar="[MAX_ITERATIONS]"),
+    click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_offered),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
 )
 """Plan, mode and number, and an option for each setting."""
 
 
-def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None) -> Asked:
+def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
     """What these words and options ask for; `rest` is for the agent."""
-    places = [said.pop(name) for name in ("requirements", "plan", "mode", "number")]
-    words = [word for word in places if word]  # one of the first two is the plan
+    words = [word for word in (said.pop("requirements"), *said.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:
@@ -91,5 +91,6 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None" = None)
 def meant(plan: str) -> str:
     """What is likely meant where the first word is no plan: a verb, a plan, or a mode that stands first."""
     known = {mode: f"ralph PLAN {mode}" for mode in _modes()}
-    known |= {word: f"ralph {shlex.quote(word)}" for word in (*VERBS, *map(str, Path().glob("*.md")))}
+    root: Any = click.get_current_context().find_root().command
+    known |= {word: f"ralph {shlex.quote(word)}" for word in (*root.commands, *map(str, Path().glob("*.md")))}
     return did_you_mean(plan, known)

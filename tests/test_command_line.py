@@ -13,7 +13,7 @@ NOT_MEANT = {
     "--requirements feature.md 5 build": "build is a word too many",
     "other.md --requirements feature.md": '"other.md" is no mode',
     "--max-iterations 5": "no plan is named",
-    "feature.md build 5 6": "unexpected extra argument (6)",
+    "feature.md build 5 6": "6 is a word too many",
     "feature.md --wait false": '"false" is no mode',
     "feature.md -1": "No such option",
     "build feature.md": "did you mean ralph PLAN build?",
