@@ -1,7 +1,7 @@
 """What the agent may not use: rules of one's own, and the names of lists that ship with ralph."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ralph import values
 
@@ -34,13 +34,11 @@ def names(text: str) -> tuple[str, ...]:
     return said
 
 
-def rules(denied: Sequence[str]) -> list[str]:
+def rules(denied: Sequence[str]) -> Iterator[str]:
     """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
-    found = list[str]()
     for name in denied:
         commands = _LISTS[name][0].split(", ") if name in _LISTS else []
-        found += [f"Bash({command}:*)" for command in commands] or [name]
-    return found
+        yield from [f"Bash({command}:*)" for command in commands] or [name]
 
 
 def told(denied: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -19,53 +19,48 @@ def home_file() -> Path:
     return Path.home() / ".ralph.env"
 
 
-def in_file(path: Path, source: Source) -> list[Given]:
-    """The RALPH_ names that an env file sets, the last first, and its lines that are no settings at all."""
+def in_file(path: Path, source: Source) -> Iterator[Given]:
+    """The RALPH_ names that an env file sets, and its lines that are no settings at all."""
     try:
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
-        return [Given("", f"{path}: cannot be read: {error.strerror}", source, str(path))]
+        yield Given("", f"{path}: cannot be read: {error.strerror}", source, str(path))
+        return
     from dotenv.parser import parse_stream  # noqa: PLC0415 - 20 ms that a start without env files need not pay
 
-    given = list[Given]()
     for one in parse_stream(StringIO(text)):
         original = one.original.string
         blank_lines = len(original) - len(original.lstrip("\n"))
         where = f"{path}:{one.original.line + blank_lines}"
         if one.error:
-            given.append(Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where))
+            yield Given("", f'{where}: is no NAME="value" (a quote left open?)', source, where)
         elif one.key and one.key.startswith("RALPH_") and one.value is not None:
-            given.append(Given(one.key, one.value, source, where))
-    return given[::-1]
+            yield Given(one.key, one.value, source, where)
 
 
-def of_plan(text: bytes, name: str) -> list[Given]:
+def of_plan(text: bytes, name: str) -> Iterator[Given]:
     """The directives of a plan: lines of their own, outside of code fences."""
-    given = []
     for line in blocks(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"
         found = _DIRECTIVE.fullmatch(line.body.decode(errors="replace"))
         if found:
-            given.append(Given(found[1], found[2], Source.PLAN, where))
+            yield Given(found[1], found[2], Source.PLAN, where)
         elif line.body.strip() == b"DO_NOT_COMMIT":
-            given.append(Given("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where))
-    return given
+            yield Given("RALPH_AUTO_COMMIT", "false", Source.DO_NOT_COMMIT, where)
 
 
-def of_template(text: str, path: Path) -> list[Given]:
+def of_template(text: str, path: Path) -> Iterator[Given]:
     """The directives in a template's leading `{# … #}` comment."""
-    given = list[Given]()
     comment = prompt.LEADING_COMMENT.match(text)
     lines = text[: comment.end(1)].splitlines() if comment else []
     for number, line in enumerate(lines, 1):
         found = _DIRECTIVE.fullmatch(line.strip().removeprefix("{#").strip())
         if not found or (found[1] == "RALPH_ONLY" and "RALPH_REHEARSAL" in os.environ):
             continue  # a stand-in does not know where it may write
-        given.append(Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}"))
-    return given
+        yield Given(found[1], found[2], Source.TEMPLATE, f"{path}:{number}")
 
 
 def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
@@ -74,9 +69,8 @@ def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     for name, text in os.environ.items():
         if name in BY_VARIABLE:  # any other name there is nobody's business
             said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
-    said += in_file(Path(".ralph.env"), Source.PROJECT_FILE)
-    said += in_file(home_file(), Source.HOME_FILE)
-    return said
+    in_files = [*in_file(Path(".ralph.env"), Source.PROJECT_FILE), *in_file(home_file(), Source.HOME_FILE)]
+    return [*said, *reversed(in_files)]  # of a name that one of them sets twice the last counts
 
 
 def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
@@ -92,7 +86,7 @@ def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     if any(one.variable not in BY_VARIABLE for one in said):
         from ralph import channels  # noqa: PLC0415 - 20 ms that a start on a finished plan need not pay
 
-        for channel in channels.load():
+        for channel in channels.load().values():
             names += channel.names
     return resolve(said, names), template, text
 
@@ -109,5 +103,5 @@ def alone(said: Iterable[Given], *variables: str) -> Settings:
 
 def channel_values() -> Mapping[str, str]:
     """What the channels may know: RALPH_ names of `~/.ralph.env`, and stronger, of the environment."""
-    values = {one.variable: one.text for one in reversed(in_file(home_file(), Source.HOME_FILE))}
+    values = {one.variable: one.text for one in in_file(home_file(), Source.HOME_FILE)}
     return values | {name: text.strip() for name, text in os.environ.items() if name.startswith("RALPH_")}
