@@ -249,7 +249,7 @@ _VERBS = [
     _verb(
         "ralph.config.config",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
-        click.Argument(["what"], type=click.Choice(("commit",))),
+        click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
         click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
     ),
     _verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),

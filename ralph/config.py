@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -33,7 +33,7 @@ _SEEN = (
 _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", "deny", "auto_commit"]
 
 
-def config(what: str, choice: str) -> None:  # noqa: ARG001 - there is only `commit`
+def config(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
         keep({"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
@@ -46,16 +46,16 @@ def notify(what: str) -> int:
     """Channels that tell people how it goes: `setup` asks for their settings, `test` tries them; the exit code."""
     channels = load()
     if what == "test":
-        return _test(channels)
+        return _test(channels.values())
     if not os.isatty(0):
         raise RalphError("ralph notify setup asks questions and needs a terminal", fix="or write ~/.ralph.env yourself")
     before = sources.channel_values()
     click.echo("ralph can send notices through these channels:\n")
-    for channel in channels:
+    for channel in channels.values():
         click.echo(f"  {channel.name:<10} {channel.title}{'' if channel.missing(before) else '  (is set up)'}")
-    names = click.Choice([channel.name for channel in channels], case_sensitive=False)
+    names = click.Choice([*channels], case_sensitive=False)
     chosen = click.prompt("\nWhich one do you want to set up or change?", type=names, show_choices=False)
-    channel = next(channel for channel in channels if channel.name == chosen)
+    channel = channels[chosen]
     click.echo("\nEnter keeps what is there, - removes it. Secrets do not show while you type.")
     changed = dict[str, str]()
     for name in channel.names:
@@ -74,7 +74,7 @@ def notify(what: str) -> int:
     return _test([channel]) if click.confirm("\nSend a test notice now?", default=True) else 0
 
 
-def _test(channels: Sequence[Channel]) -> int:
+def _test(channels: Iterable[Channel]) -> int:
     """Sends a test notice to each channel that is set up and says what became of it; 1 if any failed or none is."""
     values, failures = sources.channel_values(), list[str]()
     notice = Notice("test", "Ralph Test", f"Notices from {socket.gethostname()} arrive here.")
@@ -121,9 +121,8 @@ def init() -> None:
     text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:
-        paths = [Path(name) for name in names.split(" and ")]
-        is_there = all(path.is_file() for path in paths)
-        if is_there and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
+        texts = [files.held(Path(name)).decode(errors="replace") for name in names.split(" and ")]
+        if all(texts) and re.search(pattern, texts[0]):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"

@@ -15,7 +15,7 @@ from ralph_driver import eventually
 from ralph.channels import Channel, Notice, Outbox, configured, deliver, filled, load
 from ralph.errors import RalphError
 
-BUILT_IN = {channel.name: channel for channel in load()}
+BUILT_IN = load()
 BODY = "Plan: feature\nMode: build\nRepo: repo"
 STARTED = Notice(event="started", title="Ralph Started", body=BODY)
 SECRET = "/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -39,7 +39,7 @@ def own(home: Path, text: str, name: str = "own") -> Channel:
     folder = home / ".ralph" / "notify"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.toml").write_text(text)
-    return {one.name: one for one in load()}[name]
+    return load()[name]
 
 
 PLATFORMS = r"""
@@ -138,8 +138,7 @@ def test_a_channel_of_ones_own_is_added_or_replaces_one_and_may_nest_its_json(se
         'json = {parts = ["{{ title }}", 1, {deep = "{{ event }}", none = "{{ \'\' }}"}], loud = false}\n',
     )
     (home / ".ralph" / "notify" / "notes.txt").write_text("no channel")
-    channels = {one.name: one for one in load()}
-    assert (set(channels), channels["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
+    assert (set(load()), load()["slack"].needs) == ({*BUILT_IN, "own"}, ["RALPH_PAGER"])
     values = {"RALPH_TELEGRAM_BOT_TOKEN": "1:x", "RALPH_PAGER": "", "RALPH_OWN_URL": server.url()}
     assert [one.name for one in configured(values)] == ["own"], "on is what has all it needs"
     assert deliver(channel, STARTED, values) == ""

@@ -105,8 +105,8 @@ class Channel(NamedTuple):
         return [name for name in self.needs if not values.get(name)]
 
 
-def load() -> Sequence[Channel]:
-    """Every channel by name: the built-in ones, then the person's, of which one may replace one of the same name.
+def load() -> Mapping[str, Channel]:
+    """Every channel by its name: the built-in ones, and the person's, of which one may replace one of the same name.
 
     None is the project's, which the agent can write.
     """
@@ -118,12 +118,12 @@ def load() -> Sequence[Channel]:
                 channels[path.stem] = Channel(path, path.stem, **table)
             except (OSError, ValueError, TypeError) as error:  # unreadable, no TOML, or a key that no channel has
                 raise RalphError(f"{path}: is no channel file: {error}") from error
-    return list(channels.values())
+    return channels
 
 
 def configured(values: Mapping[str, str]) -> Sequence[Channel]:
     """The channels that have all they need; the others are off."""
-    return [channel for channel in load() if not channel.missing(values)] if any(values.values()) else []
+    return [channel for channel in load().values() if not channel.missing(values)] if any(values.values()) else []
 
 
 def deliver(channel: Channel, notice: Notice, values: Mapping[str, str], *, timeout_s: float = _DELIVERY_S) -> str:
@@ -169,7 +169,7 @@ def hosts(text: str) -> str:
 
 def _without(text: str, secrets: Iterable[str]) -> str:
     """The text with secrets and parts of secrets as ***, but for the hosts of addresses."""
-    for secret in sorted(secrets, key=len, reverse=True):
+    for secret in secrets:
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hosts(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
     return text
