@@ -1,5 +1,6 @@
 """Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
 
+import contextlib
 from dataclasses import replace
 
 from ralph import memory, progress
@@ -38,9 +39,12 @@ def begin(run: Run) -> None:
 
 
 def end(run: Run) -> None:
-    """Leaves a mode: no task is in progress, and nobody watches, picks or works for it."""
+    """Leaves a mode, also after an error: no task is in progress, and nobody watches, picks or works for it."""
+    if run.crew:
+        run.crew.close()
     if run.strict:
-        run.strict.close()
+        with contextlib.suppress(RalphError):
+            run.file.edit(edits.put_down)
     run.strict, run.crew, run.guard, run.task, run.values = None, None, None, "", {}
 
 

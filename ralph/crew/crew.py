@@ -151,11 +151,11 @@ class Crew:
     def doing(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.running()
-        doing = self._executor.doing
-        trials = list(self.running.values())  # another thread asks
-        return [
-            f"{one.task.id} · {duration(now - one.began)} · {doing.get(one.task.id) or 'at work'}" for one in trials
-        ]
+        lines = []
+        for trial in list(self.running.values()):  # another thread asks
+            doing = self._executor.doing.get(trial.task.id) or "at work"
+            lines.append(f"{trial.task.id} · {duration(now - trial.began)} · {doing}")
+        return lines
 
     def tidy(self) -> None:
         """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
@@ -215,7 +215,7 @@ class Crew:
             task=task.id,
             commit=self._branch.tip(),
             source=str(self._tree),
-            here=os.path.relpath(run.top.resolve(), self._tree),
+            here=os.path.relpath(run.top, self._tree),
             files=self._brought(),
             progress=text.decode(errors="surrogateescape"),
             config=self._config(),
@@ -258,7 +258,7 @@ class Crew:
         settings = self._settings
         plan = str(run.start.plan)
         if run.start.plan.is_relative_to(self._tree):
-            plan = os.path.relpath(plan, run.top.resolve())
+            plan = os.path.relpath(plan, run.top)
         one_try = f"build --strict --jobs 1 --task {task.id} --max-tries {task.tries + 1} --max-failures 1"
         words = [plan, *one_try.split(), "--delay", "0", "--no-wait"]
         if share_usd is not None:
@@ -392,10 +392,8 @@ class Crew:
             self._file.edit(taken_over)
 
     def close(self) -> None:
-        """Nobody works any more, and no task is in progress, also after an error."""
+        """Nobody works any more, also after an error."""
         self._executor.close()
-        with contextlib.suppress(RalphError):
-            self._file.edit(edits.put_down)
 
 
 def _lines(text: bytes, title: str) -> list[bytes]:

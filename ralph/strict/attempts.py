@@ -1,6 +1,5 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -9,7 +8,6 @@ from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, verify
 from ralph.criteria import Criterion, Kind
-from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.strict.guard import Guard, put_right
@@ -87,12 +85,6 @@ class Strict:
         if iteration.passed and not run.read().open:
             accept(run)
         return replace(iteration, after=run.read(), commits=self._guard.committed)
-
-    def close(self) -> None:
-        """No task is in progress any more, also after an error."""
-        self._run.task = ""
-        with contextlib.suppress(RalphError):
-            self._file.edit(edits.put_down)
 
     def _judged(self, iteration: Iteration) -> Iteration:
         """Checks the try, then ticks and commits the task, hands it to the next role, or writes down why not."""
