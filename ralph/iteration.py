@@ -45,7 +45,7 @@ def iterate(run: Run) -> Iteration:
         if not run.guard:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
-            after = run.file.edit(progress.without_verified)
+            after = run.file.edit(progress.without, "Verified")
         if watched.changed is None:
             commits, changed = run.changes.look()
     return Iteration(
@@ -90,7 +90,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
 def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
-    stream = view.begin(run.windows)
+    stream = view.begin()
     silence_s = settings.idle_timeout or math.inf
     whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
     result_at, retries_at, cut = math.inf, math.inf, None
@@ -117,9 +117,8 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
         cut = next((outcome for outcome, is_reached in reached.items() if is_reached), None)
         if cut is Outcome.INTERRUPTED:
             run.ends("the agent")
-        if cut:
-            stream.over()
-        return cut is not None
+        stream.is_over = cut is not None
+        return stream.is_over
 
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")

@@ -25,7 +25,7 @@ def recover(run: Run, death: Death) -> None:
     if run.read().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
         why = open_tasks(run.file.last)
         if run.settings.verify and not why:
-            run.file.edit(progress.without_verified)
+            run.file.edit(progress.without, "Verified")
         else:
             refuse(run, why or ["ralph was ended before it could check it"])
 

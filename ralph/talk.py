@@ -73,7 +73,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
             raise
     is_theirs = file.read().stop
     if not is_theirs:
-        file.edit(progress.with_stop)
+        file.edit(progress.in_status, "RALPH_STOP")
     try:
         print("ralph: it ends after this iteration; Ctrl+C waits no longer")
         while signals.interrupted() is None:
@@ -82,7 +82,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
             signals.wait(0.5)
     finally:
         if not is_theirs:
-            file.edit(progress.without_stop)
+            file.edit(progress.without, "RALPH_STOP")
     raise KeyboardInterrupt
 
 

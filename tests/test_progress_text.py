@@ -205,7 +205,7 @@ EDITS: dict[str, tuple[Edit, bytes, Says]] = {
         b"Verified:.*",
         lambda was, now: now.verified == was.done,
     ),
-    "not verified": (progress.without_verified, b"Verified:.*", lambda _, now: not now.verified),
+    "not verified": (lambda text: progress.without(text, "Verified"), b"Verified:.*", lambda _, now: not now.verified),
     "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
     "spent": (lambda text: progress.with_spent(text, 12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
 }

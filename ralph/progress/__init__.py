@@ -8,9 +8,6 @@ from ralph.words import shortened
 
 __all__ = ["BOM", "LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
 
-Change = tuple[int, int, bytes]
-"""What to put in place of `text[start:end]`."""
-
 _NOISE = re.compile(
     r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
@@ -38,7 +35,7 @@ def fresh(name: str, plan: str, started: str) -> bytes:
 
 def with_status(text: bytes, word: str) -> bytes:
     """The same with RALPH_DONE, or IN_PROGRESS, in place of the other, and not verified."""
-    text = without_verified(text)
+    text = without(text, "Verified")
     words = parse(text).words
     other = "IN_PROGRESS" if word == "RALPH_DONE" else "RALPH_DONE"
     if other in words:
@@ -48,14 +45,9 @@ def with_status(text: bytes, word: str) -> bytes:
 
 def with_verified(text: bytes, note: str) -> bytes:
     """The same with this note as the only Verified line, below RALPH_DONE where that stands."""
-    text = without_verified(text)
+    text = without(text, "Verified")
     done = parse(text).words.get("RALPH_DONE")
     return insert(text, done[0].end, [encoded(f"Verified: {note}".rstrip())]) if done else text
-
-
-def without_verified(text: bytes) -> bytes:
-    """The same without what stands as Verified below a RALPH_DONE: that word is ralph's alone."""
-    return _without(text, "Verified")
 
 
 def with_spent(text: bytes, spent_usd: float) -> bytes:
@@ -73,7 +65,7 @@ def with_mode(text: bytes, mode: str, rounds: str | None = None) -> bytes:
 
 def _with_head(text: bytes, name: str, value: str) -> bytes:
     """The same with this in its head under this name, or with nothing, in place of what stands there."""
-    text = _without(text, name)
+    text = without(text, name)
     if not value:
         return text
     words = parse(text).words
@@ -83,22 +75,18 @@ def _with_head(text: bytes, name: str, value: str) -> bytes:
 
 def blocked(text: bytes, why: str) -> bytes:
     """The same with ralph's own RALPH_BLOCKED line in the Status section."""
-    return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split()) or 'gave up'}")
+    return in_status(text, f"RALPH_BLOCKED: {BY_RALPH}{' '.join(why.split())}")
 
 
 def without_own_block(text: bytes) -> bytes:
     """The same without the RALPH_BLOCKED lines that ralph wrote."""
-    return _without(text, "RALPH_BLOCKED", BY_RALPH)
+    return without(text, "RALPH_BLOCKED", BY_RALPH)
 
 
-def with_stop(text: bytes) -> bytes:
-    """The same with RALPH_STOP in the Status section."""
-    return in_status(text, "RALPH_STOP")
-
-
-def without_stop(text: bytes) -> bytes:
-    """The same without RALPH_STOP."""
-    return _without(text, "RALPH_STOP")
+def without(text: bytes, word: str, begins: str = "") -> bytes:
+    """The same without the lines of this word that count, and whose value begins so."""
+    lines = parse(text).words.get(word, ())
+    return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
 def in_status(text: bytes, line: str) -> bytes:
@@ -184,19 +172,13 @@ def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
 
 
-def spliced(text: bytes, changes: Iterable[Change]) -> bytes:
-    """The text with these changes, of which no two overlap."""
+def spliced(text: bytes, changes: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """The text with these in place of `text[start:end]`, of which no two overlap."""
     parts, at = [], 0
-    for start, end, new in sorted(changes, key=lambda change: change[:2]):
+    for start, end, new in sorted(changes):
         parts += [text[at:start], new]
         at = end
     return b"".join([*parts, text[at:]])
-
-
-def _without(text: bytes, name: str, begins: str = "") -> bytes:
-    """The same without the lines of that name that count, and whose value begins so."""
-    lines = parse(text).words.get(name, ())
-    return spliced(text, [(line.start, line.end, b"") for line in lines if said_on(line).startswith(begins)])
 
 
 def _heading(text: bytes, title: str) -> Line | None:

@@ -163,7 +163,7 @@ def parse(text: bytes) -> Progress:
             listed = kind if kind == "task" else listed
         elif word := _WORD.fullmatch(line.body):
             name = (word[1] or word[2]).decode()
-            if {"Verified": is_below_done}.get(name, is_head or name not in _OF_HEAD):
+            if is_below_done if name == "Verified" else is_head or name not in _OF_HEAD:
                 words.setdefault(name, []).append(line)
         is_below_done = name == "RALPH_DONE" or (is_below_done and name == "Verified")
     said = {name: said_on(each[0]) for name, each in words.items()}
@@ -209,7 +209,7 @@ def vanished(before: Progress, after: Progress) -> tuple[Task, ...]:
         left[same] -= 1
         if not same:
             missing.append(task)
-    return tuple(sorted(missing, key=lambda task: task.line.start))
+    return tuple(task for task in before.open if task in missing)
 
 
 def _gist(task: Task) -> str:
