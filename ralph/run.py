@@ -122,7 +122,7 @@ class Run:
         self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
         litter = tempfile.mkdtemp(prefix="ralph-")
-        self.env = agent.environment(os.environ, run=self.id, tmux=Path(litter))
+        self.env = agent.environment(run=self.id, tmux=litter)
         """What the agent and the project's commands get of the environment."""
         self._modes = dict[str, tuple["Start", "Prompt"]]()
         self.said_mode = start.said_mode
@@ -130,8 +130,6 @@ class Run:
         self.tally = Tally()
         self.earlier = state.iterations
         """Iterations of the plan before this start."""
-        self.windows = dict[str, int]()
-        """The context windows of models, as results have told them."""
         self.summaries = deque[str](maxlen=5)
         """The lines of the last iterations."""
         self.values = dict[str, "Value"]()

@@ -118,12 +118,12 @@ TELL_FIGURES: dict[str, Any] = {
 @pytest.mark.parametrize("name", COMES_TO)
 def test_what_an_agent_prints_comes_to(name: str) -> None:
     printed, outcome, said = COMES_TO[name]
-    stream = Stream(lambda _event: None, lambda _line: None)
+    stream = Stream(lambda _event: None, lambda _line: None, {})
     output = b"".join(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in printed)
     for at in range(0, len(output), 1000):
         stream.sees(output[at : at + 1000])
     stream.complains(b"A complaint.\n")
-    turn = stream.turn(command.chosen(Settings())[0], Ended(code=0), took_s=1.0, now=0.0)
+    turn = stream.turn(command.chosen(Settings())[0], Ended(code=0), None, took_s=1.0, now=0.0)
     assert (turn.outcome, turn.said) == (outcome, said)
     if name in TELL_FIGURES:
         assert (turn.tokens, turn.cost_usd) == TELL_FIGURES[name]

@@ -82,11 +82,14 @@ def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agen
 # The context.
 
 
+BLOCK = {"type": "content_block_start", "content_block": {"type": "tool_use"}}
+GOES_ON: Act = {"type": "stream_event", "event": BLOCK}
+
+
 def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Sequence[Act] = (hangs(),)) -> Act:
     """An invocation whose model says how full its context is, uses a tool, and would go on."""
     call = weighs(tokens, tool("Bash", command="make test"))
-    goes_on = {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {"type": "tool_use"}}}
-    return raw(init(model=model), call, *during, marks("tool ended"), tool_result("42 passed"), goes_on, *then)
+    return raw(init(model=model), call, *during, marks("tool ended"), tool_result("42 passed"), GOES_ON, *then)
 
 
 def in_part(text: str) -> Act:
@@ -117,7 +120,7 @@ def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs_and_no_
         fills(119_000, then=on),
         fills(300_000, model="claude-opus-4-8[1m]", then=on),
         raw(init(), *sub_agents, *on),
-        raw(init(), weighs(190_000, says("So this is done.")), *on),
+        raw(init(), weighs(190_000, tool("Bash")), GOES_ON, tool_result("late"), sleeps(0.4), says("Done."), *on),
         raw(init(), *spoken, ticks("first"), result(modelUsage=LEARNT)),
         fills(300_000, then=[sleeps(0.4), *DONE["acts"]]),
     )

@@ -14,12 +14,10 @@ from ralph.errors import RalphError
 from ralph.process.programs import MARK
 from ralph.settings import Settings, Source
 
-_NONE: Mapping[str, Any] = {}
 _MEANS = {"limit": Outcome.LIMIT, "passing": Outcome.TROUBLE, "person": Outcome.HOPELESS}
-_FLAGS = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", "max_cost")
-"""Those that settings of the same name need."""
-_ALSO_COST = ("max_iteration_cost", "max_total_cost")
-"""Settings that need that of max_cost: who has none does not tell what it costs."""
+_COSTS = ("max_cost", "max_iteration_cost", "max_total_cost")
+_TOLD = ("model", "effort", "max_turns", "max_context", "tools", "deny", "mcp", *_COSTS)
+"""Settings that need a flag of the same name, or that of max_cost: who has none does not tell what it costs."""
 _OURS = Path(__file__).parent.parent / "agents"
 _CLAUDE = "claude"
 
@@ -52,15 +50,15 @@ class Agent(NamedTuple):
     """Gives it the prompt: {} is the text, {file} a file that holds it; none where its standard input has it."""
     talk: Sequence[str] = ()
     """Lets a person talk to it, {} being what it is told first; none where that cannot be."""
-    flags: Mapping[str, Sequence[str]] = _NONE
+    flags: Mapping[str, Sequence[str]] = {}
     """How it is told a setting; one that is missing here it cannot be told."""
-    env: Mapping[str, str] = _NONE
+    env: Mapping[str, str] = {}
     """What its environment has that of others has not."""
-    mcp_env: Mapping[str, str] = _NONE
+    mcp_env: Mapping[str, str] = {}
     """Its environment where it gets a server of tools."""
-    no_effort: Mapping[str, str] = _NONE
+    no_effort: Mapping[str, str] = {}
     """Its environment for `--effort none`, where no flag does that."""
-    doctor: Mapping[str, Any] = _NONE
+    doctor: Mapping[str, Any] = {}
     """What `ralph doctor` looks at: the names of its keys, whether it is logged in, whether it minds root."""
     install: str = ""
     """The command that installs it."""
@@ -140,12 +138,9 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
     agents += [other._replace(flags={**other.flags, **for_first}, no_effort={}) for other in others]
     problems: list[RalphError] = []
     for agent in agents:
-        lacks = [name for name in _FLAGS if name not in agent.flags]
-        if "max_cost" in lacks:
-            lacks += _ALSO_COST
-        for name in lacks:
-            given = settings.said.get(name)
-            if given and getattr(settings, name) not in (None, False):
+        for name in _TOLD:
+            given, flag = settings.said.get(name), "max_cost" if name in _COSTS else name
+            if given and flag not in agent.flags and getattr(settings, name) not in (None, False):
                 cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
                 (settings.remarks if given.source is Source.TEMPLATE else problems).append(cannot)
     if problems:
@@ -176,22 +171,22 @@ def _load(path: Path) -> Agent:
         if path.parent != _OURS:  # then its patterns are some, and each table and list is one
             agent.rule("")
             agent.argv(Settings(effort="none"), "", mcp="none")
+        words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
+        if not agent.command or any(isinstance(one, str) for one in words):
+            raise TypeError("a command is a list of words")  # noqa: TRY301 - as what Python says of the others
     except (OSError, ValueError, TypeError, AttributeError, LookupError, re.error) as error:
         raise RalphError(f"{path}: is no agent file: {error}") from error
-    words = [agent.command, agent.run, agent.prompt, agent.talk, *agent.flags.values()]
-    if not agent.command or any(isinstance(one, str) for one in words):
-        raise RalphError(f"{path}: is no agent file: a command is a list of words")
     return agent
 
 
-def environment(base: Mapping[str, str], *, run: str, tmux: Path) -> dict[str, str]:
+def environment(*, run: str, tmux: str) -> dict[str, str]:
     """What the agent gets of the environment: no secrets of ralph's, no tmux of the person's, and its mark.
 
     A background `git gc` would outlive the iteration, so git does that in the foreground.
     """
-    ours = {name for name in base if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # of this clone: see --jobs
-    env = {name: value for name, value in base.items() if name not in ours}
-    outer = base.get(MARK)
-    env |= {MARK: f"{outer}:{run}" if outer else run, "TMUX_TMPDIR": str(tmux), "PWD": str(Path.cwd())}
+    ours = {name for name in os.environ if name.startswith(("RALPH_", "TMUX"))} - {"RALPH_PORT"}  # see --jobs
+    env = {name: value for name, value in os.environ.items() if name not in ours}
+    mark = f"{os.environ.get(MARK, '')}:{run}".lstrip(":")
     given = env.get("GIT_CONFIG_PARAMETERS", "")  # what `git -c` says to what it starts
-    return env | {"GIT_CONFIG_PARAMETERS": f"{given} 'gc.autoDetach=false'".strip()}
+    git = f"{given} 'gc.autoDetach=false'".strip()
+    return env | {MARK: mark, "TMUX_TMPDIR": tmux, "PWD": str(Path.cwd()), "GIT_CONFIG_PARAMETERS": git}

@@ -38,7 +38,7 @@ def _calls(call: str, tool: str, arguments: object) -> Event:
 
 
 def _came(call: str, output: str | None, *, failed: bool) -> Event:
-    return _message("user", type="tool_result", tool_use_id=call, content=output or "", is_error=failed)
+    return _message("user", type="tool_result", tool_use_id=call, content=output, is_error=failed)
 
 
 def _result(seen: Event, tokens: Mapping[str, int], *, error: str = "", status: int | None = None) -> Event:
@@ -58,12 +58,11 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
         call = item["id"]
         if call not in seen:
             seen[call] = item
-            given = dict(item)
             if "command" in item:
-                given["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
+                item["command"] = item["command"].removeprefix("/bin/bash -lc ").strip("'\"")
             if "changes" in item:
-                given["file_path"] = item["changes"][0]["path"]
-            yield _calls(call, item["type"], given)
+                item["file_path"] = item["changes"][0]["path"]
+            yield _calls(call, item["type"], item)
         if kind == "item.completed":
             yield _came(call, item.get("aggregated_output"), failed=item.get("status") == "failed")
     elif kind == "error" and event["message"].startswith("Reconnecting"):
@@ -76,7 +75,7 @@ def codex(event: Event, seen: Event) -> Iterator[Event]:
             "cacheCreationInputTokens": usage["cache_write_input_tokens"],
             "outputTokens": usage["output_tokens"],
         }
-        yield _result(seen, tokens, error=(event.get("error") or {}).get("message", ""))
+        yield _result(seen, tokens, error=event.get("error", {}).get("message", ""))
 
 
 def gemini(event: Event, seen: Event) -> Iterator[Event]:
@@ -101,8 +100,7 @@ def gemini(event: Event, seen: Event) -> Iterator[Event]:
             "cacheReadInputTokens": stats["cached"],
             "outputTokens": stats["total_tokens"] - stats["input_tokens"],  # with what it thought
         }
-        error = (event.get("error") or {}).get("message") or seen.get("error", "")
-        yield _result(seen, tokens, error=error)
+        yield _result(seen, tokens, error=event.get("error", {}).get("message") or seen.get("error", ""))
 
 
 def opencode(event: Event, seen: Event) -> Iterator[Event]:
@@ -114,20 +112,22 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
     elif kind == "tool_use":
         call, state = part["callID"], part["state"]
         yield _calls(call, part["tool"], state["input"])
-        failed = state["status"] == "error" or bool((state.get("metadata") or {}).get("exit"))
+        failed = state["status"] == "error" or state.get("metadata", {}).get("exit")
         yield _came(call, state.get("error") or state.get("output"), failed=failed)
     elif kind == "step_finish":
         used = part["tokens"]
-        tokens["inputTokens"] += used["input"]
-        tokens["outputTokens"] += used["output"] + used["reasoning"]
-        tokens["cacheReadInputTokens"] += used["cache"]["read"]
-        tokens["cacheCreationInputTokens"] += used["cache"]["write"]
+        tokens.update(
+            inputTokens=used["input"],
+            outputTokens=used["output"] + used["reasoning"],
+            cacheReadInputTokens=used["cache"]["read"],
+            cacheCreationInputTokens=used["cache"]["write"],
+        )
         seen["cost"] = seen.get("cost", 0.0) + part["cost"]
         if part["reason"] != "tool-calls":
             yield _result(seen, tokens)
     elif kind == "error":
         error = event["error"]
-        data = error.get("data") or {}
+        data = error.get("data", {})
         yield _result(seen, tokens, error=data.get("message") or error["name"], status=data.get("statusCode"))
 
 

@@ -50,32 +50,29 @@ _TOKENS = {
 class Stream:
     """Reads an agent's output as it comes: JSON events of the real one, or any other text.
 
-    `show` gets each event when it is noted here, and `tell` each line of text. `windows` has the context windows of
-    models as results have told them, and learns.
+    `show` gets each event when it is noted here, in which what came of a tool has the `call`, and `tell` each line of
+    text. `windows` has the context windows of models as results have told them, and learns.
     """
 
-    def __init__(
-        self, show: Callable[[Event], None], tell: Callable[[str], None], windows: dict[str, int] | None = None
-    ) -> None:
-        self._show, self._tell = show, tell
-        self._windows = {} if windows is None else windows
+    def __init__(self, show: Callable[[Event], None], tell: Callable[[str], None], windows: dict[str, int]) -> None:
+        self._show, self._tell, self._windows = show, tell, windows
         self.running: dict[str, Event] = {}
         """The calls of tools that have not ended, by their ids: blocks of its messages, the newest last."""
-        self.ended: dict[str, Event] = {}
-        """Those that the newest event has ended."""
         self.has_result = False
         """Its result is there, and nothing has woken it since."""
         self.so_far = Turn()
         """What is known of it so far."""
         self.retries = False
         """It waits for an answer that it has asked for before; nothing has come of that since."""
+        self.is_over = False
+        """It is ended from outside; the real one adds an error result to that, of which only the cost counts."""
         self._speaks = ""
         """The type of its first event, by which its dialect is known; nothing as long as it prints no stream."""
         self._seen: Event = {}
         """What its dialect keeps."""
         self._result: Event = {}
         self._error = ""
-        self._is_over = self._calls_a_tool = False
+        self._calls_a_tool = False
         self._output, self._complaints = bytearray(), bytearray()
         self._printed = self._complained = ""
         """How the text ends that it prints, and that it complains."""
@@ -112,10 +109,6 @@ class Stream:
         is_full = most is not None and (self.so_far.context or 0.0) > most
         return is_full and self._calls_a_tool and not self.running
 
-    def over(self) -> None:
-        """From here on only its cost still counts: ended from outside, the real one adds an error result."""
-        self._is_over = True
-
     def finish(self) -> None:
         """Nothing more comes: a last line without an end is one too."""
         if self._output:
@@ -123,7 +116,7 @@ class Stream:
         if self._complaints:
             self.complains(b"\n")
 
-    def turn(self, agent: Agent, ended: Ended, cut: Outcome | None = None, *, took_s: float, now: float) -> Turn:
+    def turn(self, agent: Agent, ended: Ended, cut: Outcome | None, *, took_s: float, now: float) -> Turn:
         """What it all came to, where ralph ended it by what it had come to: `cut`; `now` is the time since 1970."""
         self.finish()
         turn = self.so_far
@@ -139,9 +132,9 @@ class Stream:
 
     def _note(self, event: Event) -> None:
         turn = self.so_far
-        self.ended = {}
         self.retries = event.get("subtype") == "api_retry"
-        self.has_result = self.has_result and event["type"] not in ("assistant", "user")
+        if event["type"] in ("assistant", "user"):  # what it began to call has run, or is known as running
+            self.has_result = self._calls_a_tool = False
         for block in blocks(event):
             self._note_tool(block)
         if event.get("parent_tool_use_id"):  # a sub-agent has a context and a result of its own
@@ -153,10 +146,7 @@ class Stream:
                 turn.pays = str(event.get("apiKeySource") or "none").removeprefix("none")
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
-                self._calls_a_tool = False
                 self._weigh(message)
-            case {"type": "user"}:  # what was called has run; its answer's own event may have come before its parts
-                self._calls_a_tool = False
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
@@ -165,7 +155,7 @@ class Stream:
                 turn.resets_at = int(info.get("resetsAt") or 0) if status == "rejected" else None
             case {"type": "result"}:
                 self.has_result = True
-                self._result = self._result if self._is_over else event
+                self._result = self._result if self.is_over else event
                 self._count(event)
 
     def _note_tool(self, block: Event) -> None:
@@ -173,9 +163,9 @@ class Stream:
         if block.get("type") == "tool_use":
             self.running[call] = block
         elif block.get("type") == "tool_result" and call in self.running:
-            self.ended[call] = self.running.pop(call)
-            if _PROPOSAL in str(self.ended[call].get("name")) and not block.get("is_error"):
-                self.so_far.proposal = self.ended[call]
+            block["call"] = called = self.running.pop(call)
+            if _PROPOSAL in str(called.get("name")) and not block.get("is_error"):
+                self.so_far.proposal = called
 
     def _weigh(self, message: Event) -> None:
         usage = message.get("usage") or {}
@@ -246,10 +236,8 @@ def drop_parts(transcript: Path) -> None:
 
 def _whole_lines(rest: bytearray, data: bytes) -> list[bytes]:
     """The lines that are whole with these bytes; what has no end yet stays in `rest`."""
-    whole, newline, tail = data.rpartition(b"\n")
-    if not newline:
-        rest += data
+    rest += data
+    if b"\n" not in data:
         return []
-    lines = bytes(rest + whole).split(b"\n")
-    rest[:] = tail
+    *lines, rest[:] = bytes(rest).split(b"\n")
     return lines

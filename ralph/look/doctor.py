@@ -90,7 +90,7 @@ class _Doctor:
                 continue
             pays = next((key for key in about.get("keys", ()) if os.environ.get(key)), "")
             if not pays and "login" in about:
-                env = {**agent.environment(os.environ, run="doctor", tmux=Path(os.devnull)), **one.env}
+                env = {**agent.environment(run="doctor", tmux=os.devnull), **one.env}
                 if call([place, *about["login"]], timeout_s=30, env=env).code:
                     yield bad(f"{one.name}: nobody is logged in", about["login_fix"])
                     continue

@@ -39,11 +39,12 @@ class View:
         self._whole = whole
         self._here = os.getcwd() + "/"  # noqa: PTH109 - a string is what is compared
         self._account = ""
+        self._windows = dict[str, int]()
         self.begin()
 
-    def begin(self, windows: dict[str, int] | None = None) -> Stream:
-        """What reads the output of a new agent, to show it; how large the `windows` of models are is noted there."""
-        self._stream = Stream(self.show, self.tell, windows)
+    def begin(self) -> Stream:
+        """What reads the output of a new agent, to show it."""
+        self._stream = Stream(self.show, self.tell, self._windows)
         self.doing = "working"
         """What it does now."""
         self.heard_at = time.monotonic()
@@ -92,10 +93,8 @@ class View:
                 yield from _whole(block)
             elif kind == "tool_use":
                 yield clipped("▸ " + self._call(block), room or _PIPED)
-            elif kind == "tool_result":
-                call = self._stream.ended.get(str(block.get("tool_use_id")), {})
-                if outcome := _outcome(str(call.get("name")), block):
-                    yield clipped(outcome, room or _PIPED)
+            elif kind == "tool_result" and (outcome := _outcome(block)):
+                yield clipped(outcome, room or _PIPED)
 
     def _call(self, block: Event) -> str:
         """`Bash pytest -q`: the tool, and the first line of what it is for; paths are shown from here."""
@@ -152,8 +151,9 @@ def _all_of(sign: str, text: str) -> Iterator[str]:
         sign = " "
 
 
-def _outcome(tool: str, block: Event) -> str:
+def _outcome(block: Event) -> str:
     """What came of a call in one line, with ✗ when it failed; empty when it says nothing new."""
+    tool = block.get("call", {}).get("name")
     text = re.sub("</?tool_use_error>", "", _flat(block))
     lines = [line.strip("= ") for line in text.splitlines() if any(map(str.isalnum, line))] or [""]
     if block.get("is_error"):
