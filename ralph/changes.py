@@ -21,8 +21,8 @@ _TICK_S = 0.02
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name for the tree with nothing in it."""
 _STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames"
-_FIELDS = {"1": 7, "u": 9, "?": 0}
-"""How many fields stand before the name in a line of that kind; they hold the index's version of the file."""
+_FIELDS = {"1": 8, "u": 10, "?": 1}
+"""How many fields stand before the name in a line that begins so; they hold the index's version of the file."""
 
 
 def git(
@@ -78,11 +78,10 @@ def tree(top: Path) -> Tree | None:
         return None
     head, files = "", dict[str, object]()
     for entry in names_in(done.stdout):
-        kind, _, rest = entry.partition(" ")
-        if kind == "#" and rest.startswith("branch.oid "):
-            head = rest.removeprefix("branch.oid ").removeprefix("(initial)")
-        elif kind in _FIELDS:
-            name = rest.split(" ", _FIELDS[kind])[-1]
+        if entry.startswith("# branch.oid "):
+            head = entry.split()[-1].removeprefix("(initial)")
+        elif entry[0] in _FIELDS:
+            name = entry.split(" ", _FIELDS[entry[0]])[-1]
             files[name] = entry, _version(top, name)
     return Tree(head, files)
 
@@ -112,8 +111,7 @@ def _version(top: Path, name: str) -> object:
 def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
     """How many lines were added and removed, and in which files, by what git prints with `--numstat -z`."""
     rows = [row.lstrip("\n").split("\t", 2) for row in numstat]
-    added = sum(int(row[0]) for row in rows if row[0] != "-")  # which stands there for a file that is no text
-    removed = sum(int(row[1]) for row in rows if row[1] != "-")
+    added, removed = (sum(int(row[at]) for row in rows if row[at] != "-") for at in (0, 1))  # it stands for no text
     return added, removed, [row[2] for row in rows]
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal
 
 from ralph import __version__, journal, progress, sources, tasks
@@ -72,7 +72,7 @@ class Tools:
     def __init__(self, plan: plans.Plan, *, propose: bool) -> None:
         self._plan, self._proposes = plan, propose
         self._file = ProgressFile(plan.progress_path, plan.state)
-        self._file.say = _say
+        self._file.say = partial(print, "ralph:", file=sys.stderr)  # standard output is the client's
 
     def get_next_task(self) -> Answer:
         """The task to work on: the one in progress, else by priority the first that waits for no other."""
@@ -205,10 +205,6 @@ class Tools:
 
 def _now() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _say(line: str) -> None:
-    print(f"ralph: {plain(line)}", file=sys.stderr)  # standard output is the client's
 
 
 def _one_line(said: str) -> str:

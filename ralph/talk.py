@@ -48,8 +48,8 @@ def talk(start: "Start", state: State) -> "Asked | None":
 
 def _call(start: "Start", state: State) -> None:
     """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
-    how = f"ralph {shlex.quote(str(start.asked.plan))} {start.mode}"
-    wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=f"start {how} in a terminal")
+    fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
+    wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
     if start.asked.mode != start.mode and state.noted("conversation") != start.mode:
         state.note("conversation", start.mode)
         values = sources.channel_values()

@@ -95,29 +95,26 @@ class Keeper:
         with told(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
+        began = heard_at = now = clock()
+        is_over = has_ended = False
         try:
-            with output, errors:
-                self._follow(output, errors, hear, over, clock)
+            while not has_ended or (heard_at == now and not signals.impatient()):
+                has_ended = signals.wait(0.0 if now == heard_at else 0.2, self._reads)
+                now = clock()  # before it looks: what is late by then would have been heard
+                news = output.read(_CHUNK), errors.read(_CHUNK)
+                heard_at = now if any(news) else heard_at
+                hear(*news)
+                if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
+                    is_over = True  # which is asked a last time when it has ended
+                    _send(self._writes, None)
+                if signals.impatient():
+                    os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
         finally:
+            output.close()
+            errors.close()
             _send(self._writes, None)  # whatever went wrong here, nothing outlives it
             ended = self._came_of_it()
         return ended
-
-    def _follow(self, output: io.FileIO, errors: io.FileIO, hear: Hear, over: Over, clock: Callable[[], float]) -> None:
-        """Returns when all has ended and was heard. Whether it is over is asked a last time when it has ended."""
-        began = heard_at = now = clock()
-        is_over = has_ended = False
-        while not has_ended or (heard_at == now and not signals.impatient()):
-            has_ended = signals.wait(0.0 if now == heard_at else 0.2, self._reads)
-            now = clock()  # before it looks: what is late by then would have been heard
-            news = output.read(_CHUNK), errors.read(_CHUNK)
-            heard_at = now if any(news) else heard_at
-            hear(*news)
-            if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
-                is_over = True
-                _send(self._writes, None)
-            if signals.impatient():
-                os.kill(self._pid, signal.SIGQUIT)  # it then waits for nothing any more
 
     def _came_of_it(self) -> Ended:
         with contextlib.suppress(*_GONE):
@@ -178,7 +175,7 @@ class _Keeping:
             with job.prompt.open("rb") as given, job.output.open("ab") as out, job.errors.open("ab") as errors:
                 pid = start(job.argv, job.env, [given.fileno(), out.fileno(), errors.fileno()])
         except OSError as error:
-            return Ended(code=-signal.SIGKILL, unstarted=error.strerror or str(error))
+            return Ended(code=-signal.SIGKILL, unstarted=str(error.strerror))
         while self._runs(pid) and not signals.wait(_LOOK_S, self._reads):
             if not LINUX:
                 self._tree.look()
