@@ -2,9 +2,8 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 FILE = click.Path(readable=False)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
+class Asked(NamedTuple):
     """A command line, taken apart."""
 
     plan: str
@@ -27,7 +25,7 @@ class Asked:
     """Empty where none is named; `all` goes from mode to mode."""
     given: Sequence[Given]
     agent_arguments: Sequence[str]
-    pace: "Pace | None" = None
+    pace: "Pace | None"
     """Another one is for who has less time."""
     dry_run: bool = False
     quiet: bool = False
@@ -60,7 +58,7 @@ def _option(setting: Setting) -> click.Option:
     )
 
 
-OF_A_RUN: Sequence[click.Parameter] = (
+OF_A_RUN = (
     click.Argument(["words"], nargs=-1, metavar="[PLAN] [MODE] [MAX_ITERATIONS]", shell_complete=_offered),
     click.Option(["--requirements"], type=FILE, hidden=True),  # the plan, as ralph1 has it
     *map(_option, ON_COMMAND_LINE),
@@ -85,7 +83,7 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Ask
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
             given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, f"--{setting.name}"))
-    return Asked(plan=plan, mode=mode, given=given, agent_arguments=rest, pace=pace, **said)
+    return Asked(plan, mode, given, rest, pace, **said)
 
 
 def meant(plan: str) -> str:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ def talk(start: "Start", state: State) -> "Asked | None":
         return None
     if start.said_mode == start.mode:
         file.edit(progress.with_mode, mode)
-    return replace(start.asked, mode=mode) if start.asked.mode == start.mode else start.asked
+    return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
 def _call(start: "Start", state: State) -> None:

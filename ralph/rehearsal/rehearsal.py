@@ -10,7 +10,6 @@ import shutil
 import site
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -55,7 +54,7 @@ def rehearse(asked: Asked) -> int:
         folder = Path(os.path.realpath(name))
         (folder / "tmp").mkdir()
         if is_sample:
-            asked = replace(asked, plan="sample.md", verbose=True)
+            asked = asked._replace(plan="sample.md", verbose=True)
             _make_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
         this.play()
