@@ -60,7 +60,7 @@ def main(pace: "Pace | None" = None) -> None:
     """The `ralph` command. Another pace is for tests, where an hour takes a moment."""
     _mend_streams()
     try:
-        code = int(ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0)
+        code: int = ralph.main(prog_name="ralph", standalone_mode=False, obj=pace) or 0
         sys.stdout.flush()
     except click.UsageError as error:
         code = _tell(RalphError(" ".join(error.format_message().split()).rstrip("."), fix="see ralph help"))
@@ -151,7 +151,8 @@ _file = partial(_option, metavar="FILE", type=options.FILE)
 _PLAN = click.Argument(["word"], required=False, metavar="[PLAN]", type=options.FILE)
 _FOLDER = _option(
     "change to DIR first, for cron",
-    *("-C", "folder"),
+    "-C",
+    "folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     is_eager=True,
@@ -214,7 +215,8 @@ _VERBS = [
         _PLAN,
         _option(
             "another form than the plan's own; plan for a plan in markdown",
-            *("--format", "form"),
+            "--format",
+            "form",
             type=click.Choice(("requirements", "plan", "prd")),
         ),
         _file("where; PLAN itself is brought up to date", "-o", "--output"),

@@ -15,7 +15,6 @@ from ralph.channels import Channel, Notice, deliver, load
 from ralph.errors import RalphError
 from ralph.settings import TABLE, Source
 
-HEADER = "# Settings of ralph for all projects; `ralph notify setup` writes here, and so may you.\n\n"
 _SCRIPT = r'"test":(?! "echo \\"Error: no test)'
 _SEEN = (
     ("Makefile", "(?m)^check:", "make check"),
@@ -70,8 +69,9 @@ def notify(what: str) -> int:
     values = sources.channel_values()
     if missing := channel.missing(values):
         click.echo(f"Without {' and '.join(missing)}, {channel.name} stays off.")
-        return 0
-    return _test([channel]) if click.confirm("\nSend a test notice now?", default=True) else 0
+    elif click.confirm("\nSend a test notice now?", default=True):
+        return _test([channel])
+    return 0
 
 
 def _test(channels: Iterable[Channel]) -> int:
@@ -103,8 +103,7 @@ def keep(values: Mapping[str, str]) -> None:
     if any(set(text) & set("\\\r\n\0") for text in values.values()):  # not every python-dotenv reads it back
         raise RalphError("a value must be a single line, without a backslash")
     try:
-        if not real.exists():
-            files.replace(real, HEADER.encode())
+        real.touch(0o600)
         real.chmod(0o600)
         for name, text in values.items():
             if text:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ralph import denied, values
 from ralph.errors import RalphError, did_you_mean
@@ -137,13 +137,13 @@ class Settings:
     runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1' (with --jobs)")
     executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", sources=PRIVATE)
     max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
-    on_failure: Literal["keep", "restore"] = _word(
+    on_failure: str = _word(
         "keep|restore", "a failed try's changes: kept for the next one, or undone (with --strict)", "keep"
     )
-    on_tamper: Literal["undo", "abort"] = _word(
+    on_tamper: str = _word(
         "undo|abort", "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo"
     )
-    criteria: Literal["lenient", "strict"] = _word(
+    criteria: str = _word(
         "lenient|strict", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient"
     )
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")

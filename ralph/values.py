@@ -27,7 +27,7 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
 
     def parse(text: str) -> T:
         found = re.fullmatch(form, text, re.ASCII | re.IGNORECASE)
-        value = meaning(found) if text and found else None
+        value = meaning(found) if found else None
         if value is None:
             raise ValueError(f"write {allowed}")
         return value
@@ -45,7 +45,7 @@ def _seconds(found: re.Match[str]) -> float:
     return hours * 3600 + minutes * 60 + seconds + bare
 
 
-_DURATION = r"(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
+_DURATION = r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s)?|(\d{1,9}(?:\.\d{1,6})?)"
 """A number without a unit is seconds, but only alone: `1h30` is half an hour to people."""
 
 

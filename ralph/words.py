@@ -47,7 +47,7 @@ def shortened(text: str, most: int, *, end: bool = False) -> str:
     """At most so many characters of it: how it begins, or how it ends; `…` stands for what is missing."""
     if len(text) <= most:
         return text
-    return "…" + text[len(text) - most + 1 :] if end else text[: most - 1] + "…"
+    return "…" + text[1 - most :] if end else text[: most - 1] + "…"
 
 
 def named(names: Sequence[str], most: int = 5) -> str:

@@ -29,7 +29,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_edit_leaves_every_other_line_as_it_is_a_link_a_link_and_the_file_private(path: Path) -> None:
     config.keep({"RALPH_X": "1"})
-    assert path.read_text() == f"{config.HEADER}export RALPH_X='1'\n"
+    assert path.read_text() == "export RALPH_X='1'\n"
     real = path.rename(path.with_name("dotfiles"))
     path.symlink_to(real)
     real.write_text("# mine\n\nA=1 # why\nRALPH_X=old\n  export B='two\nlines'\nRALPH_Y=2")

@@ -184,7 +184,7 @@ def filled(template: Any, variables: Mapping[str, str]) -> Any:
         return {key: item for key, item in table.items() if item != ""}
     if not isinstance(template, str):
         return template
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
     environment.filters |= _FILTERS
     return environment.from_string(template).render(variables)
 

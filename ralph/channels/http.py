@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-_HERE = ("localhost", "127.0.0.1", "::1")
-"""No proxy leads to what runs on this machine, whatever the environment says."""
-
 
 def ask(  # noqa: PLR0913 - what a request is made of
     method: str,
@@ -27,6 +24,7 @@ def ask(  # noqa: PLR0913 - what a request is made of
 
     said = b""
     try:
+        is_here = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")  # where no proxy leads to
         with requests.request(
             method,
             url,
@@ -35,7 +33,7 @@ def ask(  # noqa: PLR0913 - what a request is made of
             data=body.encode(),
             timeout=timeout_s,
             allow_redirects=False,
-            proxies=dict.fromkeys(("http", "https"), "") if urlsplit(url).hostname in _HERE else None,
+            proxies=dict.fromkeys(("http", "https"), "") if is_here else None,
             auth=lambda prepared: prepared,  # else ~/.netrc would replace an Authorization header
             stream=True,
         ) as answer:

@@ -74,8 +74,8 @@ def ended(run: "Run", stop: Stop) -> Notice:
     elif code in (1, 4):
         event, what = "blocked", "Blocked"
     lines = [
-        f"Reason: {shortened(stop.why, 1000)}" if stop.why else "",
-        f"To go on: {move}" if move else "",
+        stop.why and f"Reason: {shortened(stop.why, 1000)}",
+        move and f"To go on: {move}",
         run.todo,
         came_to(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.summaries else "",
@@ -93,9 +93,7 @@ def closing(run: "Run", stop: Stop) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
-    return " · ".join(
-        filter(None, [stop.reason.label + why, came_to(run), f"to go on, {move}" if move else "", run.todo])
-    )
+    return " · ".join(filter(None, [stop.reason.label + why, came_to(run), move and f"to go on, {move}", run.todo]))
 
 
 def came_to(run: "Run") -> str:
