@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,47 +12,35 @@ from ralph.words import shortened
 
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
-_SHOWN = 150
-
-
-class Kind(Enum):
-    """Ways to find out whether a criterion is met."""
-
-    RUN = "a command's exit code"
-    FILE = "a file that exists, or a text in it"
-    HTTP = "a server's answer"
-    BROWSER = "actions in a browser"
-    UNCHECKED = "not machine-checked"
-
-
-_PATTERNS = {
-    Kind.RUN: re.compile(
+_PATTERNS = (
+    re.compile(
         r"(?is:run\s+(`+)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
         r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>\d{1,3}))"
     ),
-    Kind.FILE: re.compile(
-        r"(?i:file\s+(`+)(?P<path>(?:(?!\1).)+)\1\s+(?:exists|contains\s+(`+)(?P<holds>(?:(?!\3).)+)\3))"
-    ),
-    Kind.HTTP: re.compile(
+    re.compile(r"(?i:file\s+(`+)(?P<path>(?:(?!\1).)+)\1\s+(?:exists|contains\s+(`+)(?P<holds>(?:(?!\3).)+)\3))"),
+    re.compile(
         r"`?(?P<method>[A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+`?(?P<url>/[^\s`]*)`?"
         r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>\d{3})"
     ),
-    Kind.BROWSER: re.compile(
+    re.compile(
         r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
     ),
-}
+)
 
 
 class Criterion(NamedTuple):
-    """One criterion, and by name what its line says: command, path, holds, method, url, wanted."""
+    """One criterion."""
 
     text: str
-    kind: Kind = Kind.UNCHECKED
     said: Mapping[str, str] = {}
+    """Command and wanted, with the action where it is a browser's; path and perhaps holds; method, url and wanted.
+
+    Nothing where no machine can check it.
+    """
 
 
 def parse(text: str) -> Criterion:
-    """The criterion on this line; one that fits no pattern is UNCHECKED. Raises nothing.
+    """The criterion on this line; one that fits no pattern says nothing. Raises nothing.
 
     `Run `cmd` - exits with code N`, `File `path` exists`, `File `path` contains `text``, `METHOD /url returns STATUS`,
     `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
@@ -61,17 +48,17 @@ def parse(text: str) -> Criterion:
     """
     text = text.strip()
     line = re.sub(r"\A[-*+]\s+", "", text).removesuffix(".").rstrip()
-    for kind, pattern in _PATTERNS.items():
+    for pattern in _PATTERNS:
         found = pattern.fullmatch(line)
         if not found or "\0" in line:
             continue
         said = {name: value.strip() for name, value in found.groupdict("").items() if value}
         if not all(said.values()):
             continue
-        if kind is Kind.BROWSER:  # what stands behind the dash is for people, and nobody checks it
+        if "action" in said:  # what stands behind the dash is for people, and nobody checks it
             words = shlex.split(said["action"])
-            said = {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
-        return Criterion(text, kind, said)
+            said |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
+        return Criterion(text, said)
     return Criterion(text)
 
 
@@ -79,54 +66,48 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     """The same with actions that follow one another as one: else no click would find the page that was opened."""
     found: list[Criterion] = []
     for one in criteria:
-        if not found or not found[-1].kind is one.kind is Kind.BROWSER:
+        if found and "action" in found[-1].said and "action" in one.said:
+            command = f"{found[-1].said['command']} && {one.said['command']}"
+            found[-1] = one._replace(said={**one.said, "command": command})
+        else:
             found.append(one)
-            continue
-        last = found.pop()
-        command = f"{last.said['command']} && {one.said['command']}"
-        found.append(Criterion(f"{last.text}; {one.text}", one.kind, {**one.said, "command": command}))
     return found
 
 
-def check(
-    criterion: Criterion, *, project: Path, base_url: str | None, run: Callable[[str], CommandRun | None]
-) -> CommandRun | None:
+def check(criterion: Criterion, *, base_url: str, run: Callable[[str], CommandRun | None]) -> CommandRun | None:
     """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
-    `run` runs a shell command, `base_url` is where the server is that answers. An UNCHECKED one is met, with a note
-    that nobody looked.
+    `run` runs a shell command, `base_url` is where the server is that answers. One that no machine can check is met,
+    with a note that nobody looked.
     """
     said = criterion.said
-    if criterion.kind is Kind.UNCHECKED:
+    if not said:
         return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
-    if criterion.kind is Kind.FILE:
-        return _looked_at(said["path"], said.get("holds", ""), project)
-    code: int | None
+    if "path" in said:
+        return _looked_at(said["path"], said.get("holds", ""))
     wanted = int(said["wanted"])
-    if criterion.kind is Kind.HTTP:
-        method = said["method"].upper()
-        top = base_url or ""
-        code, output = http.ask(method, top.rstrip("/") + said["url"], timeout_s=_ANSWER_S)  # with no secret of ours
-        came = f"returned {code}" if code else f"got no answer of {hosts(top)}"
-        what = f"{method} {_shown(said['url'])} {came}"
-        should = "returned"
-    else:
+    if "command" in said:
         if (ended := run(said["command"])) is None:
             return None
-        code = ended.code
-        output = ended.output
+        code, output = ended.code, ended.output
         what = f"Run `{_shown(said['command'])}` {ended.what}"
         should = "exited with"
+    else:
+        method, url = said["method"].upper(), base_url.rstrip("/") + said["url"]
+        code, output = http.ask(method, url, timeout_s=_ANSWER_S)  # with no secret of ours
+        came = f"returned {code}" if code else f"got no answer of {hosts(base_url)}"
+        what = f"{method} {_shown(said['url'])} {came}"
+        should = "returned"
     if code == wanted:
         return CommandRun(0, what)
     return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str, project: Path) -> CommandRun:
+def _looked_at(path: str, holds: str) -> CommandRun:
     """Of the project alone, wherever links lead; a folder exists as well."""
-    top = project.resolve()
     odd = ""
     try:
+        top = Path.cwd()
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
@@ -144,4 +125,4 @@ def _looked_at(path: str, holds: str, project: Path) -> CommandRun:
 
 def _shown(text: str) -> str:
     """The text on one line, and not so long that what was found is cut off behind it."""
-    return shortened(" ".join(text.split()), _SHOWN)
+    return shortened(" ".join(text.split()), 150)

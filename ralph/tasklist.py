@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from ralph import criteria, tasks
-from ralph.criteria import Criterion, Kind
+from ralph.criteria import Criterion
 from ralph.errors import RalphError
 from ralph.prompt import Value
 from ralph.settings import Settings
@@ -26,10 +26,10 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read(edits.tidied(text))
     wrong = tasks.problems(listed)
     for task in listed:
-        for one in () if task.done else map(criteria.parse, task.said("verify")):
-            if one.kind is Kind.UNCHECKED and settings.criteria == "strict":
+        for one in () if task.done else wanted([task]):
+            if not one.said and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
-            if one.kind is Kind.HTTP and settings.base_url is None:
+            if "url" in one.said and settings.base_url is None:
                 wrong.append(f"line {task.number}: {one.text}: needs to know where: set --base-url")
     if wrong:
         raise RalphError.of(RalphError(f"{name}: {line}") for line in wrong)
@@ -59,8 +59,8 @@ def values(task: Task, session: str) -> dict[str, Value]:
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
-        "CRITERIA": [one.text for one in asked if one.kind is not Kind.UNCHECKED],
-        "UNCHECKED": [one.text for one in asked if one.kind is Kind.UNCHECKED],
+        "CRITERIA": [one.text for one in asked if one.said],
+        "UNCHECKED": [one.text for one in asked if not one.said],
         "FAILURES": task.said("failed")[-_TOLD:],
         "TRY": task.tries + 1,
         "SESSION": session,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ralph import criteria, progress, tasklist, tasks
 from ralph.agent.turn import Outcome
 from ralph.claims import accept, verify
-from ralph.criteria import Criterion, Kind
+from ralph.criteria import Criterion
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.strict.guard import Guard, put_right
@@ -43,14 +43,13 @@ class Strict:
         if self._role:
             self._run.enter("build")
             self._role = ""
-        self._run.read()
         self._file.edit(edits.tidied)
         self._guard.commit_left_over({task.id for task in tasks.read(self._file.text) if task.done})
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         run = self._run
-        alone = self._run.settings.task
+        alone = run.settings.task
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select(listed, alone)) is None:
             there = tasks.find(listed, alone)
@@ -132,7 +131,7 @@ class Strict:
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
         wanted = tasklist.wanted(task.chain)
-        if not iteration.changed and all(one.kind is Kind.UNCHECKED for one in wanted):
+        if not iteration.changed and not any(one.said for one in wanted):
             if not run.settings.verify and iteration.before.size == iteration.after.size:
                 return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
             run.screen.remark(f"ralph: {task.id} changed no file, and no criterion of its own says that it is done")
@@ -149,11 +148,10 @@ class Strict:
         for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no stand-in can meet them
             ended = criteria.check(
                 one,
-                project=run.top,
-                base_url=run.settings.base_url,
+                base_url=run.settings.base_url or "",
                 run=lambda command: run_shell(run, "checking", "the check", command),
             )
-            if ended and (ended.failed or one.kind is Kind.UNCHECKED):
+            if ended and (ended.failed or not one.said):
                 run.screen.remark(f"ralph: {ended.what}")
             yield ended
         if run.settings.verify:

@@ -1,6 +1,7 @@
 """The tasks of a progress file, for --strict: what each says, which is next, and what makes a list impossible."""
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,11 +12,11 @@ from typing import NamedTuple
 from ralph.progress import Line, blocks, encoded, parse
 from ralph.words import named, shortened
 
-_BULLET = rb"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]"
+_BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):(.*)", re.IGNORECASE)
-_ID = re.compile(r"[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S)")
-"""Perhaps in stars or backticks."""
+_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):\s*(\S.*?)\s*", re.IGNORECASE)
+_ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
+"""Perhaps in stars or backticks, perhaps there is none; and the text."""
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 """What a priority is."""
 _MOST_COLUMNS = 60
@@ -57,7 +58,7 @@ class Task:
 
     def said(self, name: str) -> list[str]:
         """What its metadata of this name says, oldest first."""
-        return [note.value for note in self.notes if note.name == name and note.value]
+        return [note.value for note in self.notes if note.name == name]
 
     @property
     def done(self) -> bool:
@@ -109,22 +110,22 @@ def read(text: bytes) -> tuple[Task, ...]:
     listed = {task.line.start: task for task in now.tasks}
     headings = {line for line, _, _ in now.headings}
     found: list[Task] = []
-    around: list[tuple[int, Task | None]] = []  # the open list items: column, and the innermost task they belong to
+    around: list[tuple[int, Task | None]] = [(-1, None)]
+    """The open list items: the column, and the innermost task that each belongs to."""
     for line in blocks(text).lines:
         if line in headings:
-            around = []
-        if not _ITEM.match(line.body):
+            del around[1:]
+        if not (bullet := _ITEM.match(line.body)):
             continue
-        indent = line.body[: -len(line.body.lstrip())]
-        column = min(len(indent.expandtabs(4)), _MOST_COLUMNS)
-        while around and around[-1][0] >= column:
+        column = min(len(bullet[1].expandtabs(4)), _MOST_COLUMNS)
+        while around[-1][0] >= column:
             around.pop()
-        owner = around[-1][1] if around else None
+        owner = around[-1][1]
         if item := listed.get(line.start):
-            bears = _ID.match(item.text)
+            name, said = _ID.findall(item.text)[0]
             task = Task(
-                id=bears[1] if bears else "",
-                text=item.text[bears.end() :] if bears else item.text,
+                id=name,
+                text=said,
                 mark=item.mark.lower(),
                 line=line,
                 number=text.count(b"\n", 0, line.start) + 1,
@@ -135,8 +136,7 @@ def read(text: bytes) -> tuple[Task, ...]:
             found.append(task)
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
-            value = note[2].decode(errors="surrogateescape").strip()
-            owner.notes.append(Note(note[1].decode().lower(), value, line))
+            owner.notes.append(Note(note[2].decode().lower(), note[3].decode(errors="surrogateescape"), line))
         around.append((column, owner))
     return tuple(found)
 
@@ -157,12 +157,8 @@ def new_id(text: str, taken: Iterable[str]) -> str:
     used = {name.casefold() for name in taken}
     words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in ("a", "an", "the")]
     base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
-    name = base
-    number = 1
-    while name in used:
-        number += 1
-        name = f"{base}_{number}"
-    return name
+    numbered = (f"{base}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([base], numbered) if name not in used)
 
 
 def find(tasks: Sequence[Task], task_id: str | None) -> Task | None:
@@ -180,8 +176,8 @@ def select(tasks: Sequence[Task], alone: str | None = None) -> Task | None:
 
 
 def _urgency(task: Task) -> tuple[float, int]:
-    said = [one.priority for one in (task, *task.above) if one.priority is not None]
-    return said[0] if said else math.inf, task.tries
+    said = (one.priority for one in (task, *task.above) if one.priority is not None)
+    return next(said, math.inf), task.tries
 
 
 def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:

@@ -9,7 +9,7 @@ from ralph.words import shortened
 
 _LONGEST = 600
 """Characters of a note."""
-_GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))+")
+_GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
 
@@ -36,10 +36,8 @@ def _noted(text: bytes, task: Task, note: str, why: str) -> bytes:
     plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
     last = [task.line, *[one.line for one in task.notes]][-1]
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
-    end = last.end
-    if more := _GOES_ON.match(text, end):
-        end = more.end()
-    return insert(text, end, [indent + b"- " + encoded(f"{note}: {plain}")])
+    goes_on = next(_GOES_ON.finditer(text, last.end))
+    return insert(text, goes_on.end(), [indent + encoded(f"- {note}: {plain}")])
 
 
 def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -> bytes:

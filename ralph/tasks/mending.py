@@ -4,6 +4,7 @@ The head, the Status, the Task List and the Verification are ralph's, all other 
 stop a run are anybody's. However tricky a text is, the result is only taken if it means the same to ralph as before.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -29,9 +30,7 @@ def mend(before: bytes, after: bytes) -> Mended:
     left = _meaning(after)
     if left == wanted:
         return Mended(after)
-    known = set[str]()
-    for task in read(before):
-        known |= {task.id, task.text} - {""}
+    known = {said for task in read(before) for said in (task.id, task.text) if said}
     new = [task for task in read(after) if task.id not in known and task.text not in known]
     text = _with_stops(before, after)
     for quote in (b"", b"> ") if after.strip() else ():  # quoted, nothing means anything
@@ -51,11 +50,8 @@ def _quoted(line: bytes) -> str:
 
 def _meaning(text: bytes) -> list[bytes]:
     """What it says to ralph, and what ralph says in it, line by line, but for what stops a run."""
-    said = []
-    for word, found in progress.parse(text).words.items():
-        if word not in _STOPS:
-            said.append(found[0].body.strip())
-    said.sort()
+    words = progress.parse(text).words
+    said = sorted(words[word][0].body.strip() for word in words if word not in _STOPS)
     for title, _, section in _sections(text):
         if title.startswith("verification"):
             said += [line.strip() for line in section.splitlines() if line.strip()]
@@ -65,13 +61,8 @@ def _meaning(text: bytes) -> list[bytes]:
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
-    starts = [0]
-    titles = [""]
-    for line, level, title in now.headings:
-        if level <= 2 and line.start:
-            starts.append(line.start)
-            titles.append(title.casefold())
-    for title, start, end in zip(titles, starts, [*starts[1:], len(text)], strict=True):
+    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start]
+    for (start, title), (end, _) in itertools.pairwise([(0, ""), *tops, (len(text), "")]):
         is_ours = not title or title.startswith(_OURS)
         is_ours = is_ours or any(start <= task.line.start < end for task in now.tasks)
         yield title, is_ours, text[start:end]
