@@ -11,6 +11,7 @@ from ralph import files, progress, taskjson, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
+from ralph.progress import spliced
 from ralph.taskjson import PASSES, Imported, mark_of
 from ralph.tasks import Task, edits
 
@@ -33,18 +34,15 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
     if not output or output == "-":
         sys.stdout.buffer.write(made)
         return 0
-    path = Path(output)
-    is_plan = os.path.realpath(output) == os.path.realpath(plan.path)
-    is_progress = os.path.realpath(output) == os.path.realpath(plan.progress_path)
-    if is_progress or (is_plan and not whole):
-        raise RalphError(f"{path}: would not be what it is any more", fix="name another file")
-    try:
+    target = os.path.realpath(output)
+    is_plan = target == os.path.realpath(plan.path)
+    if target == os.path.realpath(plan.progress_path) or (is_plan and not whole):
+        raise RalphError(f"{output}: would not be what it is any more", fix="name another file")
+    with files.told(output, "written"):
         if not is_plan:
-            files.replace(path, made)
-        elif not files.replace_unchanged(path, data, whole):
-            raise RalphError(f"{path}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
-    except OSError as error:
-        raise RalphError(f"{path}: cannot be written: {error.strerror}") from error
+            files.replace(Path(output), made)
+        elif not files.replace_unchanged(plan.path, data, whole):
+            raise RalphError(f"{output}: somebody wrote to it meanwhile, and theirs stands", fix="run it again")
     return 0
 
 
@@ -64,43 +62,32 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
 
 def updated(imported: Imported, today: Sequence[Task]) -> str:
     """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
-    text = imported.text
     nodes = imported.nodes
     form = imported.form
     said = [node["status"].value for node in nodes.values() if "status" in node]
     own_words = {mark_of(one): one for one in said}
     last = max(node[""].end for node in nodes.values())
     puts = []
-    more = ""
     for task in today:
         node = nodes.get(task.id)
         mark = "x" if task.done else task.mark
+        new = _object(task, form)
         if node is None:
-            more += f",\n    {json.dumps(_object(task, form), ensure_ascii=False)}"
+            puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
             continue
-        word = json.dumps(own_words.get(mark) or _word(task, form))
+        word = own_words.get(mark) or new["status"]
+        wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
         is_told = mark == " "
         for one in node.values():
-            was = mark_of(one.value)
-            if one.name in PASSES:
+            if one.name in wanted and (was := mark_of(one.value)):
                 is_told = True
-                if (was == "x") != task.done:
-                    puts.append((one.start, one.end, json.dumps(task.done)))
-            elif one.name == "status" and was:
-                is_told = True
-                if was != mark:
-                    puts.append((one.start, one.end, word))
+                now, value = wanted[one.name]
+                if was != now:
+                    puts.append((one.start, one.end, json.dumps(value)))
         if not is_told:
             end = max(one.end for one in node.values() if one.name)
-            puts.append((end, end, f', "status": {word}'))
-    for start, end, put in sorted([*puts, (last, last, more)], reverse=True):
-        text = text[:start] + put + text[end:]
-    return text
-
-
-def _word(task: Task, form: str) -> str:
-    """What a form calls the status."""
-    return "done" if task.done and form != "plan" else task.status
+            puts.append((end, end, f', "status": {json.dumps(word)}'))
+    return spliced(imported.text, puts)
 
 
 def converted(today: Sequence[Task], form: str) -> dict[str, Any]:
@@ -115,9 +102,8 @@ def _object(task: Task, form: str) -> dict[str, Any]:
         said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
     else:
         said["verification_criteria"] = task.said("verify")
-    said["status"] = _word(task, form)
+    said["status"] = "done" if task.done and form != "plan" else task.status
+    said["dependencies"] = task.after + [part.id for part in task.subtasks]
     if task.priority is not None:
         said["priority"] = task.priority
-    if waits_for := task.after + [part.id for part in task.subtasks]:
-        said["dependencies"] = waits_for
     return said

@@ -82,7 +82,7 @@ def _lines(value: Any) -> list[str] | None:
 
 
 def _id(value: Any) -> str | None:
-    return str(value) if _ID.fullmatch(_line(value) or "") else None
+    return str(value) if _ID.fullmatch(str(value)) else None
 
 
 def _priority(value: Any) -> list[str] | None:

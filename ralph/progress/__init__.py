@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import AnyStr
 
 from ralph.progress.reading import BOM, BY_RALPH, LARGE_BYTES, Line, Progress, Task, blocks, parse, said_on, vanished
 from ralph.words import shortened
@@ -172,13 +173,11 @@ def insert(text: bytes, at: int, lines: Sequence[bytes]) -> bytes:
     return text[:at] + lead + b"".join(line + newline for line in lines) + text[at:]
 
 
-def spliced(text: bytes, changes: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """The text with these in place of `text[start:end]`, of which no two overlap."""
-    parts, at = [], 0
-    for start, end, new in sorted(changes):
-        parts += [text[at:start], new]
-        at = end
-    return b"".join([*parts, text[at:]])
+def spliced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """The text with these changes, of which no two overlap: start, end, and what to put in place of that."""
+    for start, end, new in sorted(changes, key=lambda change: change[:2])[::-1]:
+        text = text[:start] + new + text[end:]
+    return text
 
 
 def _heading(text: bytes, title: str) -> Line | None:

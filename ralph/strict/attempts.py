@@ -10,7 +10,7 @@ from ralph.claims import accept, verify
 from ralph.criteria import Criterion
 from ralph.judge import Iteration
 from ralph.run import Run
-from ralph.strict.guard import Guard, put_right
+from ralph.strict.guard import Guard
 from ralph.strict.roles import roles_of
 from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
@@ -91,8 +91,7 @@ class Strict:
         task = self._task
         roles = self._roles
         found = self._finding(iteration)
-        put_right(run, self._guard.text, "while a task is checked")
-        self._guard.settle_programs()
+        self._guard.settle_programs("while a task is checked")
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
                 self._mark(" ", "role", role)
@@ -163,8 +162,7 @@ class Strict:
         before = self._file.text
         self._mark("x")
         failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
-        put_right(self._run, self._guard.text, "while a task is committed")
-        self._guard.settle_programs()
+        self._guard.settle_programs("while a task is committed")
         if failed:
             self._write(lambda text: mend(before, text).text)
         return failed

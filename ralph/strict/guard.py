@@ -136,8 +136,9 @@ class Guard:
         return self.blocked
 
     @_disk_errors_end_the_run()
-    def settle_programs(self) -> None:
+    def settle_programs(self, when: str) -> None:
         """Puts back what programs changed that the agent may have written: its checks, git's hooks."""
+        put_right(self._run, self.text, when)
         if not self.check():
             self._head_back()
             if self._only or self._shadow.is_protected_touched():

@@ -4,7 +4,7 @@ import re
 import time
 
 from ralph.progress import encoded, harmless_output, insert, spliced
-from ralph.tasks import Task, find, new_id, read
+from ralph.tasks import find, new_id, read
 from ralph.words import shortened
 
 _LONGEST = 600
@@ -16,8 +16,8 @@ _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]
 def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> bytes:
     """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
 
-    Notes go that hold no more: of what is done all that say how it went, of all else why it is blocked, and what the
-    new one replaces.
+    It is one line in which nothing means anything. Notes go that hold no more: of what is done all that say how it
+    went, of all else why it is blocked, and what the new one replaces.
     """
     gone = ("failed", "role", "blocked") if mark == "x" else ("blocked", note)
     changes = []
@@ -28,14 +28,11 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> 
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
     text = spliced(text, changes)
     noted = find(read(text), ids[0]) if note else None
-    return _noted(text, noted, note, why) if noted else text
-
-
-def _noted(text: bytes, task: Task, note: str, why: str) -> bytes:
-    """The same with one more note below those the task has, on one line in which nothing means anything."""
+    if not noted:
+        return text
     plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
-    last = [task.line, *[one.line for one in task.notes]][-1]
-    indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
+    last = noted.notes[-1].line if noted.notes else noted.line
+    indent = last.body[: -len(last.body.lstrip())] + b"  " * (not noted.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
     return insert(text, goes_on.end(), [indent + encoded(f"- {note}: {plain}")])
 
