@@ -14,11 +14,11 @@ from ralph.words import duration
 def check_claim(run: Run) -> None:
     """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass."""
     reasons = open_tasks(run.file.last) if run.strict else []
-    output, verified = "", verify(run) if run.settings.verify and not reasons else None
+    verified = verify(run) if run.settings.verify and not reasons else None
     if verified and verified.failed:
-        reasons, output = [verified.failed], verified.output
+        reasons = [verified.failed]
     if reasons:
-        refuse(run, reasons, output=output)
+        refuse(run, reasons, output=verified.output if verified else "")
         run.tally.refusals += 1
         run.tally.wrong = "; ".join(reasons)
         if run.summaries:

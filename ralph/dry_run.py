@@ -26,8 +26,9 @@ def show(start: "Start", state: State) -> int:
         if roles := roles_of(start):
             start = start.entered(roles.of(task))
         values |= tasklist.values(task, tasklist.token())
-    text, settings = start.prompt().render(values), start.settings
-    first, *_ = agent.chosen(settings, start.asked.agent_arguments)
-    print(shlex.join(first.argv(settings, "…", file="…", mcp=start.tools_server)), end="\n\n")
+    text = start.prompt().render(values)
+    first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
+    argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server)
+    print(shlex.join(argv), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

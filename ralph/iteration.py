@@ -40,7 +40,9 @@ def iterate(run: Run) -> Iteration:
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
         turn = _turn(run, transcript, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
-    commits, changed, after = Commits(), watched.changed or (), run.read()
+    after = run.read()
+    commits = Commits()
+    changed = watched.changed or ()
     if not watched.blocked:  # else no git may run any more
         if not run.guard:
             run.remove_orphaned_locks("the agent")
@@ -73,7 +75,8 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     """Notes the iteration in case ralph dies, prints the heading, sends the first notice; the progress before it."""
     if run.settings.mcp and not run.strict:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
-    before, run.text_before = run.file.last, run.file.text
+    before = run.file.last
+    run.text_before = run.file.text
     run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin()
@@ -89,11 +92,15 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
 
 def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
-    settings, agent, view, pace = run.settings, run.agent, run.view, run.pace
-    stream = view.begin()
+    settings = run.settings
+    agent = run.agent
+    pace = run.pace
+    stream = run.view.begin()
     silence_s = settings.idle_timeout or math.inf
-    whole_s, most_s = settings.iteration_timeout or math.inf, settings.max_time or math.inf
-    result_at, retries_at, cut = math.inf, math.inf, None
+    whole_s = settings.iteration_timeout or math.inf
+    most_s = settings.max_time or math.inf
+    result_at = retries_at = math.inf
+    cut = None
 
     def hear(output: bytes, complaints: bytes) -> None:
         stream.sees(output)
@@ -140,7 +147,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
 
 def record(run: Run, iteration: Iteration) -> None:
     """The journal, the tally, the summary line, what deserves one of its own; a monitor hears that ralph is alive."""
-    iteration, turn = replace(iteration, after=run.file.last), iteration.turn
+    iteration = replace(iteration, after=run.file.last)
     said = notices.summary(run, iteration)
     run.tally = tallied(run.tally, iteration)
     _write_down(run, iteration, said)
@@ -150,7 +157,7 @@ def record(run: Run, iteration: Iteration) -> None:
         run.state.note("iterations", str(run.number))
         run.screen.say(said)
         run.summaries.append(said)
-    spent = (iteration.before.spent_usd or 0.0) + (turn.cost_usd or 0.0)
+    spent = (iteration.before.spent_usd or 0.0) + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
     if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked
@@ -160,7 +167,9 @@ def record(run: Run, iteration: Iteration) -> None:
 
 def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     """A line of the journal, and one of the history: `message` is why it went wrong, or what the agent did."""
-    turn, commits, after = iteration.turn, iteration.commits, iteration.after
+    turn = iteration.turn
+    commits = iteration.commits
+    after = iteration.after
     words = shortened(said_of_work(turn.said), 500)
     failed = iteration.failed or "; ".join(iteration.refused)
     bad = failed or iteration.again or (iteration.ended and iteration.ended.reason.code)
@@ -221,7 +230,8 @@ def rest(run: Run, iteration: Iteration) -> Stop | None:
     """What lies between two iterations: a notice and a pause, or a long wait; a Stop where that would be in vain."""
     if iteration.again:
         return _wait(run, iteration.turn)
-    every, count = run.settings.notify_frequency, run.tally.iterations
+    every = run.settings.notify_frequency
+    count = run.tally.iterations
     if every is not None and (count == 1 or count % every == 0):
         run.outbox.send(notices.progressed(run, iteration))
     if not run.crew:
@@ -243,7 +253,9 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     """
     if _over(run) or (run.crew and run.crew.last.began < run.waited_to):  # it met the limit that was waited for since
         return None
-    now, most_s, cause = run.pace.now(), run.settings.max_time, turn.outcome.value
+    now = run.pace.now()
+    most_s = run.settings.max_time
+    cause = turn.outcome.value
     until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
         run.limited |= {one.name: until for one in (run.agents if run.crew else [run.agent])}

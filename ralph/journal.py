@@ -25,14 +25,14 @@ _LARGEST = 1e15
 _MESSAGE = 500
 
 
-def append(path: Path, record: Mapping[str, object], *, own: bool = True) -> None:
+def append(path: Path, record: dict[str, object], *, own: bool = True) -> None:
     """Returns when the record is on disk, as one line; several processes may add at once.
 
     A journal of ralph's `own` is never a link. Raises OSError when it cannot be written; what was there stays.
     """
     if not own and os.path.realpath(path) != str(path):
         raise OSError(errno.ELOOP, "a link leads elsewhere")
-    text = json.dumps(dict(record), ensure_ascii=False)
+    text = json.dumps(record, ensure_ascii=False)
     line = text.encode(errors="replace") + b"\n"  # a Python string can hold halves of characters, UTF-8 cannot
     for place in (path.parent, path) if own else ():
         if place.is_symlink():
@@ -164,7 +164,8 @@ def parsed(data: bytes) -> list[Record]:
 
 def records(objects: Iterable[object]) -> list[Record]:
     """The records among these objects; each iteration with the time of its verification, which comes after it."""
-    found, latest = [], None
+    found = []
+    latest = None
     for each in objects:
         one = _record(each) if isinstance(each, dict) else None
         if one is None or one.event == TOOL:
@@ -176,7 +177,9 @@ def records(objects: Iterable[object]) -> list[Record]:
         elif one.event == "verify" and latest and (one.run, one.iteration) == (latest.run, latest.iteration):
             latest.verified_s += one.duration_s
             if not one.success:
-                latest.success, latest.refused, latest.message = False, True, one.message
+                latest.success = False
+                latest.refused = True
+                latest.message = one.message
                 latest.summary += " · done refused"
     return found
 
@@ -199,7 +202,7 @@ def _fits(value: object, kind: Any) -> bool:
 
 def tells_of(found: Iterable[Record], begun: Death) -> bool:
     """Whether a line says how that iteration ended; it may have died while its claim was checked."""
-    return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in rows(found))
+    return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in found)
 
 
 def rows(found: Iterable[Record]) -> list[Record]:

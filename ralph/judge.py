@@ -79,8 +79,10 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
     """The same with what it came to, before anything is verified."""
     if blocked := iteration.watched.blocked:
         return replace(iteration, failed=blocked, ended=Stop(Reason.TAMPERED, blocked))
-    outcome, after = iteration.turn.outcome, iteration.after
-    missing, moved = vanished(iteration.before, after), iteration.listed or bool(iteration.changed)
+    outcome = iteration.turn.outcome
+    after = iteration.after
+    missing = vanished(iteration.before, after)
+    moved = iteration.listed or bool(iteration.changed)
     again = outcome is Outcome.LIMIT and (settings.wait or iteration.turn.others)
     if outcome is Outcome.TROUBLE:
         again = moved or tally.waits_for is not outcome or tally.repeats < _TROUBLE_PAUSES
@@ -127,7 +129,8 @@ _ENDS_ONCE = {Outcome.OUT_OF_BUDGET: Reason.LIMIT, Outcome.OUT_OF_TIME: Reason.L
 
 
 def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
-    turn, after = iteration.turn, iteration.after
+    turn = iteration.turn
+    after = iteration.after
     reason = _ENDS.get(turn.outcome)
     if settings.once:
         if iteration.changed and turn.outcome in (Outcome.OK, Outcome.LIMIT, Outcome.TROUBLE):
@@ -176,7 +179,8 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
     how long it is waited.
     """
-    tally, turn = replace(tally), iteration.turn
+    tally = replace(tally)
+    turn = iteration.turn
     tally.commits += iteration.commits.count
     if turn.cost_usd is not None:
         tally.cost_usd = (tally.cost_usd or 0.0) + turn.cost_usd
@@ -186,13 +190,15 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
         tally.stalls = 0
     if iteration.again:
         in_a_row = tally.waits_for is turn.outcome and not iteration.moved
-        tally.waits_for, tally.repeats = turn.outcome, tally.repeats + 1 if in_a_row else 1
+        tally.waits_for = turn.outcome
+        tally.repeats = tally.repeats + 1 if in_a_row else 1
         return tally
-    tally.waits_for, tally.repeats = None, 0
+    tally.waits_for = None
+    tally.repeats = 0
     tally.iterations += 1
     tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
-        tally.failures, tally.refusals = 0, 0
+        tally.failures = tally.refusals = 0
         return tally
     tally.failures += bool(iteration.failed) and not iteration.tried
     tally.refusals += bool(iteration.refused)

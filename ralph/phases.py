@@ -33,7 +33,8 @@ def begin(run: Run) -> None:
 
             run.strict = run.crew = Crew(run)
         elif start.strict:
-            run.strict, run.guard = attempts.Strict(run, watching), watching
+            run.guard = watching
+            run.strict = attempts.Strict(run, watching)
         elif run.settings.only:
             run.guard = watching
 
@@ -45,12 +46,15 @@ def end(run: Run) -> None:
     if run.strict:
         with contextlib.suppress(RalphError):
             run.file.edit(edits.put_down)
-    run.strict, run.crew, run.guard, run.task, run.values = None, None, None, "", {}
+    run.strict = run.crew = run.guard = None
+    run.task = ""
+    run.values = {}
 
 
 def follow(run: Run) -> None:
     """Changes to another mode where the Mode: line of the progress file has changed since the last look."""
-    now, before = run.read(), run.mode
+    now = run.read()
+    before = run.mode
     mode = now.mode
     if mode == run.said_mode or now.done or (run.crew and run.crew.running):
         return
@@ -82,9 +86,12 @@ def handed_on(run: Run, stop: Stop) -> bool:
 
 def end_once(run: Run, iteration: Iteration) -> Iteration:
     """What a mode of one iteration came to: it ticks nothing, declares nothing done, and the next mode follows."""
-    after, stop, ended_well = iteration.after, iteration.ended, iteration.turn.outcome is Outcome.OK
+    after = iteration.after
+    stop = iteration.ended
     reason = stop and stop.reason
-    judges, goes_on = "done" in run.settings.then, run.start.asked.mode == "all" or run.switched
+    ended_well = iteration.turn.outcome is Outcome.OK
+    judges = "done" in run.settings.then
+    goes_on = run.start.asked.mode == "all" or run.switched
     says_done = after.done and not iteration.before.done
     if says_done or (ended_well and after.blocked is None):
         if run.file.last.done and not judges:
@@ -107,7 +114,9 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
 
 def _judged(run: Run, *, goes_on: bool) -> Stop | None:
     """What follows on a mode that judges: done if no task is open and verify passes, else the next mode, some times."""
-    rounds, stands, most = max(run.file.last.round, 1), _is_of_the_file(run), run.settings.max_rounds
+    rounds = max(run.file.last.round, 1)
+    most = run.settings.max_rounds
+    stands = _is_of_the_file(run)
     left = "; ".join(open_tasks(run.file.last))
     if not left:
         run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "RALPH_DONE"), "build", ""))

@@ -38,10 +38,9 @@ def find(mode: str, places: Sequence[Path]) -> tuple[Path, str]:
     for place in places if re.fullmatch(r"[\w-]+", mode) else ():
         path = place / f"PROMPT_{mode}.md"
         try:
-            if path.is_file():
-                return path, path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise RalphError(f"{path}: {error.strerror}") from error
+            with files.told(path, "read"):
+                if path.is_file():
+                    return path, path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise RalphError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     there = f"there are {', '.join(modes(places))} (a mode is a PROMPT_<mode>.md)"
@@ -63,8 +62,7 @@ class Prompt:
         )
 
         self._path = path
-        rest = LEADING_COMMENT.sub("", text, count=1)
-        rest = "\n" * text.count("\n", 0, len(text) - len(rest)) + rest  # keeps the line numbers
+        rest = LEADING_COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)  # keeps the line numbers
         source = re.sub(r"\$\{(" + "|".join(ORIGINAL) + r")\}", r"{{ \1 }}", rest)
         fix = _AS_TEXT if source != rest else ""
         environment = sandbox.SandboxedEnvironment(
@@ -82,6 +80,7 @@ class Prompt:
             self._template = environment.from_string(tree, globals=values)
         except TemplateSyntaxError as error:
             raise RalphError(f"{path}:{error.lineno}: {error.message}", fix=fix) from error
+        self.render({"ITERATION": 1})
 
     def render(self, values: Mapping[str, Value]) -> str:
         """What the agent reads on its standard input; names and texts arrive in it exactly."""

@@ -99,8 +99,12 @@ class Run:
     """The mode is not the one that this start began with."""
 
     def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock") -> None:
-        settings, asked = start.settings, start.asked
-        self.start, self.settings, self.file, self.state = start, settings, file, state
+        settings = start.settings
+        asked = start.asked
+        self.start = start
+        self.settings = settings
+        self.file = file
+        self.state = state
         self.pace = asked.pace or Pace()
         self.agents = agent.chosen(settings, asked.agent_arguments)
         self.agent = self.agents[0]
@@ -188,7 +192,8 @@ class Run:
 
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
-        now, name = self.file.read(), self.file.path.name
+        now = self.file.read()
+        name = self.file.path.name
         if now.unclosed:
             self.complain(f"{name}: a code fence in it is never closed; read as text", once="fence")
         if now.size > LARGE_BYTES:

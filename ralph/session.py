@@ -32,7 +32,8 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     the one still has an agent to end.
     """
     run = Run(start, file, state, held)
-    stop, failure = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed"), None
+    stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
+    failure = None
     try:
         _prepare(run, held)
         stop = loop(run)
@@ -53,13 +54,14 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
 
 def _prepare(run: Run, held: Lock) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
-    start, settings, file, state = run.start, run.settings, run.file, run.state
+    start = run.start
+    file = run.file
+    state = run.state
     _clear_up(run, held)
     held.begin(run.id, start.plan.name, start.progress_path)
-    check_there(run.agents, settings)
+    check_there(run.agents, run.settings)
     run.prompt = start.prompt()
     run.remark()
-    state.make_room()
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
@@ -87,7 +89,7 @@ def _prepare(run: Run, held: Lock) -> None:
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
     state.end()
-    run.tally = one_try(opened, settings)
+    run.tally = one_try(opened, run.settings)
     state.note("breaker", "")
 
 
@@ -97,7 +99,8 @@ def _clear_up(run: Run, held: Lock) -> None:
     The lock is held, so whoever still carries the mark of its last holder has lost both its ralph and its keeper. That
     an iteration died is said and written down once, whatever becomes of the starts that follow.
     """
-    state, death = run.state, run.state.died()
+    state = run.state
+    death = state.died()
     if mark := held.dead_run():
         for command in end_strays(mark, run.pace.patience):
             run.complain(f"ended what the run before left running: {command}")

@@ -112,10 +112,8 @@ class Start:
         return tasklist.stuck(tasklist.check(text, self.progress_path.name, self.settings))
 
     def prompt(self) -> Prompt:
-        """The template, compiled and rendered once to see that it can be."""
-        made = Prompt(self.template, self.template_text, folders(self.settings.prompts), self.values)
-        made.render({"ITERATION": 1})
-        return made
+        """The template of this mode, compiled."""
+        return Prompt(self.template, self.template_text, folders(self.settings.prompts), self.values)
 
 
 def run(asked: Asked) -> int:
@@ -190,7 +188,8 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
     if state.died():
         return None  # what the run wrote that died was never checked
-    path, now = start.progress_path, progress.parse(text)
+    path = start.progress_path
+    now = progress.parse(text)
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
     stop = verdict(now, Tally(), start.settings)
@@ -199,9 +198,11 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
         stop = start.stuck(text)
     if not stop:
         return None
-    what, fix = f"is {stop.reason.label}", stop.next_move(str(path)) or f"edit {path}"
+    what = f"is {stop.reason.label}"
+    fix = stop.next_move(str(path)) or f"edit {path}"
     if stop.reason is Reason.LIMIT:
-        what, fix = "goes no further", "allow it more to go on"
+        what = "goes no further"
+        fix = "allow it more to go on"
     elif stop.reason is Reason.DONE:
         fix = f"take RALPH_DONE out of {path} to go on"
     return RalphError(f"{start.name} {what}: {stop.why}".removesuffix(": "), stop.reason.code, fix=fix, for_people=True)
@@ -212,7 +213,8 @@ def check_place(start: Start, now: Progress | None) -> None:
 
     Two plans of one name would share their progress, and cron in the wrong folder would start all over.
     """
-    path, beside = start.progress_path, start.plan.with_name(f"{start.name}_PROGRESS.md")
+    path = start.progress_path
+    beside = start.plan.with_name(f"{start.name}_PROGRESS.md")
     other = Path(now.plan or start.plan) if now else start.plan
     if other.exists() and not other.samefile(start.plan):
         fix = "rename one of them, or give this one its own with --progress-file"

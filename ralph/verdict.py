@@ -120,13 +120,12 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
-    failures, refusals, stalls = tally.failures, tally.refusals, tally.stalls
-    if _reached(failures, settings.max_failures):
-        return Stop(Reason.FAILURES, f"{_row(failures, 'iteration', ' failed')}: {tally.wrong}")
-    if _reached(refusals, settings.max_failures):
-        return Stop(Reason.REFUSED, f"done was claimed {_row(refusals, 'time')} and does not hold: {tally.wrong}")
-    if _reached(stalls, settings.max_stalls):
-        what = _row(stalls, "iteration", " changed nothing")
+    if _reached(tally.failures, settings.max_failures):
+        return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.wrong}")
+    if _reached(tally.refusals, settings.max_failures):
+        return Stop(Reason.REFUSED, f"done was claimed {_row(tally.refusals, 'time')} and does not hold: {tally.wrong}")
+    if _reached(tally.stalls, settings.max_stalls):
+        what = _row(tally.stalls, "iteration", " changed nothing")
         return Stop(Reason.STALLED, f"{what}: no task ticked or added, no file but the progress file")
     return None
 
@@ -137,7 +136,8 @@ def _row(count: int, thing: str, what: str = "") -> str:
 
 def one_try(opened: str, settings: Settings) -> Tally:
     """What a start remembers that follows on an open breaker: one more of what opened it, by its name, is enough."""
-    failures, stalls = (settings.max_failures or 1) - 1, (settings.max_stalls or 1) - 1
+    failures = (settings.max_failures or 1) - 1
+    stalls = (settings.max_stalls or 1) - 1
     return Tally(
         failures=failures if opened == Reason.FAILURES.name else 0,
         refusals=failures if opened == Reason.REFUSED.name else 0,
