@@ -250,17 +250,17 @@ class TtyRunning(Running):
         os.close(slave)
         self._seen: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._enough, self._stop = os.pipe()
         self._closed = False
         if reads:
             self._reader.start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):  # Linux says EIO when the last user of the terminal is gone
-            while self._enough not in select.select([self.master, self._enough], [], [])[0]:
-                if not (data := os.read(self.master, 65536)):
-                    return  # macOS says it so
-                self._seen.append(data)
+            while not self._closed:
+                if select.select([self.master], [], [], 0.05)[0]:  # who is inside read() holds the terminal open
+                    if not (data := os.read(self.master, 65536)):
+                        return  # macOS says it so
+                    self._seen.append(data)
 
     @property
     def screen(self) -> str:
@@ -277,11 +277,9 @@ class TtyRunning(Running):
         if self._closed:
             return
         self._closed = True
-        os.write(self._stop, b".")  # a reader inside read() would hold the terminal open
         if self._reader.is_alive():
             self._reader.join()
-        for descriptor in (self.master, self._enough, self._stop):
-            os.close(descriptor)
+        os.close(self.master)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> Run:
         ended = super().wait(timeout_s)

@@ -1,6 +1,5 @@
 """--jobs: independent tasks at the same time, each in a clone, landed one by one. Whole runs in a real repository."""
 
-import os
 import re
 import shlex
 import shutil
@@ -60,12 +59,16 @@ class Crew:
 
     def has(self, tasks: str, notes: str = "", **does: str) -> None:
         """Writes the progress file with this task list, and the agent."""
+        heading = "## Task List\n\n"
+        self.project.progress.write_text(progress_text(notes=notes).replace(heading, heading + tasks))
+        self.does(**does)
+
+    def does(self, **does: str) -> None:
+        """Writes the agent."""
         cases = "\n".join(f"{task}) {command} ;;" for task, command in does.items())
         path = self.marks / "claude"
         path.write_text(AGENT.format(marks=shlex.quote(str(self.marks)), cases=cases))
         path.chmod(0o755)
-        heading = "## Task List\n\n"
-        self.project.progress.write_text(progress_text(notes=notes).replace(heading, heading + tasks))
 
     def words(self, *args: str, jobs: int = 2) -> list[str]:
         return ["feature.md", "build", "--strict", "--jobs", str(jobs), "--agent", str(self.marks / "claude"), *args]
@@ -264,62 +267,35 @@ class TestThePersonsOwnWork:
         crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
         running = project.start(*crew.words(), command=paced(speed=10))
         eventually((marks / "a").exists)
-        project.progress.write_text(project.progress_text.replace("- [~] a:", "- [!] a:"))
+        edited = project.progress_text.replace("- [~] a:", "- [ ] c: C\n  - after: zz\n- [!] a:")
+        project.progress.write_text(edited)
         eventually(lambda: "a was taken back while it was tried" in running.stdout)
         (marks / "taken-back").touch()
-        assert running.wait().code == 4
-        assert crew.subjects() == ["b: Do b"]
+        run = running.wait()
+        assert (run.code, "c comes after zz, which is no task" in run.text) == (2, True)
+        assert crew.subjects() == ["b: Do b"], "who is at work may finish"
         assert "- [!] a: The first\n- [x] b:" in project.progress_text
 
-    def test_that_cannot_be_worked_on_lets_those_finish_that_are_at_work(
-        self, crew: Crew, project: Project, marks: Path
-    ) -> None:
-        crew.has(AB, a=f"touch {marks}/a; meets edited; echo a > a.txt", b="meets landed; echo b > b.txt")
-        running = project.start(*crew.words())
-        eventually((marks / "a").exists)
-        project.progress.write_text(project.progress_text.replace("- [~] b:", "- [ ] c: C\n  - after: zz\n- [~] b:"))
-        (marks / "edited").touch()
-        eventually(lambda: crew.subjects() == ["a: Do a"])
-        (marks / "landed").touch()
-        assert "c comes after zz, which is no task" in running.wait().text
-        assert crew.subjects() == ["a: Do a", "b: Do b"]
 
-
-class TestTheEnd:
-    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-    def test_of_the_coordinator_is_the_end_of_all(
-        self, crew: Crew, project: Project, marks: Path, how: signal.Signals
-    ) -> None:
-        crew.has(AB, a=f"touch {marks}/a; setsid sleep 3600", b=f"touch {marks}/b; sleep 3600")
-        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
-        for name in "ab":
-            eventually((marks / name).exists)
-        running.signal(how)
-        assert running.wait().code == -how
-        eventually(lambda: not [pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid()])
-        crew.has(AB) if how is signal.SIGINT else (marks / "claude").write_text("#!/bin/sh\nexit 1\n")
-        assert "[~]" not in project.progress_text or how is signal.SIGKILL
-        crew.has(project.progress_text.split("## Task List\n\n")[1].split("\n## ")[0] + "\n")
-        crew.works()
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
-
-    def test_of_the_keepers_too_is_made_up_for_by_the_next_start(
-        self, crew: Crew, project: Project, marks: Path
-    ) -> None:
-        """As when memory runs out: nobody is left to end the agents, which work on."""
-        crew.has(AB, a=f"touch {marks}/a; sleep 3600", b=f"touch {marks}/b; sleep 3600")
-        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
-        for name in "ab":
-            eventually((marks / name).exists)
-        running.signal(signal.SIGSTOP)
-        ps = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
-        for pid in [*map(int, ps.stdout.split()), running.pid]:
-            os.kill(pid, signal.SIGKILL)
-        assert running.wait().code == -signal.SIGKILL
-        crew.has(AB)
-        assert "sleep 3600" in crew.works().text
-        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
-        eventually(lambda: not [pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid()])
+@pytest.mark.parametrize("how", ["Ctrl+C", "kill -9", "kill -9 of the keepers, too, as when memory runs out"])
+def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_anew(
+    crew: Crew, project: Project, marks: Path, how: str
+) -> None:
+    crew.has(AB, a=f"touch {marks}/a; setsid sleep 3600", b=f"touch {marks}/b; sleep 3600")
+    running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
+    for name in "ab":
+        eventually((marks / name).exists)
+    running.signal(signal.SIGINT if how == "Ctrl+C" else signal.SIGSTOP)
+    if how != "Ctrl+C":
+        keepers = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
+        kill([*map(int, keepers.stdout.split() if "keepers" in how else []), running.pid])
+    assert running.wait().code == -(signal.SIGINT if how == "Ctrl+C" else signal.SIGKILL)
+    if "keepers" not in how:  # else nobody is left to end the agents, which work on
+        eventually(lambda: not marked(project.env["TEST_MARK"]))
+    assert ("[~]" in project.progress_text) == (how != "Ctrl+C")
+    crew.does()
+    assert ("sleep 3600" in crew.works().text) == ("keepers" in how), "ended what the run before left running"
+    assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 
 
 def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
@@ -419,7 +395,7 @@ class TestACluster:
             for program in programs:
                 program.kill()
                 program.wait()
-            kill(pid for pid in marked(project.env["TEST_MARK"]) if pid != os.getpid())
+            kill(marked(project.env["TEST_MARK"]))
 
     def test_that_is_not_there_is_one_line(self, crew: Crew, project: Project) -> None:
         crew.has("- [ ] a: The first\n")
