@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forks import BEGINS_WITH, PYTHON, Forked, can_fork
+from stories import Agent
 
 T = TypeVar("T")
 Process = Forked | subprocess.Popen[bytes]
@@ -91,6 +93,16 @@ def paced(
     """
     how = {"speed": speed, "times": times, "wall_s": wall_s, "running_s": running_s, "awake_s": awake_s}
     return (*PYTHON, "-c", PACED, json.dumps({**how, "when": str(when), "marks": str(marks)}), json.dumps(patience_s))
+
+
+def leaping(**how: Any) -> tuple[str, ...]:
+    """A `command` for ralph whose clock leaps over every sleep, so that waits of hours take no time; see `paced`."""
+    return paced(**{"times": 1, "interrupt_s": 1, "terminate_s": 1, **how})
+
+
+def leaping_at_marks(agent: Agent) -> tuple[str, ...]:
+    """A `command` for ralph for which a quarter of an hour goes by at each mark: nobody waits for a watchdog."""
+    return leaping(awake_s=1000, marks=agent.folder)
 
 
 UNHURRIED = paced(interrupt_s=600, terminate_s=600, send_s=600)
@@ -390,6 +402,26 @@ class Project:
     def ralph_tty(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""
         return self.start_tty(*args, **how).wait(timeout_s)
+
+
+class Mailbox:
+    """Gets the notices of all runs in this project from now on, by a script of the person who is away."""
+
+    def __init__(self, project: Project) -> None:
+        self._box = project.home / "box"
+        self._box.touch()
+        script = project.home / "send"
+        script.write_text(f'#!/bin/sh\nprintf "%s\\0" "$1" >> {shlex.quote(str(self._box))}\n')
+        script.chmod(0o700)
+        project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(script)
+
+    @property
+    def notices(self) -> list[str]:
+        return self._box.read_text().split("\0")[:-1]
+
+    @property
+    def titles(self) -> list[str]:
+        return [notice.partition("\n")[0] for notice in self.notices]
 
 
 def clean_environment(*, home: Path, state: Path, temporary: Path, programs: Path, mark: str) -> dict[str, str]:

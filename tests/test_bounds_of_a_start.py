@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from leaps import leaping
-from ralph_driver import Project, progress_text
+from ralph_driver import Project, leaping, progress_text
 from stories import Act, Agent, commits, edits, error_result, hangs, init, marks, raw, says, starts, step, ticks
 
 FINISHES = step(ticks="all", writes_done=True)

@@ -2,8 +2,7 @@
 
 import re
 
-from leaps import leaping
-from ralph_driver import Project
+from ralph_driver import Project, leaping
 from stories import (
     Act,
     Agent,

@@ -2,8 +2,7 @@
 
 import re
 
-from away import Mailbox
-from ralph_driver import Project
+from ralph_driver import Mailbox, Project
 from stories import Agent, fails, runs, step, writes
 
 LIMIT, STALLED = 3, 4

@@ -7,8 +7,7 @@ import shlex
 import signal
 import subprocess
 
-from leaps import leaping
-from ralph_driver import COMMAND, Project, alive, eventually, paced
+from ralph_driver import COMMAND, Project, alive, eventually, leaping, paced
 from stories import (
     Act,
     Agent,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leaps import leaping
-from ralph_driver import Project, eventually, everything_in, paced, progress_text
+from ralph_driver import Project, eventually, everything_in, leaping, paced, progress_text
 from stories import (
     LIMIT,
     Act,

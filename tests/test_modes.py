@@ -1,9 +1,7 @@
 """Modes: what holds, what follows, and that the progress file says it; planning, which is one turn and no code."""
 
 import pytest
-from away import Mailbox
-from leaps import leaping
-from ralph_driver import Project
+from ralph_driver import Mailbox, Project, leaping
 from stories import Act, Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 
 HEAD = "Started: 2026-11-20 22:14:03\n"

@@ -8,8 +8,7 @@ import json
 import time
 
 import pytest
-from leaps import leaping
-from ralph_driver import Project, progress_text
+from ralph_driver import Project, leaping, progress_text
 from real_agents import AS_ROOT, Play, uses
 from scripted_model import Reply, Tool, bash, edit, read, write
 from stories import signal as done_signal

@@ -5,10 +5,8 @@ import re
 import socket
 from pathlib import Path
 
-from away import Mailbox
 from http_server import Server
-from leaps import leaping
-from ralph_driver import Project, eventually, paced
+from ralph_driver import Mailbox, Project, eventually, leaping, paced
 from stories import Agent, at_limit, fails, init, raw, result, says, step, ticks, waits_for
 
 USED = {

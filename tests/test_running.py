@@ -1,8 +1,7 @@
 """How ralph is called (design section 3) and how it ends (section 8)."""
 
 import pytest
-from away import Mailbox
-from ralph_driver import Project
+from ralph_driver import Mailbox, Project
 from stories import Agent, step
 
 

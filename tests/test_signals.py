@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from leaps import leaping_at_marks
 from offspring import Offspring, keeper_of
-from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, paced
+from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, leaping_at_marks, paced
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")

@@ -6,8 +6,7 @@ import shutil
 import signal as signals
 from pathlib import Path
 
-from away import Mailbox
-from ralph_driver import Project, Run, eventually, progress_text
+from ralph_driver import Mailbox, Project, Run, eventually, progress_text
 from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")

@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from away import Mailbox
-from leaps import leaping
-from ralph_driver import Project, eventually, paced, progress_text
+from ralph_driver import Mailbox, Project, eventually, leaping, paced, progress_text
 from stories import (
     LIMIT,
     Act,

@@ -4,9 +4,8 @@ import re
 import shlex
 import signal
 
-from away import Mailbox
 from offspring import Offspring
-from ralph_driver import Project, eventually, paced
+from ralph_driver import Mailbox, Project, eventually, paced
 from stories import Agent, edits, runs, step
 
 from ralph import progress

@@ -4,9 +4,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from leaps import leaping_at_marks
 from offspring import Offspring
-from ralph_driver import Project, eventually
+from ralph_driver import Project, eventually, leaping_at_marks
 from stories import (
     Act,
     Agent,
