@@ -1,7 +1,6 @@
 """After a death in an iteration: what it may not have changed is put back, and what it claimed is not believed."""
 
 from ralph import progress, tasks
-from ralph.changes import touched_at
 from ralph.claims import refuse
 from ralph.errors import RalphError
 from ralph.judge import open_tasks
@@ -9,9 +8,6 @@ from ralph.phases import untick
 from ralph.run import Run
 from ralph.state import Death
 from ralph.strict.guard import Guard, put_right
-
-_LAST_WRITES_S = 15.0
-"""Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
 
 
 def recover(run: Run, death: Death) -> None:
@@ -32,10 +28,8 @@ def recover(run: Run, death: Death) -> None:
 
 def _put_back(run: Run, death: Death) -> None:
     """After an iteration that was watched. Raises RalphError where what ralph is started with was among it."""
-    since, heard_at = touched_at(death.record.with_suffix(".prompt.md")), touched_at(death.record)
     guard = Guard(run)
-    ticked = [task.id for task in tasks.read(death.before) if task.id and task.done]
-    put_back = guard.recover(ticked, since, heard_at + _LAST_WRITES_S) if since and heard_at else ""
+    put_back = guard.recover(death)
     if why := guard.check():
         run.file.edit(progress.blocked, why)
         run.state.note("guard", "")

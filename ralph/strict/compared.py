@@ -13,7 +13,6 @@ from ralph.changes import git, names_in
 from ralph.strict.repository import Repository, text_of
 
 _LEADS = "-> "
-_MAKE_IT_WHAT_IT_WAS = "no git ran since, so HEAD and the index are as they were left: make it what it was"
 _DEEP = ("objects", "refs", "logs", "hooks", "info")
 """Folders of git's that are looked through; of its objects only the first level is."""
 _SETTINGS_FILES = ("config", "config.worktree")
@@ -85,7 +84,8 @@ def changed(
         return "", remark
     if kept:
         serious.append(f"before and after are {', '.join(kept)}")
-    return "; ".join([*serious, _MAKE_IT_WHAT_IT_WAS]), ""
+    left = "no git ran since, so HEAD and the index are as they were left: make it what it was"
+    return "; ".join([*serious, left]), ""
 
 
 def _difference(path: Path, was: str, is_now: str) -> tuple[str, bool]:

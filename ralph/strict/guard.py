@@ -4,6 +4,7 @@ import binascii
 import contextlib
 import fnmatch
 import json
+import math
 import os
 import re
 import shutil
@@ -11,12 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files
+from ralph import files, tasks
 from ralph.agent.turn import Commits
 from ralph.changes import NAMED, pathspecs, touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
 from ralph.process.keeper import Job
+from ralph.state import Death
 from ralph.strict import compared
 from ralph.strict.repository import Place, Repository, jj_commit
 from ralph.strict.shadow import Shadow
@@ -27,12 +29,12 @@ from ralph.words import counted, named
 if TYPE_CHECKING:
     from ralph.run import Run
 
-_NOTE, _UNCOMMITTED = "guard", "uncommitted"
 _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
-_ROUNDS = 9
 _HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
+_LAST_WRITES_S = 15.0
+"""Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which --only does not allow"
 
@@ -59,7 +61,7 @@ class Guard:
     _only: Sequence[Sequence[str]] = ()
     _compared: Mapping[str, str] = {}
     """What is only compared, as it was."""
-    _died_at: float | None = None
+    _died_at = math.inf
     """When the iteration was over that died; what was changed later is a person's."""
     _earlier: Collection[str] = ()
     """What the tries before this one changed of its task's files; putting back ends where they left it."""
@@ -71,10 +73,9 @@ class Guard:
     """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
 
     def __init__(self, run: "Run") -> None:
-        self._top = top = Path.cwd()
         self._run, self._state, self._plan = run, run.state, run.start.plan
-        self._repository = Repository.around(top)
-        self._root = root = self._repository.root.resolve() if self._repository else top
+        self._repository = Repository.around(run.top)
+        self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj") is not None
         self._protected = set[Path]()
         """The names of what decides how ralph works: put back under --strict."""
@@ -99,7 +100,7 @@ class Guard:
         self._uncommitted: dict[str, list[str]] = {}
         """By task what its tries changed and no commit has."""
         with contextlib.suppress(ValueError, TypeError):
-            self._uncommitted = dict(json.loads(self._state.noted(_UNCOMMITTED) or "{}"))
+            self._uncommitted = dict(json.loads(self._state.noted("uncommitted")))
 
     @property
     def _name(self) -> str:
@@ -115,8 +116,7 @@ class Guard:
     def watching(self) -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
         watched = Watched()
-        with _disk_errors_end_the_run():
-            self._begin()
+        self._begin()
         yield watched
         if not self.check():
             self._run.remove_orphaned_locks("the agent")
@@ -149,8 +149,7 @@ class Guard:
         """All files are as they were before the iteration; how they are now is kept."""
         if self.blocked:
             return
-        names = [name for name in self._shadow.changes() if not name.endswith("/")]
-        if self._repository and names:
+        if self._repository and (names := self._uncommitted[task]):
             self._repository.keep(names, self._name)
         _, undone = self._undo(lambda _: "thrown away")
         for names in undone.values():
@@ -184,26 +183,39 @@ class Guard:
 
     def commit_left_over(self, done: Collection[str]) -> None:
         """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
-        for task in [task for task, names in self._uncommitted.items() if names and task in done]:
+        for task, names in self._uncommitted.items():
+            if not names or task not in done:
+                continue
             self._place = None  # where HEAD is now is a person's business
             if self._repository:  # git may have died before its index knew the commit
-                self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(self._uncommitted[task]))
+                self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(names))
             if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
                 self._run.complain(f"what {task} changed is not committed: {failed}")
 
-    def recover(self, ticked: Collection[str], since: float, until: float) -> str:
-        """What an iteration left that died between these times is put right, and the rest of it is its task's.
+    def recover(self, death: Death) -> str:
+        """What an iteration left in which ralph died is put right, and the rest of it is its task's.
 
-        What was changed later is a person's and stays. Where ralph itself had `ticked` the task, all was right, and it
+        What was changed later is a person's and stays. Where ralph itself had ticked the task, all was right, and it
         died while it committed. Returns in words what was put back of that which decides how ralph works.
         """
-        task = self._remembered(since)
-        if task is None or self.check() or task in ticked:
+        heard_at = touched_at(death.record)
+        self._died_at = heard_at + _LAST_WRITES_S
+        try:
+            record, task, *then = json.loads(self._state.noted("guard"))
+            if Path(record).name != death.record.name or not heard_at:  # the note is older, or nobody knows when it was
+                return ""
+            self._place, self._is_strict, self._only, self._compared, *shadow = then
+            is_known = self._shadow.resume(*shadow)
+        except (ValueError, TypeError, OSError):  # an agent made something else of them
             return ""
-        self._died_at, watched = until, Watched()
+        ticked = [one.id for one in tasks.read(death.before) if one.id and one.done]
+        if not is_known or self.check() or task in ticked:
+            return ""
+        watched = Watched()
         self._settle(task, watched)
         return "; ".join(watched.tampered)
 
+    @_disk_errors_end_the_run()
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         settings, shadow = self._run.settings, self._shadow
@@ -212,24 +224,15 @@ class Guard:
         self._place = self._repository.place() if self._repository else None
         self._is_strict, self._only = settings.strict and not settings.once, settings.only
         self._compared = self._look()
-        iteration = self._state.noted("iteration").partition("\n")[0]
-        then = iteration, self._run.task, self._place, self._is_strict, self._only, self._compared
+        task, record = self._run.task, str(self._run.transcript)
+        then = record, task, self._place, self._is_strict, self._only, self._compared
         # what an agent makes of it may be believed, but is never run
-        self._state.note(_NOTE, json.dumps([*then, shadow.checksum, shadow.left_alone, shadow.modes]))
+        self._state.note("guard", json.dumps([*then, shadow.began, shadow.checksum, shadow.left_alone, shadow.modes]))
 
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
         outside = self._outside if self._is_strict else []
         return compared.look(self._repository, outside, self._plan)
-
-    def _remembered(self, since: float) -> str | None:
-        """Takes up what was noted when the iteration began that died, for which task; None where no such note holds."""
-        with contextlib.suppress(ValueError, TypeError, OSError):
-            iteration, task, *then = json.loads(self._state.noted(_NOTE))
-            if self._state.noted("iteration").startswith(f"{iteration}\n"):
-                self._place, self._is_strict, self._only, self._compared, *shadow = then
-                return task if self._shadow.resume(since, *shadow) else None
-        return None
 
     @_disk_errors_end_the_run()
     def _settle(self, task: str, watched: Watched) -> None:
@@ -278,9 +281,9 @@ class Guard:
     def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
         """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
         undone = dict[str, list[str]]()
-        for _ in range(_ROUNDS):
-            changes = self._shadow.changes()
-            changes = {name: changes[name] for name in changes if not self._is_later(self._root / name)}
+        for _ in range(9):
+            found = self._shadow.changes().items()
+            changes = {name: was_there for name, was_there in found if not self._is_later(self._root / name)}
             wrong = [name for name in changes if why_not(name)]
             new = sorted(name for name in wrong if not changes[name])
             if len(new) > _MOST_NEW_FILES:
@@ -304,14 +307,14 @@ class Guard:
                 return _GOVERNS
         if not self._only:
             return ""
-        within = os.path.relpath(path, self._top) + "/" * name.endswith("/")
+        within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
         if not within.startswith("../") and allowed(within, self._only):
             return ""
         return _NOT_ALLOWED
 
     def _is_later(self, path: Path) -> bool:
         """Whether somebody changed it since ralph died; of what is gone nobody knows."""
-        return self._died_at is not None and touched_at(path) > self._died_at
+        return touched_at(path) > self._died_at
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
@@ -330,7 +333,7 @@ class Guard:
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
         """These are what its tries changed and no commit has; noted for the next run, too."""
         self._uncommitted[task] = sorted(names)
-        self._state.note(_UNCOMMITTED, json.dumps(self._uncommitted))
+        self._state.note("uncommitted", json.dumps(self._uncommitted))
 
 
 def put_right(run: "Run", before: bytes, when: str) -> Sequence[str]:
@@ -361,19 +364,23 @@ def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
     plain name covers the folder of that name with all in it.
     """
     for group in groups:
-        expressions = [_expression(pattern.removeprefix("./").lstrip("/")) for pattern in group]
+        expressions = list[str]()
+        for pattern in group:
+            whole = pattern.removeprefix("./").lstrip("/")
+            whole += "**" * whole.endswith("/")
+            is_plain = not _WILD.search(whole.rpartition("/")[2])
+            expressions.append(_expression(whole) + "(/.*)?" * is_plain)
         if not re.fullmatch("|".join(expressions), name, re.DOTALL):
             return False
     return True
 
 
-def _expression(pattern: str, below: str = "(/.*)?") -> str:
+def _expression(pattern: str) -> str:
     """A pattern as a regular expression."""
     said = ""
-    pattern += "**" * (bool(below) and pattern.endswith("/"))
     for part in _WILD.split(pattern):
         if part.startswith("{") and part.endswith("}"):
-            said += f"({'|'.join(_expression(one, '') for one in part[1:-1].split(','))})"
+            said += f"({'|'.join(map(_expression, part[1:-1].split(',')))})"
         else:
             said += _MEANS.get(part) or fnmatch.translate(part)[4:-3]  # without what marks the end
-    return said if _WILD.search(pattern.rpartition("/")[2]) else said + below
+    return said

@@ -26,9 +26,6 @@ _BEGUN = ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REV
 """Files in git's folder that tell of something unfinished."""
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-Runner = Callable[[Sequence[str], bytes], str]
-"""Runs git with its hooks; why it failed or nothing. Names come by standard input: a sandbox may hide files of ours."""
-
 
 class Git:
     """A repository, asked in an environment that tells git where all of it lies."""
@@ -154,11 +151,13 @@ class Repository(Git):
     def _begun(self) -> list[str]:
         return [name for name in _BEGUN if os.path.lexists(self.git_dir / name)]
 
-    def commit(self, names: Collection[str], message: str, run: Runner) -> tuple[Commits, str]:
+    def commit(
+        self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
+    ) -> tuple[Commits, str]:
         """Commits these files as they are now, and nothing else: what was committed, and why not.
 
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
-        runs git with the project's hooks.
+        runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
         """
         before = self.head()[1]
         there = standing(self.root, names)
@@ -168,13 +167,10 @@ class Repository(Git):
         known = set(names)
         if added.code or len(there) < len(names):  # some are ignored, or gone
             known.intersection_update(self.names("ls-files", "-z"))
-        if not known:
-            return Commits(), ""
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
-        text = message.replace("\0", "")
-        argv = ("commit", "--only", "--quiet", "--cleanup=whitespace", "--message", text, *NAMED)
-        failed = run(["git", "-C", str(self.root), *pinned, *argv], pathspecs(known))
+        how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
+        failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], pathspecs(known))
         now = self.head()[1]
         if now == before:
             changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
@@ -200,8 +196,8 @@ class Repository(Git):
         signs = self.ask("config", "--type=bool", "commit.gpgSign") == "true"
         done = self._call("write-tree")
         if not done.code:
-            argv = ("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", os.fsdecode(done.stdout).strip())
-            done = self._call(*argv, timeout_s=_SIGNING_S)
+            tree = os.fsdecode(done.stdout).strip()
+            done = self._call("commit-tree", *["-S"] * signs, "-m", "ralph tries to commit", tree, timeout_s=_SIGNING_S)
         if done.code:
             raise RalphError(f"git cannot commit in {self.root}: {complaint(done)}")
 

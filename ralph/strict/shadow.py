@@ -61,7 +61,8 @@ class Shadow(Git):
         self._own = [name for name in own if not name.startswith("..")]
         self._protected = [*protected]
         self._touched_when_begun: object = None
-        self._began = 0.0
+        self.began = 0.0
+        """When the iteration did; a file that was touched before is none of its own."""
         self.checksum = ""
         """Of the index when the iteration began; nothing writes it until the next one begins."""
         self.left_alone: list[str] = []
@@ -71,8 +72,8 @@ class Shadow(Git):
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        tracked = [] if self._began else self._open()
-        self._began = time.time() - _TICK_S
+        tracked = [] if self.began else self._open()
+        self.began = time.time() - _TICK_S
         self.left_alone = []
         found = {*self._look(), *tracked}
         known = set[str]()
@@ -114,7 +115,7 @@ class Shadow(Git):
     def resume(self, began: float, checksum: str, left_alone: list[str], modes: dict[str, int]) -> bool:
         """Goes on with an iteration that began some time ago; whether the index is still that of then."""
         self._rules = files.held(self.folder / "info" / "exclude")
-        self._began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
+        self.began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
         return self._checksum_now() == checksum
 
     def changes(self) -> dict[str, bool]:
@@ -129,7 +130,7 @@ class Shadow(Git):
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         if any(name.endswith(".gitignore") for name in found):
             for name in [name for name, was_there in found.items() if not was_there]:
-                if 0.0 < touched_at(self.root / name) < self._began:  # it is only no longer ignored
+                if 0.0 < touched_at(self.root / name) < self.began:  # it is only no longer ignored
                     del found[name]
         return found
 

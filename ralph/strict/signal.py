@@ -18,16 +18,11 @@ _AT_THE_END = re.compile(rf"(?!>)(?:[^`]|`[^`]*`)*?{_FORM}")
 """Of a line that is no quotation, and not within code."""
 _MODE = re.compile(r"""<mode\s+session\s*=\s*["']([^"'<>]*)["']\s*>\s*([\w-]+)\s*</mode\s*>""")
 _ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*["']\s*([^<>]*?)\s*["'](?=\s|\Z)""")
-_LONGEST_ID = 80
 _WIDTH = 72
-_BODY = 1000
-
 _SILENT = (
     "it ended without a <task-done> or <task-blocked> signal that counts: alone on a line, without markup, "
     "with session and id from the prompt"
 )
-_FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
-_DIFFER = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +46,7 @@ def heard(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Fi
     sentence. All that count have to say the same.
     """
     lines = _lines(said)
-    signals = [_SIGNAL.fullmatch(line) for line in lines]
-    signals += [_AT_THE_END.fullmatch(line) for line in lines[-1:]]
+    signals = [*map(_SIGNAL.fullmatch, lines), *map(_AT_THE_END.fullmatch, lines[-1:])]
     claimed = [(one[1], dict(_ATTRIBUTE.findall(one[2])), one[3]) for one in signals if one]
     kind = {"complete": "done", "blocked": "blocked"}.get(str(call.get("name")).rpartition("_")[2], "")
     if kind:
@@ -60,9 +54,10 @@ def heard(said: str, call: Mapping[str, Any], *, token: str, task_id: str) -> Fi
         named = str(given["task_id"])
         claimed.append((kind, {"session": token, "id": named}, named if kind == "done" else str(given.get("reason"))))
     claims = {_claim(*one, token, task_id) for one in claimed}
-    if not claims:
-        return Finding(failed=_SILENT)
-    return claims.pop() if len(claims) == 1 else Finding(failed=_DIFFER)
+    if len(claims) > 1:
+        what = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
+        return Finding(failed=what)
+    return claims.pop() if claims else Finding(failed=_SILENT)
 
 
 def wished(said: str, token: str) -> str:
@@ -79,11 +74,12 @@ def _lines(said: str) -> list[str]:
 def _claim(kind: str, about: Mapping[str, str], held: str, token: str, task_id: str) -> Finding:
     """What one signal claims, or one call of a tool."""
     if about.get("session") != token:
-        return Finding(failed=_FOREIGN)
+        what = "the signal bears the session of another run; the one that counts stands in the prompt"
+        return Finding(failed=what)
     held = " ".join(held.replace(token, "SESSION").split())  # on its way into files that other agents can read
     for named in (about.get("id", task_id), held if kind == "done" else task_id):
         if named != task_id:
-            what = shortened(named.replace(token, "SESSION"), _LONGEST_ID)
+            what = shortened(named.replace(token, "SESSION"), 80)
             return Finding(failed=f"the signal is for {what}, and the task was {task_id}")
     if kind == "reject":
         return Finding(failed=f"rejected: {held}", rejected=True)
@@ -98,7 +94,7 @@ def message(task_id: str, text: str, said: str, role: str) -> str:
     """
     words = said_of_work(said) or text
     first, _, rest = words.partition("\n")
-    body = (rest if len(first) <= _WIDTH else words).strip()[:_BODY]
+    body = (rest if len(first) <= _WIDTH else words).strip()[:1000]
     body = re.sub(r"^(?=#|[\w-]+:)", " ", body, flags=re.MULTILINE)
     trailers = f"Ralph-Task: {task_id}" + (f"\nRalph-Role: {role}" if role else "")
     subject = shortened(first, _WIDTH).rstrip(".")
