@@ -53,9 +53,14 @@ NAMED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 """Has git read from standard input which files are meant: see `pathspecs`."""
 
 
+def terminated(names: Iterable[str]) -> bytes:
+    """Names as git reads them with `-z`."""
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
+
+
 def pathspecs(names: Iterable[str]) -> bytes:
     """Names as git reads pathspecs, from the top of the tree, each a name whatever is in it."""
-    return b"".join(b":(top,literal)" + os.fsencode(name) + b"\0" for name in names)
+    return terminated(f":(top,literal){name}" for name in names)
 
 
 def names_in(printed: bytes) -> list[str]:

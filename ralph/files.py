@@ -1,6 +1,7 @@
 """Files: replacing one without ever losing what it held, and where ralph's own lie."""
 
 import contextlib
+import glob
 import os
 import stat
 import time
@@ -77,9 +78,8 @@ def sweep(path: Path) -> None:
     """Removes what a ralph that was killed left half written beside the file."""
     target = Path(os.path.realpath(path))
     with contextlib.suppress(OSError):
-        for name in os.listdir(target.parent):  # noqa: PTH208 - twice as fast, at every start
-            if name.startswith(_beside(target)) and name.endswith(".ralph"):
-                target.with_name(name).unlink()
+        for left in target.parent.glob(f"{glob.escape(_beside(target))}*.ralph"):
+            left.unlink()
 
 
 def _beside(target: Path) -> str:

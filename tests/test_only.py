@@ -12,8 +12,6 @@ COVERS: dict[str, tuple[list[str], list[str]]] = {
     "docs": (["docs", "docs/a.md"], ["docs2/a.md", "src/docs/a.md"]),
     "docs/": (["docs/deep/a.md"], ["docs"]),
     "{src/,lib/}*.py": (["src/a.py", "lib/b.py"], ["src/deep/a.py"]),
-    "./docs": (["docs/a.md"], ["a.md"]),
-    "/docs": (["docs"], ["x/docs"]),
     "packages/*/tests": (["packages/one/tests/deep/a.js"], ["packages/one/two/tests/a.js"]),
     "packages/*/": (["packages/one/a.js"], ["packages/a.js"]),
     "*.md": (["a b\n.md"], ["docs/a.md"]),

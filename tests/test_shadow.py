@@ -51,7 +51,7 @@ class Tree:
     def all_back(self) -> set[str]:
         """Everything put back; what was changed."""
         if self.repository:
-            self.repository.put_back(self.place, "try", self.aside)
+            self.repository.put_back(self.place, self.aside)
         found = set[str]()
         while changes := self.shadow.changes():
             found |= {*changes}

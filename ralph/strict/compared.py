@@ -25,38 +25,32 @@ _PINNED = "core.hookspath"
 
 def look(repository: Repository | None, outside: Iterable[Path], plan: Path) -> dict[str, str]:
     """By path what a file holds, or an arrow and where a link or a folder leads; `outside` is beyond the tree."""
-    paths = [path for place in outside for path in (place, *place.glob("*"))]
-    if repository:
-        paths.append(repository.root / ".git")
-    found = dict[str, str]()
-    for path in paths:
-        if path.is_file():  # a pipe would be waited for
+    found = _of_git(repository) if repository else {}
+    for path in [path for place in outside for path in (place, *place.glob("*"))]:
+        if path.is_file():
             found[str(path)] = settings_in(files.held(path), path) if path == plan else text_of(path)
-    if repository:
-        for folder in (repository.root, repository.git_dir, repository.common):
-            if folder.is_dir():
-                found[str(folder)] = _LEADS + os.path.realpath(folder)
-        for git_dir in {repository.git_dir, repository.common}:
-            found |= _of_git(str(git_dir))
     return found
 
 
-def _of_git(git_dir: str) -> dict[str, str]:
-    """What git is told in its folder; and the links there, as deep as git writes."""
-    found = dict[str, str]()
-    told = [f"{git_dir}/{name}" for name in _COMPARED]
-    for top, folders, names in os.walk(git_dir):
-        is_hooks = top.startswith(f"{git_dir}/hooks")
-        for name in (*folders, *names):
-            path = f"{top}/{name}"
-            if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
-                found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
-            elif os.path.isfile(path) and (path in told or (is_hooks and not name.endswith(".sample"))):  # noqa: PTH113 - same
-                found[path] = text_of(Path(path))
-        if top == git_dir:
-            folders[:] = _DEEP
-        elif top == f"{git_dir}/objects":
-            folders.clear()
+def _of_git(repository: Repository) -> dict[str, str]:
+    """Where git's folders lie, and what git is told in them; and the links there, as deep as git writes."""
+    found = {f"{repository.root}/.git": text_of(repository.root / ".git")}
+    for folder in (repository.root, repository.git_dir, repository.common):
+        if folder.is_dir():
+            found[str(folder)] = _LEADS + os.path.realpath(folder)
+    for git_dir in {repository.git_dir, repository.common}:
+        hooks = [hook for hook in git_dir.glob("hooks/**/*") if hook.suffix != ".sample"]
+        for told in (*hooks, *(git_dir / name for name in _COMPARED)):
+            found[str(told)] = text_of(told)
+        for top, folders, names in os.walk(git_dir):
+            for name in (*folders, *names):
+                path = f"{top}/{name}"
+                if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
+                    found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
+            if top == str(git_dir):
+                folders[:] = _DEEP
+            elif top == f"{git_dir}/objects":
+                folders.clear()
     return found
 
 

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ class Guard:
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._repository = Repository.around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
-        self._has_jj = (root / ".jj").exists() and shutil.which("jj") is not None
+        self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         self._protected = set[Path]()
         """The names of what decides how ralph works: put back under --strict."""
         self._outside = [run.history] if run.history else []
@@ -102,11 +103,6 @@ class Guard:
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted("uncommitted")))
 
-    @property
-    def _name(self) -> str:
-        """Of what is kept of this iteration."""
-        return f"{self._run.id}-{self._run.number}"
-
     def check_can_commit(self) -> None:
         """RalphError where ralph could not commit here."""
         if self._repository and not self._has_jj:
@@ -120,9 +116,9 @@ class Guard:
         yield watched
         if not self.check():
             self._run.remove_orphaned_locks("the agent")
-        undone = put_right(self._run, self.text, "while an agent works") if self.text else ()
+        if self.text:
+            watched.tampered = put_right(self._run, self.text, "while an agent works")
         self._settle(self._run.task, watched)
-        watched.tampered = (*undone, *watched.tampered)
         watched.blocked = self.blocked
 
     def check(self) -> str:
@@ -150,7 +146,7 @@ class Guard:
         if self.blocked:
             return
         if self._repository and (names := self._uncommitted[task]):
-            self._repository.keep(names, self._name)
+            self._repository.keep(names)
         _, undone = self._undo(lambda _: "thrown away")
         for names in undone.values():
             self._run.complain(f"restored {counted(len(names), 'file')}; what went is in {self._state.folder}/kept")
@@ -166,13 +162,12 @@ class Guard:
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
         names, failed = self._own_in_commits | changed, ""
-        if not names or not self._run.settings.auto_commit:
-            self.committed = Commits()
-        elif self._has_jj:
-            failed = jj_commit(self._root, names, message)
-            self.committed = Commits(count=int(not failed))
-        elif self._repository:
-            self.committed, failed = self._repository.commit(names, message, self._run_git)
+        if names and self._run.settings.auto_commit:
+            if self._has_jj:
+                failed = jj_commit(self._root, names, message)
+                self.committed = Commits(count=int(not failed))
+            elif self._repository:
+                self.committed, failed = self._repository.commit(names, message, self._run_git)
         if failed:
             self._head_back()
             return failed
@@ -242,16 +237,16 @@ class Guard:
         its commits is then committed as one.
         """
         repository = self._repository
-        if self._is_strict and not self.blocked:
+        if self._is_strict:
             self._head_back()
         changed, undone = self._files_back()
-        watched.tampered = tuple(f"{name} was changed" for name in undone.get(_GOVERNS, ()))
-        watched.outside = tuple(undone.get(_NOT_ALLOWED, ()))
+        watched.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
+        watched.outside = tuple(undone[_NOT_ALLOWED])
         if self._is_strict:
             watched.changed = changed
             self._earlier = self._uncommitted.get(task, ())
             self._note_uncommitted(task, {*self._earlier, *changed})
-        elif repository and watched.outside and not self.blocked and (moved := self._head_back()):
+        elif repository and watched.outside and (moved := self._head_back()):
             _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved), self._run_git)
             if failed:
                 self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
@@ -259,9 +254,9 @@ class Guard:
     def _head_back(self) -> str | None:
         """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
         repository, place = self._repository, self._place
-        if not repository or not place or self._is_later(repository.git_dir / "logs" / "HEAD"):
+        if not repository or not place or self.blocked or self._is_later(repository.git_dir / "logs" / "HEAD"):
             return None
-        moved = repository.put_back(place, self._name, self._state.aside)
+        moved = repository.put_back(place, self._state.aside)
         if moved is not None:
             self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
         return moved
@@ -280,7 +275,7 @@ class Guard:
 
     def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
         """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
-        undone = dict[str, list[str]]()
+        undone = defaultdict[str, list[str]](list)
         for _ in range(9):
             found = self._shadow.changes().items()
             changes = {name: was_there for name, was_there in found if not self._is_later(self._root / name)}
@@ -293,7 +288,7 @@ class Guard:
             if not wrong:
                 return changes, undone
             for name in wrong:
-                undone.setdefault(why_not(name), []).append(name)
+                undone[why_not(name)].append(name)
             self._shadow.put_back(wrong, changes, self._state.aside)
         raise RalphError(f"{named(wrong)}: cannot be put back in {self._root}", 1)
 
@@ -303,7 +298,8 @@ class Guard:
         if self._is_strict and self._protected & {relative, *relative.parents}:
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
-            if compared.settings_in(self._shadow.held(name), path) != compared.settings_in(path.read_bytes(), path):
+            held = self._shadow.run("cat-file", "blob", f":{name}")
+            if compared.settings_in(held, path) != compared.settings_in(path.read_bytes(), path):
                 return _GOVERNS
         if not self._only:
             return ""
@@ -322,8 +318,7 @@ class Guard:
         output = run.state.record(run.id, run.number)
         names = output.with_suffix(".names")
         names.write_bytes(stdin)
-        env = {**run.env, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
-        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], env, output, prompt=names)
+        job = Job(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], run.env, output, prompt=names)
         run.does("committing")
         ended = run_program(run, "the commit", job, _HOOKS_S)
         for path in (names, output, job.errors):
@@ -336,7 +331,7 @@ class Guard:
         self._state.note("uncommitted", json.dumps(self._uncommitted))
 
 
-def put_right(run: "Run", before: bytes, when: str) -> Sequence[str]:
+def put_right(run: "Run", before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read()
     left, name = run.file.text, run.file.path.name
@@ -366,8 +361,7 @@ def allowed(name: str, groups: Sequence[Sequence[str]]) -> bool:
     for group in groups:
         expressions = list[str]()
         for pattern in group:
-            whole = pattern.removeprefix("./").lstrip("/")
-            whole += "**" * whole.endswith("/")
+            whole = pattern + "**" * pattern.endswith("/")
             is_plain = not _WILD.search(whole.rpartition("/")[2])
             expressions.append(_expression(whole) + "(/.*)?" * is_plain)
         if not re.fullmatch("|".join(expressions), name, re.DOTALL):

@@ -9,12 +9,13 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ralph import files
 from ralph.agent.turn import Commits
-from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes
+from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes, terminated
 from ralph.errors import RalphError
 from ralph.process.programs import Finished, call
 from ralph.words import named
@@ -102,10 +103,10 @@ class Repository(Git):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def put_back(self, was: Place, name: str, aside: Callable[[str], Path]) -> str | None:
+    def put_back(self, was: Place, aside: Callable[[str], Path]) -> str | None:
         """HEAD, its branch and the index are what they were, the files as they are; None when HEAD had not moved.
 
-        Else a ref of that name that keeps the commit which was there; empty where that was the same.
+        Else a ref that keeps the commit which was there; empty where that was the same.
         """
         staged = self.index_copy.read_bytes()
         if files.held(self._index) != staged:
@@ -121,7 +122,7 @@ class Repository(Git):
         kept = ""
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
-                kept = self._keep(one, name)
+                kept = self._keep(one)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if commit:
@@ -132,19 +133,18 @@ class Repository(Git):
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept
 
-    def keep(self, names: Iterable[str], name: str) -> None:
-        """A ref of that name has these files as they are now, in a commit on top of HEAD; none where git cannot."""
+    def keep(self, names: Iterable[str]) -> None:
+        """A ref has these files as they are now, in a commit on top of HEAD; none where git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
             tree = scratch.ask("write-tree")
-            commit = scratch.run("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree)
-            self._keep(commit.decode().strip(), name)
+            self._keep(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
 
-    def _keep(self, commit: str, name: str) -> str:
+    def _keep(self, commit: str) -> str:
         """The ref that keeps this commit from now on."""
-        ref = f"refs/ralph/kept/{name}-{commit[:10]}"
+        ref = f"refs/ralph/kept/{time.strftime('%Y%m%d-%H%M%S')}-{commit[:10]}"
         self.run("update-ref", "--no-deref", ref, commit)
         return ref
 
@@ -220,11 +220,6 @@ def standing(root: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
             if real(folder) == folder:
                 found[name] = os.lstat(path)
     return found
-
-
-def terminated(names: Iterable[str]) -> bytes:
-    """Names as git reads them with `-z`."""
-    return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def text_of(path: Path) -> str:

@@ -26,7 +26,7 @@ class Roles(NamedTuple):
     def of(self, task: Task) -> str:
         """The one that the task needs now."""
         said = "".join(task.said("role")[-1:])
-        return said if said in {*self.order, self.fix} - {""} else self.order[0]
+        return said if said and said in (*self.order, self.fix) else self.order[0]
 
     def after(self, role: str) -> str:
         """The one that comes next; empty after the last."""

@@ -13,28 +13,18 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ralph import files
-from ralph.changes import touched_at
+from ralph.changes import terminated, touched_at
 from ralph.errors import RalphError
-from ralph.strict.repository import Git, Repository, standing, terminated
+from ralph.strict.repository import Git, Repository, standing
 
-_CONFIG = b"""\
-[core]
-\trepositoryFormatVersion = 0
-\tbare = false
-\texcludesFile = /dev/null
-\tcompression = 0
-[gc]
-\tauto = 0
-"""
-_TO_THE_BYTE = b"* -text -eol -crlf -ident -filter -working-tree-encoding\n"
 _SETTINGS = {
     "HEAD": b"ref: refs/heads/none\n",
-    "config": _CONFIG,
-    "info/attributes": _TO_THE_BYTE,
+    "config": b"[core]\nrepositoryFormatVersion = 0\nbare = false\nexcludesFile = /dev/null\ncompression = 0\n",
+    "info/attributes": b"* -text -eol -crlf -ident -filter -working-tree-encoding\n",
 }
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """Modes that git's own two stand for."""
@@ -50,7 +40,7 @@ class Shadow(Git):
     """
 
     def __init__(
-        self, root: Path, folder: Path, own: Iterable[str], protected: Iterable[Path], repository: Repository | None
+        self, root: Path, folder: Path, own: Iterable[str], protected: Collection[Path], repository: Repository | None
     ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
@@ -59,7 +49,7 @@ class Shadow(Git):
         self._rules = b"/.jj/\n"
         """The rules for ignoring beside those in the tree, as they were when the run began."""
         self._own = [name for name in own if not name.startswith("..")]
-        self._protected = [*protected]
+        self._protected = protected
         self._touched_when_begun: object = None
         self.began = 0.0
         """When the iteration did; a file that was touched before is none of its own."""
@@ -155,10 +145,6 @@ class Shadow(Git):
         self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
         for name in self.modes.keys() & back:
             (self.root / name).chmod(self.modes[name])
-
-    def held(self, name: str) -> bytes:
-        """What a file held when the iteration began; nothing where there was none."""
-        return self._call("cat-file", "blob", f":{name}").stdout
 
     def prepare(self) -> None:
         """The folder is there, and has ralph's settings, whatever somebody made of them.
