@@ -256,15 +256,14 @@ class TtyRunning(Running):
 
     stderr = ""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, reads: bool = True) -> None:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self.master, slave = os.openpty()
         self.process = launched(argv, env, cwd, stdin=slave, stdout=slave, stderr=slave, has_terminal=True)
         os.close(slave)
         self._seen: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._closed = False
-        if reads:
-            self._reader.start()
+        self._reader.start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):  # Linux says EIO when the last user of the terminal is gone
@@ -289,8 +288,7 @@ class TtyRunning(Running):
         if self._closed:
             return
         self._closed = True
-        if self._reader.is_alive():
-            self._reader.join()
+        self._reader.join()
         os.close(self.master)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> Run:
@@ -390,12 +388,11 @@ class Project:
         *args: str,
         env: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
-        reads: bool = True,
         command: Sequence[str] = COMMAND,
     ) -> TtyRunning:
-        """Starts `ralph ARGS` in a terminal of its own; with reads=False nobody reads what it writes."""
+        """Starts `ralph ARGS` in a terminal of its own."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, self.root, reads=reads)
+        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, self.root)
         self.ttys.append(running)
         return running
 

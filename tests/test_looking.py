@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,38 +9,21 @@ from typing import Any
 
 import pytest
 from ralph_driver import Project, eventually, everything_in, leaping, paced, progress_text
-from stories import (
-    LIMIT,
-    Act,
-    Agent,
-    at_limit,
-    fails,
-    marks,
-    prints,
-    runs,
-    says,
-    step,
-    tool,
-    tool_result,
-    waits_for,
-    writes,
-)
+from stories import LIMIT, Agent, at_limit, fails, marks, prints, runs, says, step, tool, tool_result, waits_for, writes
 
 from ralph.screen.text import columns
 
 HOURS = leaping()
 
 
-def adds(message: str) -> Act:
-    return runs(f"git add a.txt && git commit -qm {shlex.quote(message)}")
-
-
 @pytest.fixture
 def night(project: Project, agent: Agent) -> Project:
     """Planned, then a limit, a good iteration with two a failed one, and the limit of the start."""
     (project.root / "feature_PROGRESS.md").unlink(missing_ok=True)
-    two = [writes("a.txt", "first\n"), adds("add a"), writes("a.txt", "second\n"), adds("change a")]
-    agent.story(step(adds="one"), at_limit(), step(*two, ticks="one", cost_usd=0.41), fails("The disk is on fire."))
+    first = writes("a.txt", "first\n"), runs("git add a.txt && git commit -qm 'add a'")
+    then = writes("a.txt", "second\n"), runs("git commit -qam 'change a'")
+    good = step(*first, *then, ticks="one", cost_usd=0.41)
+    agent.story(step(adds="one"), at_limit(), good, fails("The disk is on fire."))
     assert project.plan().code == 0
     assert project.build("--max-iterations", "2", command=HOURS).code == 3
     return project
@@ -186,9 +168,13 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     journal.unlink()
     journal.mkdir()
     misses(night, *((f"{verb} feature", 1, "journal.jsonl: cannot be read") for verb in ("status", "log", "report")))
-    run = night.ralph("status")
-    assert [line.split()[:2] for line in run.stdout.splitlines()] == [["auth", "done"], ["feature", "unreadable"]]
-    assert run.code == 3
+    (night.root / "夜の計画_PROGRESS.md").write_text(progress_text("one", status="RALPH_BLOCKED: " + "終わる" * 50))
+    (night.root / "e\x1b[2J_PROGRESS.md").write_bytes(b"## Tasks\n- [ ] \x1b]0;title\x07 one\n- [ ] \xff\xfe two\n")
+    listed = night.ralph_tty("status").stdout
+    told = [line.split()[:2] for line in listed.splitlines()]
+    assert told == [["auth", "done"], ["e\ufffd[2J", "new"], ["feature", "unreadable"], ["夜の計画", "blocked"]]
+    assert max(map(columns, listed.splitlines())) == 80, "on a terminal each line stays one"
+    assert "\x1b" not in listed + night.ralph_tty("status", "e\x1b[2J").stdout
 
 
 def test_mode_and_round_are_shown_and_to_look_changes_nothing(project: Project, agent: Agent) -> None:
@@ -205,19 +191,6 @@ def test_mode_and_round_are_shown_and_to_look_changes_nothing(project: Project, 
     assert listed == ["validate in round 2 #1", "validate -> build", "build in round 2 #2", ended]
     assert '">validate in round 2 #1 · ' in project.ralph("report", "feature", "-o", "-").stdout
     assert everything_in(project.root, project.home, project.state) == before
-
-
-def test_on_a_terminal_each_line_stays_one_and_cannot_drive_it(project: Project) -> None:
-    (project.root / "夜の計画_PROGRESS.md").write_text(progress_text("one", status="RALPH_BLOCKED: " + "終わる" * 50))
-    evil = "evil\x1b[2J"
-    (project.root / f"{evil}_PROGRESS.md").write_bytes(b"## Tasks\n- [ ] \x1b]0;title\x07 one\n- [ ] \xff\xfe two\n")
-    listed = project.ralph_tty("status").stdout
-    assert max(map(columns, listed.splitlines())) == 80
-    assert [word in listed + project.ralph_tty("status", evil).stdout for word in ("夜の計画", "…", "\x1b")] == [
-        True,
-        True,
-        False,
-    ]
 
 
 # What happened.
@@ -278,7 +251,7 @@ def test_an_iteration_is_shown_as_it_was_seen_and_why_a_claim_was_refused(projec
     begin, end = [number for number, line in enumerate(live) if line.startswith("ralph: ")]
     shown = log(project, "1").splitlines()
     assert sorted(shown[1:]) == sorted(live[begin + 1 : end])
-    assert "  ▸ Bash pytest -q" in shown
+    assert {"  ▸ Bash pytest -q", "  a complaint"} < set(shown)
     project.build("--max-iterations", "1")
     assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "2")
 
