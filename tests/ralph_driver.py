@@ -55,7 +55,7 @@ class Other(Pace):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-waits = {name: patience.pop(name) for name in ("after_result_s", "send_s") if name in patience}
+waits = {name: patience.pop(name) for name in ("after_result_s", "send_s", "transcript_bytes") if name in patience}
 main(Other(patience=Patience(**patience), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"

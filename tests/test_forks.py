@@ -1,13 +1,10 @@
 """A fork of the server is to ralph, and to a test, what a start of Python would be."""
 
 import json
-import signal
-import subprocess
-import sys
 
 import pytest
 from forks import PYTHON, Forked
-from ralph_driver import Project, marked
+from ralph_driver import Project
 
 TELLS = """
 import json, os, signal, sys, threading
@@ -46,18 +43,7 @@ def test_a_fork_finds_what_a_new_process_finds(project: Project, terminal: bool)
     for prefix in ((), ("env",)):
         project.prefix = prefix
         start = project.start_tty if terminal else project.start
-        told.append(json.loads(start("one", "", "ü", command=(*PYTHON, "-c", TELLS)).wait().text))
+        run = start("one", "", "ü", command=(*PYTHON, "-c", TELLS))
+        assert isinstance(run.process, Forked) is not bool(prefix)
+        told.append(json.loads(run.wait().text))
     assert told[0] == told[1]
-
-
-def test_ralph_is_forked_and_carries_the_tests_mark(project: Project, mark: str) -> None:
-    """So that conftest.py sees it when it is left running."""
-    assert project.ralph("--version").stdout.startswith("ralph ")
-    fork = project.start(command=(*PYTHON, "-c", "import time; time.sleep(600)")).process
-    assert (isinstance(fork, Forked), fork.poll()) == (True, None)
-    assert marked(mark) == [fork.pid] or sys.platform != "linux"
-    with pytest.raises(subprocess.TimeoutExpired):
-        fork.wait(0.1)
-    fork.terminate()
-    assert fork.wait(60) == -signal.SIGTERM
-    fork.send_signal(signal.SIGTERM)  # nobody is there any more

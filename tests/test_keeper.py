@@ -5,6 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from ralph_driver import UNHURRIED, Project, alive, eventually, paced
 from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 from test_strict import wants
+
+from ralph.process.keeper import Keeper
+from ralph.process.programs import Patience
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
 
@@ -126,25 +130,21 @@ def test_as_pid_1_of_a_container(project: Project, agent: Agent) -> None:
 # Deaths.
 
 
-def test_the_keeper_ends_everything_when_ralph_is_killed(project: Project, agent: Agent, offspring: Offspring) -> None:
+def test_when_ralph_is_killed_its_keeper_ends_everything_and_holds_the_lock_until_then(
+    project: Project, agent: Agent, offspring: Offspring
+) -> None:
     """Killed at once: what of the agent's has no parent, no environment and no session left is known all the same."""
-    acts = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
-    run = start(project, agent, *acts, starts(offspring.daemon("daemon")))
+    tool, hidden = starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))
+    deaf = (starts(offspring.daemon("daemon")), ignores("INT", "TERM", "HUP"))
+    run = start(project, agent, tool, hidden, *deaf, command=UNHURRIED)
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "tool"])
-    run.signal(signal.SIGKILL)
-    run.wait()
-    eventually(lambda: not offspring.alive() and not alive(agent.calls[0].pid))
-    goes_on(project)
-    assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
-
-
-def test_the_keeper_holds_the_lock_until_the_agent_is_gone(project: Project, agent: Agent) -> None:
-    run = start(project, agent, ignores("INT", "TERM", "HUP"), command=UNHURRIED)
     run.signal(signal.SIGKILL)
     run.wait()
     assert project.build().code == LOCKED
     os.kill(agent.calls[0].pid, signal.SIGKILL)
+    eventually(lambda: not offspring.alive())
     goes_on(project)
+    assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
 
 
 @pytest.mark.parametrize("when", ["while an agent works", "while ralph pauses"])
@@ -217,16 +217,9 @@ def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project, 
     assert "RuntimeError: a bug" in told.read_text()
 
 
-LATE = """
-import threading, time
-from pathlib import Path
-from ralph.process.keeper import Keeper
-from ralph.process.programs import Patience
-threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-Keeper("a-run", Patience(), Path("keeper.txt"), 0, lambda: None)
-"""
-
-
 def test_there_is_no_keeper_after_the_first_thread(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-P", "-c", LATE], cwd=tmp_path, capture_output=True, check=False)
-    assert (done.returncode, b"AssertionError" in done.stderr) == (1, True), done.stderr
+    over = threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()
+    with pytest.raises(AssertionError, match="a fork copies"):
+        Keeper("a-run", Patience(), tmp_path, 0, lambda: None)
+    over.set()

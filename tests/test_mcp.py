@@ -174,8 +174,3 @@ def test_under_strict_a_call_is_a_proposal_that_ralph_checks_and_a_refused_one_s
     assert (run.code, "--propose" in str(agent.calls[0].argv)) == (0, True), run.text
     assert "one, try 1: it ended without a <task-done>" in run.text
     assert project.git("log", "--format=%s", "-1").startswith("one: ")
-
-
-def test_a_run_that_cannot_hand_the_tools_over_says_so_before_it_costs(project: Project) -> None:
-    run = project.build("--mcp", "--agent", "sh")
-    assert (run.code, run.text) == (2, "ralph: --mcp: the agent sh cannot do this; leave it out\n")

@@ -1,11 +1,10 @@
 """Agents that hang, take too long, print too much or fill their context (design section 6): how they are ended."""
 
 import json
-import sys
 from collections.abc import Sequence
 
 from offspring import Offspring
-from ralph_driver import Project, eventually, leaping_at_marks
+from ralph_driver import Project, eventually, leaping
 from stories import (
     Act,
     Agent,
@@ -31,20 +30,23 @@ DONE = step(ticks="all", writes_done=True)
 
 
 def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent: Agent, offspring: Offspring) -> None:
-    """One is silent, one asks for ever as codex does offline, one is busy; the last makes sounds and works."""
+    """One is silent, one asks for ever as codex does offline, one prints, one is busy; the last sounds and works."""
     project.has_tasks("one")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
     there = [runs(offspring.until(name)) for name in ("tool", "hidden")]
     asks = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
+    prints_much = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
     sounds = [prints("."), marks("dot"), sleeps(0.2), prints("no\n", stderr=True), marks("complaint"), sleeps(0.2)]
     agent.story(
         raw(init(), *tools, *there, says("Let me see."), hangs()),
         raw(init(), says("I ask."), *asks * 300),
+        raw(init(), *prints_much, hangs()),
         raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200),
         raw(init(), *sounds, prints(".\n"), *DONE["acts"]),
     )
     words = ("--iteration-timeout", "1h", "--max-failures", "5")
-    run = project.start("feature.md", "build", "--delay", "0", *words, command=leaping_at_marks(agent))
+    hours = {"awake_s": 1000, "marks": agent.folder, "transcript_bytes": 100_000}
+    run = project.start("feature.md", "build", "--delay", "0", *words, command=leaping(**hours))
 
     def time_goes_by(heard: str, quarters: int) -> None:
         eventually(lambda: heard in run.stdout)
@@ -56,26 +58,15 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     assert (offspring.alive(), agent.was_interrupted()) == ([], True), "asked first, so that it tells its cost"
     time_goes_by("Still at it.", 4)
     ended = run.wait()
-    assert (ended.code, len(agent.calls)) == (0, 4), ended.text
+    assert (ended.code, len(agent.calls)) == (0, 5), ended.text
     assert "$0.02 · hung: it was silent for longer than idle-timeout" in ended.stdout
     assert "it got no answer for longer than idle-timeout, however often it asked" in ended.stdout
+    assert "said too much: it printed more than ralph records of one iteration" in ended.stdout
     assert "timed out: it took longer than iteration-timeout" in ended.stdout
     told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
-    assert told == [("hung", False), ("trouble", False), ("timed_out", False), ("ok", True)]
+    failed = [(how, False) for how in ("hung", "trouble", "too_long", "timed_out")]
+    assert told == [*failed, ("ok", True)]
     assert project.journal()[0]["cost_usd"] == 0.02
-
-
-LITTLE = "from ralph.cli import main; from ralph.run import Pace; main(Pace(transcript_bytes=100_000))"
-
-
-def test_an_agent_that_prints_without_end_is_ended(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    both = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
-    agent.story(raw(init(), *both, hangs()), DONE)
-    run = project.build(command=(sys.executable, "-P", "-c", LITTLE))
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
-    assert "said too much: it printed more than ralph records of one iteration" in run.stdout
-    assert project.journal()[0]["ended"] == "too_long"
 
 
 # The context.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from offspring import Offspring
 from ralph_driver import Project, Run, eventually
-from stories import Agent, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
+from stories import Agent, edits, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
 from test_signals import BUILD
 
 FULL = "No space left on device"
@@ -80,15 +80,12 @@ def test_a_disk_that_is_full_again_and_again(project: Project, agent: Agent, off
     assert KNOWN in project.progress_text
 
 
-def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, disk: Path) -> None:
+def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, agent: Agent, disk: Path) -> None:
     """That it cannot be written down does not undo it."""
     has_its_state_on(project, disk)
     project.has_tasks("one")
-    silent = project.home / "silent"
-    edit = "sed -i 's/ ] one/x] one/; s/IN_PROGRESS/RALPH_DONE/' *_PROGRESS.md"
-    silent.write_text(f"#!/bin/sh\ncat >/dev/null\n{fills(disk)}\n{edit}")
-    silent.chmod(0o755)
-    run = project.build("--agent", str(silent))
+    agent.story(raw(runs(fills(disk)), ticks("one"), edits("IN_PROGRESS", "RALPH_DONE")))
+    run = project.build("--agent", str(agent.install(project.home / "silent")))
     assert (run.code, "Traceback" in run.stderr, "\nRALPH_DONE\n" in project.progress_text) == (0, False, True), (
         run.text
     )
