@@ -14,10 +14,13 @@ _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
 _PATTERNS = (
     re.compile(
-        r"(?is:run\s+(`+)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
+        r"(?is:run\s+(`+)(?!\s*\1)(?P<command>(?:(?!\1).)+)\1\s*(?:[-–—:,]+\s*)?"  # noqa: RUF001 - people write all three dashes
         r"exit(?:s|ed)?(?:\s+with)?(?:\s+(?:exit\s+)?(?:code|status))?\s+(?P<wanted>\d{1,3}))"
     ),
-    re.compile(r"(?i:file\s+(`+)(?P<path>(?:(?!\1).)+)\1\s+(?:exists|contains\s+(`+)(?P<holds>(?:(?!\3).)+)\3))"),
+    re.compile(
+        r"(?i:file\s+(`+)(?!\s*\1)(?P<path>(?:(?!\1).)+)\1"
+        r"\s+(?:exists|contains\s+(`+)(?!\s*\3)(?P<holds>(?:(?!\3).)+)\3))"
+    ),
     re.compile(
         r"`?(?P<method>[A-Z]{2,20}|(?i:get|head|post|put|patch|delete|options))\s+`?(?P<url>/[^\s`]*)`?"
         r"\s+returns\s+(?:(?i:HTTP|status)(?:\s+(?:code|status))?\s+)?(?P<wanted>\d{3})"
@@ -53,8 +56,6 @@ def parse(text: str) -> Criterion:
         if not found or "\0" in line:
             continue
         said = {name: value.strip() for name, value in found.groupdict("").items() if value}
-        if not all(said.values()):
-            continue
         if "action" in said:  # what stands behind the dash is for people, and nobody checks it
             words = shlex.split(said["action"])
             said |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}

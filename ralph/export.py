@@ -28,7 +28,7 @@ def export(word: str | None, *, form: str | None, output: str | None, progress_f
     whole = b""
     if imported and form in (None, imported.form):
         made = updated(imported, today).encode(errors="surrogateescape")
-        whole = data[: imported.start] + made + data[imported.end :]
+        whole = spliced(data, [(*imported.span, made)])
     else:
         made = json.dumps(converted(today, form or "plan"), indent=2).encode() + b"\n"
     if not output or output == "-":

@@ -21,7 +21,7 @@ _MARKS = {
 }
 _PRIORITIES = {"critical": "1", "high": "2", "medium": "3", "low": "4"}
 _ID = re.compile(r"[^\W_][\w.-]{0,63}")
-_OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)([^\n]*)\n", re.IGNORECASE)
+_OPENING = re.compile(rb"[^\n]*?[`~]{3,}[ \t]*json(?=\s)(?:[ \t]+(ralph)(?=\s))?[^\n]*\n", re.IGNORECASE)
 _TELLING = re.compile(
     rb'"(passes|requirement|verification_criteria|acceptanceCriteria|acceptance_criteria|dependencies|dependsOn)"'
     rb"\s*:\s*[^\s{]"
@@ -115,8 +115,7 @@ class Imported:
     """A task list in JSON, untouched, with what it says. Raises RalphError with all that is wrong with it."""
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
-        self.start = start
-        self.end = end
+        self.span = start, end
         """Where in the plan's bytes it stands."""
         self.text = data[start:end].decode(errors="surrogateescape")
         """The JSON as it stands."""
@@ -158,23 +157,18 @@ class Imported:
             said = self._said(whole.value, f"{self._name}:{number}: {where}")
             text = said["text"] or ""
             is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
-            notes = []
-            for name in ("after", "priority", "verify"):
-                notes += [Note(name, one) for one in said[name] or ()]
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
                 mark="!" if is_blocked else said["mark"] or " ",
                 number=number,
-                notes=notes,
+                notes=[Note(name, one) for name in ("after", "priority", "verify") for one in said[name] or ()],
                 above=above,
             )
             if above:
                 above[0].subtasks.append(task)
             self.tasks.append(task)
-            self.nodes[task.id] = node = {"": whole}
-            for one in _parts(self.text, whole.start):
-                node[one.name] = one
+            self.nodes[task.id] = node = {one.name: one for one in (whole, *_parts(self.text, whole.start))}
             if said["subtasks"]:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 
@@ -214,12 +208,8 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
     found = []
     for first, last in blocks(data).fences:
         opening = _OPENING.match(data, first.start)
-        if not opening:
-            continue
-        begin = opening.end()
-        is_said = opening[1].split()[:1] == [b"ralph"]
-        if is_said or _TELLING.search(data, begin, last.start):
-            found.append(Imported(path.name, data, begin, last.start))
+        if opening and (opening[1] or _TELLING.search(data, opening.end(), last.start)):
+            found.append(Imported(path.name, data, opening.end(), last.start))
     if len(found) > 1:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")

@@ -214,8 +214,9 @@ def problems(tasks: Sequence[Task]) -> list[str]:
     for task in tasks:
         if by_id[task.id] is not task:
             wrong.append(f"line {task.number}: {task.id} is the id of another task, too; each needs one of its own")
-        gone = [name for name in task.after if name not in by_id]
-        wrong += [f"line {task.number}: {task.id} comes after {name}, which is no task" for name in gone]
+        for name in task.after:
+            if name not in by_id:
+                wrong.append(f"line {task.number}: {task.id} comes after {name}, which is no task")
         after = [name for one in (task, *task.above) for name in one.after]
         order.add(task.id, *after, *(part.id for part in task.subtasks))
     try:

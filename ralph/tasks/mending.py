@@ -63,9 +63,8 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     now = progress.parse(text)
     tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start]
     for (start, title), (end, _) in itertools.pairwise([(0, ""), *tops, (len(text), "")]):
-        is_ours = not title or title.startswith(_OURS)
-        is_ours = is_ours or any(start <= task.line.start < end for task in now.tasks)
-        yield title, is_ours, text[start:end]
+        has_tasks = any(start <= task.line.start < end for task in now.tasks)
+        yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
 
 def _merged(before: bytes, after: bytes, new: Sequence[Task], quote: bytes) -> bytes:
