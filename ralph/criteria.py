@@ -49,7 +49,6 @@ def parse(text: str) -> Criterion:
     `agent-browser: action - result`; as a bullet too, with a full stop, and with the dash or the words of `exits with`
     that people use in their place. A code span may hold backticks, as in markdown.
     """
-    text = text.strip()
     line = re.sub(r"\A[-*+]\s+", "", text).removesuffix(".").rstrip()
     for pattern in _PATTERNS:
         found = pattern.fullmatch(line)

@@ -157,18 +157,22 @@ class Imported:
             said = self._said(whole.value, f"{self._name}:{number}: {where}")
             text = said["text"] or ""
             is_blocked = said["mark"] == " " and mark_of(whole.value.get("status")) == "!"
+            notes = []
+            for name in ("after", "priority", "verify"):
+                notes += [Note(name, one) for one in said[name] or ()]
             task = Task(
                 id=said["id"] or tasks.new_id(text, self.nodes),
                 text=shortened(text, _LONGEST),
                 mark="!" if is_blocked else said["mark"] or " ",
                 number=number,
-                notes=[Note(name, one) for name in ("after", "priority", "verify") for one in said[name] or ()],
+                notes=notes,
                 above=above,
             )
             if above:
                 above[0].subtasks.append(task)
             self.tasks.append(task)
-            self.nodes[task.id] = node = {one.name: one for one in (whole, *_parts(self.text, whole.start))}
+            parts = [whole, *_parts(self.text, whole.start)]
+            self.nodes[task.id] = node = {one.name: one for one in parts}
             if said["subtasks"]:
                 self._read(node["subtasks"], f"{where}.subtasks", (task, *above))
 

@@ -12,9 +12,6 @@ from ralph.settings import Settings
 from ralph.tasks import Task, edits
 from ralph.verdict import Reason, Stop
 
-_TOLD = 3
-"""Failures, the newest, of which the agent hears."""
-
 
 def token() -> str:
     """A session token, new for each run: whoever says it has read this run's prompt."""
@@ -61,7 +58,7 @@ def values(task: Task, session: str) -> dict[str, Value]:
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.said],
         "UNCHECKED": [one.text for one in asked if not one.said],
-        "FAILURES": task.said("failed")[-_TOLD:],
+        "FAILURES": task.said("failed")[-3:],  # the newest
         "TRY": task.tries + 1,
         "SESSION": session,
     }

@@ -161,7 +161,8 @@ class Strict:
         task = self._task
         before = self._file.text
         self._mark("x")
-        failed = self._guard.commit(task.id, message(task.id, task.text, iteration.turn.said, self._role))
+        said = message(task.id, task.text, iteration.turn.said, self._role)
+        failed = self._guard.commit(task.id, said)
         self._guard.settle_programs("while a task is committed")
         if failed:
             self._write(lambda text: mend(before, text).text)

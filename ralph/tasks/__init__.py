@@ -24,9 +24,6 @@ _MOST_COLUMNS = 60
 STATUSES = {" ": "pending", "~": "in_progress", "!": "blocked", "x": "complete"}
 """By mark."""
 _NOWHERE = Line(0, 0, b"")
-_LONGEST = 500
-"""Characters of what is said of tasks that are stuck."""
-_MOST_WORDS = 5
 _LONGEST_ID = 56
 """Leaves room for `_2` within the 64 characters of an id."""
 
@@ -136,7 +133,8 @@ def read(text: bytes) -> tuple[Task, ...]:
             found.append(task)
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
-            owner.notes.append(Note(note[2].decode().lower(), note[3].decode(errors="surrogateescape"), line))
+            value = note[3].decode(errors="surrogateescape")
+            owner.notes.append(Note(note[2].decode().lower(), value, line))
         around.append((column, owner))
     return tuple(found)
 
@@ -156,7 +154,7 @@ def new_id(text: str, taken: Iterable[str]) -> str:
     """An id of the text's own words, none of those taken; capitals do not tell two apart."""
     used = {name.casefold() for name in taken}
     words = [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in ("a", "an", "the")]
-    base = "_".join(words[:_MOST_WORDS])[:_LONGEST_ID] or "task"
+    base = "_".join(words[:5])[:_LONGEST_ID] or "task"
     numbered = (f"{base}_{number}" for number in itertools.count(2))
     return next(name for name in itertools.chain([base], numbered) if name not in used)
 
@@ -199,7 +197,7 @@ def stuck(tasks: Sequence[Task]) -> str:
     said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in left if task.mark == "!"]
     said += [f"{task.id} is in progress" for task in left if task.mark == "~"]
     said += [f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}" for task, waits_for in _to_do(tasks)]
-    return shortened("; ".join(said), _LONGEST)
+    return shortened("; ".join(said), 500)
 
 
 def problems(tasks: Sequence[Task]) -> list[str]:

@@ -52,7 +52,8 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -
 
 def put_down(text: bytes, *but: str) -> bytes:
     """The same with nothing in progress but these: what was, waits again."""
-    return marked(text, " ", *[task.id for task in read(text) if task.mark == "~" and task.id not in but])
+    going = [task.id for task in read(text) if task.mark == "~" and task.id not in but]
+    return marked(text, " ", *going)
 
 
 def with_ids(text: bytes) -> bytes:
@@ -71,7 +72,8 @@ def with_ids(text: bytes) -> bytes:
 def tidied(text: bytes, *but: str) -> bytes:
     """The same with an id for each task, none in progress but these, and ticks where all subtasks have one."""
     text = put_down(with_ids(text), *but)
-    return marked(text, "x", *[task.id for task in read(text) if task.done and task.mark != "x"])
+    done = [task.id for task in read(text) if task.done and task.mark != "x"]
+    return marked(text, "x", *done)
 
 
 def planned(before: bytes, text: bytes) -> bytes:

@@ -13,7 +13,6 @@ from ralph.tasks import Task, lines, read
 
 _OURS = ("progress", "status", "task", "verification")
 _STOPS = ("RALPH_STOP", "RALPH_BLOCKED")
-_MOST_SAID = 40
 
 
 class Mended(NamedTuple):
@@ -41,7 +40,7 @@ def mend(before: bytes, after: bytes) -> Mended:
     free = {*wanted, *lines(new)}
     what = [f"{_quoted(line)} added" for line in left if line not in free]
     what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
-    return Mended(text, tuple(what[:_MOST_SAID]))
+    return Mended(text, tuple(what[:40]))
 
 
 def _quoted(line: bytes) -> str:
@@ -61,8 +60,11 @@ def _meaning(text: bytes) -> list[bytes]:
 def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
-    tops = [(line.start, title.casefold()) for line, level, title in now.headings if level <= 2 and line.start]
-    for (start, title), (end, _) in itertools.pairwise([(0, ""), *tops, (len(text), "")]):
+    tops = [(0, "")]
+    for line, level, title in now.headings:
+        if level <= 2 and line.start:
+            tops.append((line.start, title.casefold()))
+    for (start, title), (end, _) in itertools.pairwise([*tops, (len(text), "")]):
         has_tasks = any(start <= task.line.start < end for task in now.tasks)
         yield title, has_tasks or not title or title.startswith(_OURS), text[start:end]
 
