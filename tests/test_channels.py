@@ -84,22 +84,19 @@ def test_a_channel_sends_what_its_platform_expects(server: Server, home: Path) -
 LEAKS = f"no hook: https://x.example{SECRET} {SECRET} " + json.dumps(SECRET).replace("/", "\\/") + "\x1b[31mx\n" * 1000
 
 
-@pytest.mark.parametrize(
-    ("answers", "tries", "failure"),
-    [
-        pytest.param([Answer(204)], 1, "", id="no content is a success"),
-        pytest.param([Answer(500), Answer()], 2, "", id="a server that recovers"),
-        pytest.param([Answer(404, "no_service\n")], 1, ": HTTP 404: no_service", id="404"),
-        pytest.param([Answer(302, location="/login")], 1, ": HTTP 302", id="a redirect, which loses the text"),
-        pytest.param([], 2, ": no answer within 0.2 s", id="no answer"),
-        pytest.param(
-            [Answer(410, LEAKS)], 1, ": HTTP 410: no hook: x.example ", id="an answer that repeats the secret"
-        ),
-    ],
-)
-def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(
-    server: Server, answers: list[Answer], tries: int, failure: str
-) -> None:
+ANSWERS = {
+    "no content is a success": ([Answer(204)], 1, ""),
+    "a server that recovers": ([Answer(500), Answer()], 2, ""),
+    "404": ([Answer(404, "no_service\n")], 1, ": HTTP 404: no_service"),
+    "a redirect, which loses the text": ([Answer(302, location="/login")], 1, ": HTTP 302"),
+    "no answer": ([], 2, ": no answer within 0.2 s"),
+    "an answer that repeats the secret": ([Answer(410, LEAKS)], 1, ": HTTP 410: no hook: x.example "),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server: Server, what: str) -> None:
+    answers, tries, failure = ANSWERS[what]
     server.answers = answers or [Answer()]
     if not answers:
         server.go.clear()

@@ -142,44 +142,36 @@ def test_a_value_that_makes_no_sense_is_told_with_what_is_allowed(project: Proje
 
 
 def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None:
+    """Files of the project, which the agent can write, name neither the agent nor where notices go."""
+    (project.root / "evil").write_text("touch pwned\n")
     says(
         project,
-        plan="RALPH_MAX_ITERATIONS: lots\nRALPH_MAX_ITERATION: 3\nRALPH_ONLY: 'tests\nDO_NOT_COMMIT",
-        file="RALPH_DURATION=long\nRALPH_WAIT=perhaps\n",
+        plan="RALPH_MAX_ITERATIONS: x\nRALPH_MAX_ITERATION: 3\nRALPH_ONLY: 'tests\nDO_NOT_COMMIT\nRALPH_AGENT: sh evil",
+        file="RALPH_DURATION=long\nRALPH_WAIT=perhaps\nRALPH_AGENT='sh evil'\nRALPH_SLACK_WEBHOOK_URL=http://s3cret\n",
         home="\ufeff# mine\r\n\r\n  export OTHER='two\r\nlines'  # why\r\nRALPH_MODLE=opus\nRALPH_X=\"s3cret\n",
-        template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x",
+        template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x\nRALPH_AGENT: sh evil\nRALPH_NTFY_TOKEN: s3cret",
     )
     args = ("--notify-frequency", "often", "--strict")
     run = project.ralph("feature.md", *args, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
     assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
-    for told in (
+    problems = [
         '--notify-frequency: "often": write a whole number from 1, off or unlimited',
         'environment: RALPH_REASONING: "deep": write none or low',
-        'feature.md:3: RALPH_MAX_ITERATIONS: "lots"',
+        'feature.md:3: RALPH_MAX_ITERATIONS: "x"',
         "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
         'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',
+        "feature.md:7: RALPH_AGENT belongs on the command line",
         '.ralph.env:1: RALPH_DURATION: "long": write a time',
         '.ralph.env:2: RALPH_WAIT: "perhaps": write true or false',
+        ".ralph.env:3: RALPH_AGENT belongs on the command line",
+        ".ralph.env:4: RALPH_SLACK_WEBHOOK_URL belongs on the command line",
         f"{project.home}/.ralph.env:5: RALPH_MODLE is no setting; did you mean RALPH_MODEL?",
         f'{project.home}/.ralph.env:6: is no NAME="value" (a quote left open?)',
         '.ralph/PROMPT_task.md:2: RALPH_MAX_FAILURES: "few"',
         ".ralph/PROMPT_task.md:3: RALPH_HISTORY comes too late in a template",
-    ):
-        assert f"ralph: {told}" in run.stderr, run.stderr
-    assert "s3cret" not in run.stderr
-    assert len(run.stderr.splitlines()) == 11, "an unknown name in the environment is nobody's business"
-
-
-@pytest.mark.parametrize(
-    ("place", "told"), [("plan", "feature.md:3"), ("file", ".ralph.env:1"), ("template", "PROMPT_build.md:2")]
-)
-def test_the_projects_files_set_neither_agent_nor_secrets(
-    project: Project, agent: Agent, place: str, told: str
-) -> None:
-    (project.root / "evil").write_text("touch pwned\n")
-    for name, text in {"RALPH_AGENT": "'sh evil'", "RALPH_SLACK_WEBHOOK_URL": "http://127.0.0.1:9/secret"}.items():
-        says(project, **{place: f"{name}{'=' if place == 'file' else ': '}{text}"})
-        run = project.build("1")
-        assert (run.code, agent.calls, "secret" in run.text) == (2, [], False), run.text
-        assert f"{told}: {name} belongs " in run.stderr
-    assert not (project.root / "pwned").exists()
+        ".ralph/PROMPT_task.md:4: RALPH_AGENT belongs on the command line",
+        ".ralph/PROMPT_task.md:5: RALPH_NTFY_TOKEN belongs on the command line",
+    ]
+    assert [told for told in problems if f"ralph: {told}" not in run.stderr] == [], run.stderr
+    assert len(run.stderr.splitlines()) == len(problems), "an unknown name in the environment is nobody's business"
+    assert ("s3cret" in run.stderr, (project.root / "pwned").exists()) == (False, False)
