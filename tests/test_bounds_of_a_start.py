@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from ralph_driver import Project, leaping, progress_text
-from stories import Act, Agent, commits, edits, error_result, hangs, init, marks, raw, says, starts, step, ticks
+from ralph_driver import Project, leaping, paced, progress_text
+from stories import Act, Agent, commits, edits, error_result, hangs, init, marks, raw, runs, says, starts, step, ticks
 
 FINISHES = step(ticks="all", writes_done=True)
 
@@ -60,6 +60,8 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     assert spent(project) == ["$2.0000"]
     again = project.build(*limits)
     assert (again.code, again.text, len(agent.calls)) == (3, "", 3), "no agent, no word"
+    words = project.ralph_tty("feature.md", *limits).stdout
+    assert "max-total-cost is $2.00, and the plan cost $2.00 so far; allow it more to go on" in words
     project.progress.write_text(project.progress_text.replace("$2.0000", "5"))
     assert project.build("--max-cost", "0.75", "--max-total-cost", "9").code == 3
     assert (budgets(agent)[3:], spent(project)) == (["0.750000"], ["$6.0000"]), "each start has its own money"
@@ -84,6 +86,15 @@ def test_the_account_of_the_plan_is_not_the_agents(project: Project, agent: Agen
     for left in ("$5.0000", "$6.0000"):
         run = project.build("1", "--max-total-cost", "6")
         assert (run.code, spent(project)) == (3, [left]), run.text
+
+
+def test_only_a_figure_is_a_cost_and_who_complains_after_a_result_is_ended(project: Project, agent: Agent) -> None:
+    ticking = runs("while sleep 0.1; do echo tick >&2; done")
+    agent.story(step(cost_usd=0.5, after=[ticking]), step(cost_usd=float("nan")), step(cost_usd=-5), spends(2))
+    assert project.build("4", "--max-total-cost", "9", command=paced(after_result_s=0.5)).code == 3
+    lines = [line for line in project.journal() if line["event"] == "iteration"]
+    assert [line["cost_usd"] for line in lines] == [0.02, None, None, 2], "0.02 it said when it was ended"
+    assert (lines[0]["ended"], lines[0]["duration_s"] < 30, spent(project)) == ("ok", True, ["$2.0200"])
 
 
 OVER_BUDGET = error_result("error_max_budget_usd", "Reached maximum budget ($1)", cost_usd=1.02)

@@ -33,7 +33,7 @@ def take_block_out(project: Project) -> None:
 
 
 def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
-    """None are ticks taken back, ignored files, and what stands in the progress file, committed or not."""
+    """None are ticks taken back, ignored files, ralph's own, and what stands in the progress file, committed or not."""
     project.has_tasks("one", "x two")
     for name, text in (("clean.py", "1\n"), ("edited.py", "1\n"), (".gitignore", "*.log\n")):
         (project.root / name).write_text(text)
@@ -44,6 +44,7 @@ def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(p
     run = project.build("--max-stalls", "1", str(len(MOVES)))
     assert (run.code, len(agent.calls)) == (LIMIT, len(MOVES)), run.text
     mailbox = Mailbox(project)
+    project.env["XDG_STATE_HOME"] = str(project.root / ".local" / "state")
     run = project.build()
     assert (run.code, len(agent.calls)) == (STALLED, len(MOVES + IDLE)), run.text
     assert re.search(r"^RALPH_BLOCKED: ralph: 5 iterations .*changed nothing", project.progress_text, re.MULTILINE)

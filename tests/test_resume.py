@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from offspring import Offspring, keeper_of
 from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill, progress_text
-from stories import Agent, edits, hangs, init, marks, raw, runs, starts, step, waits_for, writes
+from stories import Agent, edits, fails, hangs, init, marks, raw, runs, starts, step, waits_for, writes
 from test_signals import BUILD, DONE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
@@ -104,12 +104,13 @@ def test_after_deaths_what_the_file_said_and_the_plan_has_cost_is_known(project:
 def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
     project: Project, agent: Agent, ticked: list[str], options: tuple[str, ...], reason: str
 ) -> None:
-    """Be it that the agent says itself that it was verified."""
+    """Be it that the agent says itself that it was verified, and that others start in between and come to nothing."""
     project.has_tasks("one", "two")
     ticks = [edits(f"- [ ] {task}", f"- [x] {task}") for task in ticked]
     claim = edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789")
     agent.story(
         raw(init(), *ticks, claim, marks("on"), hangs()),
+        fails("401"),
         step(marks("second"), waits_for("go"), ticks="all", file="made", writes_done=True),
     )
     killed = project.start(*BUILD, *options)
@@ -117,6 +118,10 @@ def test_a_claim_that_a_killed_ralph_could_not_check_is_taken_back(
     killed.signal(signal.SIGKILL)
     killed.wait()
     eventually(lambda: is_free(project.root))
+    assert [project.build("--agent", "nowhere").code for _ in range(2)] == [1, 1]
+    dead = [(line["mode"], line["iteration"]) for line in project.journal() if line["ended"] == "died"]
+    assert dead == [("build", 1)], "said once, though none began"
+    assert project.plan(*options).code == 1
     run = project.start(*BUILD, *options)
     eventually(lambda: agent.reached("second"))
     status, why = project.progress_text.split("## Verification")
