@@ -121,13 +121,14 @@ def test_what_needs_mending_is_said_with_the_remedy(patient: Project, files: dic
 
 
 def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: list[str]) -> None:
-    """Prompts that may not be read; no git, no agent, a channel's file that is none."""
-    (patient.root / ".ralph").mkdir(mode=0)
+    """A progress file that may not be read; no git, no agent, a channel's file that is none."""
+    patient.has_tasks("one")
+    patient.progress.chmod(0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
-    (patient.root / ".ralph").chmod(0o755)
+    patient.progress.chmod(0o644)
     assert (run.code, run.stderr) == (1, "")
-    assert "\nBAD  settings    .ralph/PROMPT_build.md: Permission denied\n                 → mend that\n" in run.stdout
-    assert run.stdout.splitlines()[-1] == "1 thing to mend: settings."
+    assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
+    assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
     (programs(patient) / "claude").unlink()
     has(patient, {"~/.ralph/notify/x.toml": "["})
     env = {"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}  # without any name no file is read
