@@ -84,7 +84,7 @@ def _prepare(run: Run, held: Lock) -> None:
         start.stuck(file.text)  # where the list is wrong, it ends here
     run.changes = changes.Changes(run.top, start.own)
     begin(run)
-    now = file.read()
+    now = file.last
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
@@ -106,7 +106,6 @@ def _clear_up(run: Run, held: Lock) -> None:
             run.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(held.tree, held.dead_since()):
             run.complain(f"removed {lock}, left behind by the run before")
-    held.forget()
     if death and not journal.tells_of(journal.read(state.journal), death):
         run.complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
         with contextlib.suppress(OSError):  # a full disk is said where it matters

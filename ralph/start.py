@@ -63,24 +63,6 @@ class Start:
         return self.settings.strict and not self.settings.once
 
     @property
-    def values(self) -> dict[str, Value]:
-        """The variables of the template that stay the same in every iteration."""
-        settings = self.settings
-        return {
-            "PLAN_FILE": str(self.plan),
-            "PROGRESS_FILE": str(self.progress_path),
-            "PLAN_NAME": self.name,
-            "AUTO_COMMIT": settings.auto_commit,
-            "MAX_ITERATIONS": settings.max_iterations or "",
-            "STRICT": settings.strict,
-            "JOBS": settings.jobs,
-            "VERIFY": settings.verify or "",
-            "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
-            "DENIED": denied.told(settings.deny),
-            "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
-        }
-
-    @property
     def own(self) -> list[Path]:
         """Ralph's own files in the working tree, which are nobody's change."""
         return [path for path in (self.progress_path, self.settings.history) if path]
@@ -112,8 +94,22 @@ class Start:
         return tasklist.stuck(tasklist.check(text, self.progress_path.name, self.settings))
 
     def prompt(self) -> Prompt:
-        """The template of this mode, compiled."""
-        return Prompt(self.template, self.template_text, folders(self.settings.prompts), self.values)
+        """The template of this mode, compiled, with the variables that stay the same in every iteration."""
+        settings = self.settings
+        values: dict[str, Value] = {
+            "PLAN_FILE": str(self.plan),
+            "PROGRESS_FILE": str(self.progress_path),
+            "PLAN_NAME": self.name,
+            "AUTO_COMMIT": settings.auto_commit,
+            "MAX_ITERATIONS": settings.max_iterations or "",
+            "STRICT": settings.strict,
+            "JOBS": settings.jobs,
+            "VERIFY": settings.verify or "",
+            "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
+            "DENIED": denied.told(settings.deny),
+            "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
+        }
+        return Prompt(self.template, self.template_text, folders(settings.prompts), values)
 
 
 def run(asked: Asked) -> int:
