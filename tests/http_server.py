@@ -7,8 +7,6 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-from ralph_driver import eventually
-
 
 class Received(NamedTuple):
     """One request as it arrived."""
@@ -68,10 +66,6 @@ class Server(ThreadingHTTPServer):
     def url(self, path: str = "/") -> str:
         """An address of this server."""
         return f"http://{self.host}{path}"
-
-    def wait_for(self, count: int) -> None:
-        """Returns when so many requests have arrived."""
-        eventually(lambda: len(self.received) >= count)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()

@@ -168,8 +168,7 @@ def test_notices_arrive_in_order_each_failure_is_told_and_a_channel_that_hangs_d
         out = Outbox([BUILT_IN["heartbeat"], BUILT_IN["webhook"]], values, said.append)
         for notice in (alive, *(Notice("progress", f"Notice {number}") for number in (1, 2, 3)), alive, alive):
             out.send(notice)
-        hanging.wait_for(1)
-        eventually(lambda: len(said) == 2)
+        eventually(lambda: hanging.received and len(said) == 2)
         assert [json.loads(one.body)["title"] for one in server.received] == ["Notice 1", "Notice 2", "Notice 3"]
         assert said == [f"webhook: not sent: Notice {n}: {server.host}: HTTP {c}" for n, c in ((1, 404), (3, 410))]
         assert out.pending()

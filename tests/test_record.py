@@ -118,7 +118,7 @@ def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(pr
         unknown = at_limit(resets_in_s=None, text="You've hit your limit")
         agent.story(step(), step(waits_for("go")), unknown, unknown, unknown, step(writes_done=True))
         running = project.start("feature.md", "--delay", "0", command=paced(speed=4000))
-        server.wait_for(1)
+        eventually(lambda: server.received)
         eventually(lambda: len(agent.calls) == 2)
         before = len(server.received)
         agent.let("go")

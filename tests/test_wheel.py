@@ -7,7 +7,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from ralph_driver import CHECKOUT, Project
+from ralph_driver import CHECKOUT, Project, Run
 from stories import Agent, says, step
 
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull}
@@ -36,21 +36,20 @@ def test_cron_plans_and_builds_with_the_wheel_which_brings_all_it_needs(
     where = run(venv / "bin" / "python", "-c", "import ralph; print(ralph.__file__)", cwd=Path("/"))
     assert Path(where).is_relative_to(tmp_path), "the wheel is used, and not the checkout"
 
-    def as_cron(*words: str, closed: str = "<&-") -> tuple[int, str]:
-        """Runs it from / with cron's environment, and at least stdin closed."""
+    def as_cron(*words: str, closed: str = "<&-") -> Run:
+        """From / with cron's environment, and at least stdin closed."""
         names = ("TEST_MARK", "HOME", "TMPDIR", "GIT_CONFIG_NOSYSTEM", "PATH")
         env = [f"{name}={project.env[name]}" for name in names]
-        argv = ["env", "-i", *env, "sh", "-c", f'exec "$@" {closed}', "sh", str(venv / "bin" / "ralph"), *words]
-        done = subprocess.run(argv, cwd="/", check=False, capture_output=True, text=True, timeout=60)
-        return done.returncode, done.stdout + done.stderr
+        prefix = ["env", "-i", *env, "sh", "-c", f'exec "$@" {closed}', "sh"]
+        return project.ralph(*words, prefix=prefix, cwd=Path("/"), command=[str(venv / "bin" / "ralph")])
 
     agent.story(step(adds="one"), step(says("Grüße."), ticks="first", commits="one", writes_done=True))
     for mode, closed in (("plan", "<&-"), ("build", "<&- >&- 2>&-"), ("build", "</dev/null")):
-        code, said = as_cron("feature.md", mode, "-C", str(project.root), "--delay", "0", closed=closed)
-        assert code == 0, said
+        ended = as_cron("feature.md", mode, "-C", str(project.root), "--delay", "0", closed=closed)
+        assert ended.code == 0, ended.text
     assert [call.cwd for call in agent.calls] == [str(project.root)] * 2
     assert str(project.root / "feature.md") in agent.prompts[0]
     assert not list(Path("/").glob("*_PROGRESS.md"))
-    code, said = as_cron("notify", "test")
-    assert (code, "No channel is set up" in said) == (1, True), said
-    assert as_cron("--version")[1].startswith("ralph 2.")
+    told = as_cron("notify", "test")
+    assert (told.code, "No channel is set up" in told.stdout) == (1, True), told.text
+    assert as_cron("--version").stdout.startswith("ralph 2.")
