@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -17,7 +16,6 @@ from ralph_driver import (
     LONG,
     Project,
     Run,
-    Running,
     alive,
     eventually,
     is_free,
@@ -342,54 +340,55 @@ def test_what_clones_cannot_do_is_said_before_money_is_spent(
     assert (crew.tries(), "[~]" in project.progress_text) == ([], False)
 
 
-def started(command: list[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
-        return subprocess.Popen(command, env=env, stdout=output, stderr=output, start_new_session=True)
-
-
 class TestACluster:
     def test_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_another(
         self, crew: Crew, project: Project, marks: Path
     ) -> None:
-        dask = [sys.executable, "-m", "dask"]
-        file = marks / "scheduler.json"
-        asked = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-        programs = [started([*dask, "scheduler", *asked], marks / "scheduler.log", project.env)]
+        programs = list[subprocess.Popen[bytes]]()
 
-        def begun(task: str) -> tuple[Running, int]:
-            crew.has(f"- [ ] {task}: More\n", **{task: f"echo $$ > {marks}/{task}; sleep 3600"})
-            running = project.start(*crew.words("--executor", f"dask://{address}"))
-            return running, int(eventually(lambda: (marks / task).exists() and (marks / task).read_text()))
+        def dask(*words: str, **more: str) -> None:
+            argv = [sys.executable, "-m", "dask", *words, "--host", "127.0.0.1", "--no-dashboard"]
+            env = {**project.env, **more}
+            nothing = subprocess.DEVNULL
+            programs.append(subprocess.Popen(argv, env=env, stdout=nothing, stderr=nothing, start_new_session=True))
+
+        def said_by(task: str) -> int:
+            return int(eventually(lambda: (marks / task).exists() and (marks / task).read_text()))
 
         try:
-            eventually(lambda: file.exists() and file.read_text())
-            address = re.findall(r"tcp://(127\.0\.0\.1:\d+)", file.read_text())[0]
-            for number in range(2):
-                env = {**project.env, "XDG_STATE_HOME": str(marks / f"state{number}"), "WORKER": str(number)}
-                words = [f"tcp://{address}", "--no-nanny", "--no-dashboard", "--nthreads", "1", "--host", "127.0.0.1"]
-                programs.append(started([*dask, "worker", *words], marks / f"worker{number}.log", env))
-            dies = f'echo $WORKER > {marks}/a; [ -e {marks}/again ] || sleep 3600; echo "$task" > a.txt'
-            crew.has(AB, a=dies)
-            running = project.start(*crew.words("--executor", f"dask://{address}"))
-            worker = programs[1 + int(eventually(lambda: (marks / "a").read_text() if (marks / "a").exists() else ""))]
+            file = marks / "scheduler.json"
+            dask("scheduler", "--port", "0", "--scheduler-file", str(file))
+            asked = re.compile(r"tcp:(//127\.0\.0\.1:\d+)")
+            address = eventually(lambda: asked.findall(file.read_text() if file.exists() else ""))[0]
+            for number in "12":
+                home = {"XDG_STATE_HOME": f"{marks}/state{number}", "WORKER": number}
+                dask("worker", f"tcp:{address}", "--no-nanny", "--nthreads", "1", **home)
+            words = crew.words("--executor", f"dask:{address}")
+            crew.has(AB, a=f'echo $WORKER > {marks}/a; [ -e {marks}/again ] || sleep 3600; echo "$task" > a.txt')
+            running = project.start(*words)
+            worker = programs[said_by("a")]
             (marks / "again").touch()
             worker.kill()
             run = running.wait(120)
             assert run.code == 0, run.text
             assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
-            running, pid = begun("c")
-            project.progress.write_text(project.progress_text.replace("[~]", "[!]"))
-            assert "c was taken back" in running.wait().text
-            eventually(lambda: not alive(pid))
-            running, pid = begun("d")
+
+            sleeps = f"echo $$ > {marks}/$task; sleep 3600"
+            crew.has("- [ ] c: The third\n- [ ] d: The fourth\n", c=sleeps, d=sleeps)
+            running = project.start(*words)
+            third = said_by("c")
+            project.progress.write_text(project.progress_text.replace("- [~] c", "- [!] c"))
+            eventually(lambda: not alive(third))
+            fourth = said_by("d")
             running.signal(signal.SIGKILL)
-            eventually(lambda: not alive(pid))
-            crew.has("- [ ] c: Do c\n")
+            eventually(lambda: not alive(fourth))
+
+            crew.has("- [ ] e: The fifth\n")
             (marks / "here").mkdir()
             shutil.copy(marks / "claude", marks / "here" / "only-here")
-            words = crew.words("--executor", f"dask://{address}", "--agent", "only-here", "--max-failures", "1")
-            run = project.ralph(*words, env={"PATH": f"{marks / 'here'}:{project.env['PATH']}"})
-            assert (run.code, "c: Do c" in crew.subjects()) == (1, False), run.text
+            env = {"PATH": f"{marks / 'here'}:{project.env['PATH']}"}
+            run = project.ralph(*words, "--agent", "only-here", "--max-failures", "1", env=env)
+            assert (run.code, crew.subjects()[2:]) == (1, []), run.text
             assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
         finally:
             for program in programs:
