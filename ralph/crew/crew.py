@@ -5,19 +5,19 @@ clones: the progress file is never in their reach, and the branch is as the gate
 """
 
 import contextlib
-import json
 import os
 import re
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ralph import files, journal, progress, tasklist, tasks
-from ralph.agent.turn import Commits, Outcome, Turn
+from ralph import files, progress, tasklist, tasks
+from ralph.agent.turn import Commits, Outcome
 from ralph.channels import notices
 from ralph.claims import accept
 from ralph.crew.attempt import Attempt, Job, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
+from ralph.crew.trial import Trial
 from ralph.errors import RalphError
 from ralph.judge import Iteration
 from ralph.progress import encoded
@@ -25,7 +25,6 @@ from ralph.run import Run
 from ralph.settings import Source
 from ralph.strict.repository import Repository
 from ralph.tasks import Task, edits
-from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop, left_usd, verdict
 from ralph.words import duration, named
 
@@ -33,64 +32,6 @@ _MOST = 20
 """Tries at the same time on one machine."""
 _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
-
-
-@dataclass(kw_only=True, eq=False)
-class Trial:
-    """A task that is being tried, or was."""
-
-    job: Job
-    task: Task
-    """As it was when that began."""
-    began: float
-    """By the run's clock."""
-    share_usd: float | None
-    """What it may cost."""
-    result: Attempt = Attempt()  # noqa: RUF009 - nobody writes into it
-    """What came of it."""
-
-    def ends(self, future: Future[Attempt]) -> None:
-        """Waits for what comes of it."""
-        try:
-            self.result = future.result()
-        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own
-            self.result = Attempt(why=str(error) or type(error).__name__)
-
-    @property
-    def left(self) -> Task | None:
-        """The task as the attempt left it."""
-        return tasks.find(tasks.read(encoded(self.result.progress)), self.task.id)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the attempt has ticked it."""
-        return self.left is not None and self.left.done
-
-    @property
-    def blocked(self) -> str | None:
-        """Why the agent says that a person is needed; None where it does not."""
-        said = progress.parse(encoded(self.result.progress))
-        if self.left and self.left.mark == "!" and self.left.tries == self.task.tries:
-            return "".join(self.left.said("blocked"))
-        return None if said.blocked_by_ralph else said.blocked
-
-    def turn(self) -> Turn:
-        """What its iterations came to, as one turn."""
-        found = journal.records(self.result.records)
-        if not found:
-            return Turn(outcome=Outcome.FAILED, why=self.result.why)
-        last = found[-1]
-        total = journal.sums(found)
-        return Turn(
-            outcome=Outcome[last.ended.upper()],
-            why="" if last.success else last.message,
-            said=last.said,
-            cost_usd=total.cost_usd,
-            at_least=total.cost_at_least,
-            tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
-            resets_at=int(last.until) or None,
-            took_s=total.duration_s,
-        )
 
 
 class Crew:
@@ -207,7 +148,7 @@ class Crew:
         run = self._run
         settings = self._settings
         text = self._file.text
-        if any(_lines(encoded(trial.job.progress), "Messages") for trial in self.running.values()):
+        if any(trial.has_messages for trial in self.running.values()):
             start, end = progress.section(text, "Messages")
             text = text[:start] + b"\n" + text[end:]  # which another agent has got already
         job = Job(
@@ -275,7 +216,7 @@ class Crew:
         while not (done := wait(self.running, _LOOK_S, FIRST_COMPLETED).done):
             run.read()
             for trial in self.running.values():
-                if run.interrupted() or self._is_taken_back(trial):
+                if run.interrupted() or trial.is_taken_back(self._file.text):
                     self._executor.cancel(trial.task.id)
         future = done.pop()
         trial = self.last = self.running.pop(future)
@@ -284,7 +225,7 @@ class Crew:
         before = run.file.last
         if run.interrupted():
             turn.outcome = Outcome.INTERRUPTED
-        elif self._is_taken_back(trial):
+        elif trial.is_taken_back(self._file.text):
             turn.outcome = Outcome.OK
         run.number = run.earlier + run.tally.iterations + 1
         run.task = trial.task.id
@@ -293,19 +234,14 @@ class Crew:
             run.transcript.write_bytes(encoded(trial.result.transcript))
         return Iteration(before=before, after=run.read(), turn=turn, commits=Commits())
 
-    def _is_taken_back(self, trial: Trial) -> bool:
-        """Whether a person marked the task otherwise, or took it out, while it was tried."""
-        task = tasks.find(tasks.read(self._file.text), trial.task.id)
-        return task is None or task.mark != "~"
-
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
         trial = self.last
         task = trial.task
         most = self._settings.max_tries
         meanwhile = ""
-        self._take_over_notes(trial)
-        if self._is_taken_back(trial):
+        self._file.edit(trial.taken_over)
+        if trial.is_taken_back(self._file.text):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.tidy()
@@ -332,7 +268,7 @@ class Crew:
         result = trial.result
         commits = Commits()
         if result.commit:
-            run.state.note("landing", json.dumps([trial.task.id, result.commit]))
+            run.state.note("landing", f"{trial.task.id} {result.commit}")
             run.todo = ""
             if not self._branch.moves(result.commit, result.bundle):
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
@@ -366,37 +302,11 @@ class Crew:
         """What a run that was killed had landed and not ticked yet."""
         noted = self._run.state.noted("landing")
         if noted:
-            task_id, commit = json.loads(noted)
+            task_id, commit = noted.split()
             if self._branch.has(commit, self._branch.tip()):
                 self._file.edit(edits.marked, "x", task_id)
             self._run.state.note("landing", "")
 
-    def _take_over_notes(self, trial: Trial) -> None:
-        """What the agent wrote into its sections, and took out of them, is so in ours, too."""
-        was = encoded(trial.job.progress)
-        now = encoded(trial.result.progress)
-
-        def taken_over(text: bytes) -> bytes:
-            new = text
-            for title in ("Messages", "Notes", "Proposed"):
-                before = _lines(was, title)
-                after = _lines(now, title)
-                start, end = progress.section(new, title)
-                gone = set(before).difference(after)
-                left = [line for line in new[start:end].splitlines(keepends=True) if line.strip() not in gone]
-                new = new[:start] + b"".join(left) + new[end:]
-                new = progress.with_lines(new, title, [line for line in after if line not in before])
-            return mend(text, new).text
-
-        if now:
-            self._file.edit(taken_over)
-
     def close(self) -> None:
         """Nobody works any more, also after an error."""
         self._executor.close()
-
-
-def _lines(text: bytes, title: str) -> list[bytes]:
-    """The lines below that heading which are not blank."""
-    start, end = progress.section(text, title)
-    return [line.strip() for line in text[start:end].splitlines() if line.strip()]
