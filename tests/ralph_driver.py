@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -331,6 +332,10 @@ class Project:
         """The lines of every plan's journal."""
         files = sorted(self.state.glob("ralph/*-*/journal.jsonl"))
         return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+
+    def iterations(self, *names: str) -> list[Any]:
+        """What the journal tells under these names of each iteration: one value, or a tuple of them."""
+        return [itemgetter(*names)(line) for line in self.journal() if line["event"] == "iteration"]
 
     def transcripts(self) -> dict[str, bytes]:
         """Name and content of every transcript file of every plan."""

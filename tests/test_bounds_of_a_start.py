@@ -92,9 +92,9 @@ def test_only_a_figure_is_a_cost_and_who_complains_after_a_result_is_ended(proje
     ticking = runs("while sleep 0.1; do echo tick >&2; done")
     agent.story(step(cost_usd=0.5, after=[ticking]), step(cost_usd=float("nan")), step(cost_usd=-5), spends(2))
     assert project.build("4", "--max-total-cost", "9", command=paced(after_result_s=0.5)).code == 3
-    lines = [line for line in project.journal() if line["event"] == "iteration"]
-    assert [line["cost_usd"] for line in lines] == [0.02, None, None, 2], "0.02 it said when it was ended"
-    assert (lines[0]["ended"], lines[0]["duration_s"] < 30, spent(project)) == ("ok", True, ["$2.0200"])
+    assert project.iterations("cost_usd") == [0.02, None, None, 2], "0.02 it said when it was ended"
+    ended, took_s = project.iterations("ended", "duration_s")[0]
+    assert (ended, took_s < 30, spent(project)) == ("ok", True, ["$2.0200"])
 
 
 OVER_BUDGET = error_result("error_max_budget_usd", "Reached maximum budget ($1)", cost_usd=1.02)

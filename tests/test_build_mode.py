@@ -3,21 +3,7 @@
 import re
 
 from ralph_driver import Project, leaping
-from stories import (
-    Act,
-    Agent,
-    commits,
-    edits,
-    error_result,
-    fails,
-    init,
-    prints,
-    raw,
-    runs,
-    says,
-    step,
-    writes,
-)
+from stories import Act, Agent, commits, edits, error_result, fails, init, prints, raw, runs, says, step, writes
 
 MINUS = "\N{MINUS SIGN}"
 CLAIM = step(writes_done=True)
@@ -25,10 +11,6 @@ CLAIM = step(writes_done=True)
 
 def summaries(text: str) -> list[str]:
     return re.findall(r"^#\d+ · .*$", text, re.MULTILINE)
-
-
-def of_iterations(project: Project, name: str) -> list[object]:
-    return [line[name] for line in project.journal() if line["event"] == "iteration"]
 
 
 def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project: Project, agent: Agent) -> None:
@@ -94,9 +76,9 @@ def test_each_of_these_is_a_failed_iteration_and_does_not_count_when_something_w
     agent.story(*(act for _, act in story), step(ticks="first", writes_done=True))
     run = project.build()
     assert run.code == 0, run.text
-    good = of_iterations(project, "success")
+    good = project.iterations("success")
     assert [name for (name, _), fine in zip(story, good[:-1], strict=True) if not fine] == list(FAILURES)
-    assert all(of_iterations(project, "counted"))
+    assert all(project.iterations("counted"))
 
 
 # RALPH_DONE is a claim: the refusals.
@@ -131,8 +113,8 @@ def test_refused_again_and_again_it_needs_a_person_and_a_word_in_a_fence_is_no_c
     fenced = runs("printf '\\n```\\nRALPH_DONE\\n```\\n' >> feature_PROGRESS.md")
     agent.story(step(fenced, ticks="one"), CLAIM, repeat=True)
     run = project.build()
-    assert (run.code, of_iterations(project, "refused")) == (4, [False, True, True, True]), run.text
-    assert "\nRALPH_BLOCKED: ralph: " in project.progress_text
+    assert (run.code, project.iterations("refused")) == (4, [False, True, True, True]), run.text
+    assert "\nRALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: " in project.progress_text
 
 
 def test_tasks_that_vanished_are_put_back(project: Project, agent: Agent) -> None:

@@ -25,7 +25,6 @@ START = 1_795_000_000
 OK = Turn(outcome=Outcome.OK)
 FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
 OUT_OF_BUDGET = Turn(outcome=Outcome.OUT_OF_BUDGET, why="out of budget", cost_usd=1.02)
-OUT_OF_TIME = Turn(outcome=Outcome.OUT_OF_TIME, why="max-time was over")
 HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
 AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
 TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
@@ -50,31 +49,24 @@ def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") ->
         ("- [x] a", {}, {}, ""),  # nobody said done
         ("RALPH_DONE; RALPH_STOP; - [ ] a", {}, {}, "done"),  # a person's word
         ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, {}, "blocked: x"),
-        ("RALPH_DONE; Verified: x", {}, {"verify": "make test"}, "done"),
         ("Verified: x; RALPH_DONE", {}, {"verify": "make test"}, ""),
         ("RALPH_DONE; RALPH_STOP", {}, {"verify": "make test"}, "stopped"),
         ("RALPH_DONE; - [x] a", {}, {"strict": True}, "done"),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
         ("RALPH_DONE", {}, {"once": True}, ""),
-        ("Spent: $10", {}, {"max_total_cost": 10.0}, "limit reached: max-total-cost is $10.00, and the plan cost $10"),
-        ("Spent: $10", {}, {"max_cost": 10.0}, ""),  # of other starts
         ("", {"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: "),  # sums of prices are not exact
         ("", {"cost_usd": 0.999998}, {"max_cost": 1.0}, ""),  # of the rest the agent is told six places
         ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
         ("", {"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
-        ("", {"failures": 3, "wrong": "HTTP 500"}, {}, "failed: 3 iterations failed in a row: HTTP 500"),
         ("", {"failures": 1}, {"max_failures": 1}, "failed: 1 iteration failed: "),
         ("", {"refusals": 3, "wrong": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
-        ("", {"refusals": 1}, {"max_failures": 1}, "done refused: done was claimed 1 time and does not"),
         ("", {"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
-        ("", {}, {"max_time": 59.0}, "limit reached: max-time is 59s"),
-        ("", {}, {"max_time": 60.1}, ""),
     ],
 )
 def test_what_the_file_says_or_what_happened_may_stop_a_run(
     text: str, tally: dict[str, Any], settings: dict[str, Any], words: str
 ) -> None:
-    stop = verdict(says(text), Tally(**tally), limits(**({"max_stalls": 5} | settings)), elapsed_s=60.0)
+    stop = verdict(says(text), Tally(**tally), limits(**({"max_stalls": 5} | settings)))
     assert bool(stop) == bool(words)
     assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
 
@@ -108,9 +100,11 @@ class Step:
     """What the verify command says of its claim."""
 
 
-def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | None = None, text: str = A) -> str:
+def ends(story: Sequence[Step], settings: Settings, now: Tally) -> str:
     """The waits and the reason of a run of these iterations, as the loop decides; it takes no time but for these."""
-    now, log, elapsed_s = tally or Tally(), list[str](), 0.0
+    text = A
+    log = list[str]()
+    elapsed_s = 0.0
     for step in story:
         elapsed_s += step.turn.took_s
         judged = judge(iteration(text, step.text, step.turn, changed=step.changed), now, settings)
@@ -130,7 +124,8 @@ def ends(story: Sequence[Step], settings: Settings = LIMITS, *, tally: Tally | N
     return " ".join([*log, f"{now.iterations}"])
 
 
-FAILS, IDLE, WORKS, DOES = Step(turn=FAILED), Step(), Step(text=B), Step(changed="a.py")
+FAILS = Step(turn=FAILED)
+IDLE, WORKS, DOES = Step(), Step(text=B), Step(changed="a.py")
 CLAIMS, FINISHES, BREAKS = Step(text=CLAIM), Step(text=DONE), Step(text=DONE, passes=False)
 TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
 FIVE_HOURS = Step(turn=replace(AT_LIMIT, resets_at=START + 18_000))
@@ -138,18 +133,17 @@ HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
 VERIFY = limits(verify="make test")
 STALLS = limits(max_failures=None, max_stalls=3)
+BOTH = limits(max_stalls=5)
 LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
 
 
 @pytest.mark.parametrize(
     ("story", "settings", "end"),
     [
-        ([FAILS, FAILS, IDLE, FAILS, FAILS, FAILS], LIMITS, "6: failed"),
         ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
         ([FAILS, BREAKS, FAILS, CLAIMS, FAILS], VERIFY, "5: failed"),
         ([BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
         ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
-        ([IDLE, IDLE, DOES, IDLE, IDLE, IDLE], STALLS, "6: no progress"),
         ([LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
         ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
         ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
@@ -159,11 +153,10 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
         ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
         ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
-        ([Step(turn=replace(OUT_OF_TIME, took_s=60))], limits(max_stalls=2, max_time=60.0), "1: limit reached"),
     ],
 )
 def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> None:
-    assert ends(story, settings) == end
+    assert ends(story, settings, Tally()) == end
 
 
 @pytest.mark.parametrize(
@@ -179,5 +172,4 @@ def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> 
     ],
 )
 def test_the_try_after_a_block(opened: str, story: Sequence[Step], end: str) -> None:
-    settings = limits(max_stalls=5)
-    assert ends(story, settings, tally=one_try(opened, settings)) == end
+    assert ends(story, BOTH, one_try(opened, BOTH)) == end

@@ -11,15 +11,6 @@ BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
 PLANS = step(says("I looked around."), adds="one")
 
 
-def of_iterations(project: Project, name: str) -> list[object]:
-    return [line[name] for line in project.journal() if line["event"] == "iteration"]
-
-
-def modes(project: Project) -> list[object]:
-    """The mode of each iteration, as the journal has it."""
-    return of_iterations(project, "mode")
-
-
 def names(project: Project, line: str) -> None:
     """The head of the progress file has this line."""
     project.progress.write_text(project.progress_text.replace(HEAD, f"{HEAD}{line}\n"))
@@ -79,17 +70,13 @@ def test_code_written_while_planning_is_named_and_a_failure(project: Project, ag
     assert named == [True, True, True, True, False], run.stderr
 
 
-def test_a_planner_that_fails_fails_the_run_at_once_and_a_reached_limit_is_no_plan(
-    project: Project, agent: Agent
+def test_a_planner_that_fails_fails_the_run_at_once_and_one_that_leaves_no_task_is_worth_a_warning(
+    plain_project: Project, agent: Agent
 ) -> None:
-    agent.story(fails(exit_code=0), raw(init(), exit_code=-9), at_limit())
-    assert [project.plan("--no-wait").code for _ in range(3)] == [1, 1, 3]
-    assert (len(agent.calls), modes(project)) == (3, ["plan"] * 3)
-
-
-def test_a_plan_without_a_task_is_worth_a_warning_and_needs_no_git(plain_project: Project, agent: Agent) -> None:
-    agent.story(step())
-    run = plain_project.plan()
+    """A reached limit is no plan; git is not needed."""
+    agent.story(fails(exit_code=0), raw(init(), exit_code=-9), at_limit(), step())
+    *failed, run = [plain_project.plan("--no-wait") for _ in range(4)]
+    assert ([one.code for one in failed], plain_project.iterations("mode")) == ([1, 1, 3], ["plan"] * 4)
     assert (run.code, "fatal" in run.text) == (0, False), run.text
     assert "there is no task in feature_PROGRESS.md" in run.stderr
 
@@ -106,11 +93,11 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     mends = step(SEES, runs("rm ../red"), file="b.txt", writes_done=True)
     agent.story(plans, BUILDS, finds, BUILDS, breaks, mends, step(SEES, says("All is there.")))
     code, text = everything(project, "--verify", "test ! -e ../red", "--notify-frequency", "1")
-    assert (code, modes(project)) == (0, ["plan", *["build", "validate"] * 3]), text
+    assert (code, project.iterations("mode")) == (0, ["plan", *["build", "validate"] * 3]), text
     assert "ralph: done · 1/1 tasks · 7 iterations · 2 commits · " in text
     rounds = ["validate 1/3", "build 1/3", "validate 2/3", "build 2/3", "validate 3/3"]
     assert seen(project) == ["Mode: plan", "none", *[f"Mode: {one}" for one in rounds]]
-    assert of_iterations(project, "round") == [0, 0, 1, 1, 2, 2, 3]
+    assert project.iterations("round") == [0, 0, 1, 1, 2, 2, 3]
     assert text.count("exited with 1") == 1
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []
@@ -144,7 +131,7 @@ def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project
             project.has_tasks("x one")
             names(project, f"Mode: {mode}")
         run = project.ralph("feature.md", *args)
-        return run.code, modes(project)[-1], named(project), run.text
+        return run.code, project.iterations("mode")[-1], named(project), run.text
 
     assert ends("validate 2/3", "plan")[:3] == (0, "plan", ["Mode: validate 2/3"])
     code, mode, lines, text = ends("")
@@ -178,7 +165,7 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
         step(writes_done=True),
     )
     run = project.build()
-    assert (run.code, modes(project)) == (0, ["build", "look", "build", "build", "deep", "build"]), run.text
+    assert (run.code, project.iterations("mode")) == (0, ["build", "look", "build", "build", "deep", "build"]), run.text
     assert ["haiku" in call.argv for call in agent.calls] == [False, True, *[False] * 4]
     assert "Go deep." in agent.calls[4].prompt
     assert run.stderr.count("Mode: no/mode is ignored: ") == 1
@@ -211,7 +198,7 @@ def test_one_that_fails_is_tried_again_and_not_for_ever(project: Project, agent:
     for code, tried in ((0, 2), (1, 5)):
         project.has_tasks("x one")
         names(project, "Mode: validate 1/3")
-        assert (everything(project)[0], modes(project)) == (code, ["validate"] * tried)
+        assert (everything(project)[0], project.iterations("mode")) == (code, ["validate"] * tried)
     assert "RALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
 
 
@@ -225,7 +212,7 @@ def test_a_template_may_wish_for_a_persons_word_before_it_goes_on(project: Proje
     assert "RALPH_BLOCKED: look at the list" in project.progress_text
     project.progress.write_text(project.progress_text.replace("RALPH_BLOCKED: look at the list", "IN_PROGRESS"))
     code, text = everything(project)
-    assert (code, modes(project)) == (0, ["plan", "build", "validate"]), text
+    assert (code, project.iterations("mode")) == (0, ["plan", "build", "validate"]), text
 
 
 def test_all_under_strict(project: Project, agent: Agent) -> None:
@@ -242,8 +229,8 @@ def test_all_under_strict(project: Project, agent: Agent) -> None:
         step(says("All is there.")),
     )
     code, text = everything(project, "--strict")
-    assert of_iterations(project, "requirement_id") == [None, "a", None, "two", "a", None], text
-    assert (code, modes(project)) == (0, ["plan", "build", "validate", "build", "build", "validate"]), text
+    assert project.iterations("requirement_id") == [None, "a", None, "two", "a", None], text
+    assert (code, project.iterations("mode")) == (0, ["plan", "build", "validate", "build", "build", "validate"]), text
     assert project.git("log", "--format=%s").count("Did it") == 3
     assert "a validate iteration ticks nothing: 1 task unticked" in text
     assert (named(project), "RALPH_DONE" in project.progress_text) == ([], True)

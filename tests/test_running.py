@@ -5,7 +5,7 @@ from ralph_driver import Mailbox, Project
 from stories import Agent, step
 
 
-def test_a_plan_that_cannot_be_read_or_whose_name_would_steer_the_terminal_is_said(
+def test_what_cannot_be_read_or_written_is_said_before_money_is_spent_and_no_name_steers_the_terminal(
     project: Project, agent: Agent, no_override: list[str]
 ) -> None:
     (project.root / "closed.md").touch(mode=0)
@@ -14,21 +14,11 @@ def test_a_plan_that_cannot_be_read_or_whose_name_would_steer_the_terminal_is_sa
         assert (run.code, "\x1b" in run.stderr, run.stderr.startswith(f"ralph: {name[0]}")) == (2, False, True), (
             run.text
         )
-    assert (agent.calls, list(project.root.glob("*_PROGRESS.md"))) == ([], [])
-
-
-def test_a_state_folder_that_cannot_be_is_said_before_money_is_spent(project: Project, agent: Agent) -> None:
-    (project.root / "file").write_text("")
-    run = project.build("1", env={"XDG_STATE_HOME": str(project.root / "file")})
-    assert (run.code, agent.calls) == (1, []), run.text
-    assert run.stderr.startswith(f"ralph: {project.root / 'file'}")
-
-
-def test_cron_knows_no_home_and_the_plan_may_be_of_any_encoding(project: Project, agent: Agent) -> None:
-    (project.root / "feature.md").write_bytes(b"caf\xe9 \x00 \xff\nRALPH_MAX_ITERATIONS: 1\n")
-    agent.story(step(), step())
-    run = project.ralph("feature.md", "build", prefix=("env", "-u", "HOME", "-u", "LANG"))
-    assert (run.code, len(agent.calls)) == (3, 1), run.text
+    assert not list(project.root.glob("*_PROGRESS.md"))
+    file = project.root / "file"
+    file.write_text("")
+    run = project.build("1", env={"XDG_STATE_HOME": str(file)})
+    assert (run.code, run.stderr.startswith(f"ralph: {file}"), agent.calls) == (1, True, []), run.text
 
 
 FORMS = {
@@ -58,15 +48,22 @@ def test_a_dry_run_prints_the_command_and_the_prompt_of_each_form_and_starts_not
     assert not list(project.state.rglob("*"))
 
 
-def test_another_folder_is_entered_first_and_what_follows_the_dashes_is_the_agents(
+def test_cron_needs_no_home_and_nothing_is_left_but_the_progress_file_and_a_private_folder(
     project: Project, agent: Agent
 ) -> None:
-    agent.story(step())
+    """The plan may be of any encoding, another folder is entered first, what follows the dashes is the agent's."""
+    (project.root / "feature.md").write_bytes(b"caf\xe9 \x00 \xff\nRALPH_MAX_ITERATIONS: 1\n")
+    project.commits("plan")
+    agent.story(step(), step())
     words = ("--add-dir", "/x", "--", "--delay", "wrong")
-    run = project.ralph("-C", str(project.root), "feature.md", "build", "1", "--", *words, cwd=project.home)
-    assert (run.code, agent.calls[0].cwd, agent.calls[0].argv[-5:]) == (3, str(project.root), [*words]), run.text
-    assert project.progress.exists()
-    assert not list(project.home.glob("*_PROGRESS.md"))
+    there = ("-C", str(project.root), "feature.md")
+    run = project.ralph(*there, "--", *words, cwd=project.home, prefix=("env", "-u", "HOME", "-u", "LANG"))
+    (call,) = agent.calls
+    assert (run.code, call.cwd, call.argv[-5:]) == (3, str(project.root), [*words]), run.text
+    assert project.git("status", "--porcelain", "--ignored") == "?? feature_PROGRESS.md\n"
+    assert [path.name for path in project.home.iterdir()] == [".gitconfig"]
+    (folder,) = project.state_folders
+    assert (folder.name[:8], folder.stat().st_mode & 0o777) == ("feature-", 0o700)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +81,3 @@ def test_a_start_that_finds_a_control_word_says_one_line_where_somebody_looks(
     run = project.ralph_tty("feature.md")
     assert (run.code, run.stdout.count("\n"), telling in run.stdout.lower()) == (code, 1, True), run.stdout
     assert not agent.calls
-
-
-def test_nothing_is_left_but_the_progress_file_and_a_private_folder(project: Project, agent: Agent) -> None:
-    agent.story(step(), repeat=True)
-    project.build("2")
-    assert project.git("status", "--porcelain", "--ignored") == "?? feature_PROGRESS.md\n"
-    assert [path.name for path in project.home.iterdir()] == [".gitconfig"]
-    (folder,) = project.state_folders
-    assert folder.name.startswith("feature-")
-    assert folder.stat().st_mode & 0o777 == 0o700
