@@ -3,17 +3,22 @@
 from functools import partial
 from pathlib import Path
 
-from ralph_driver import Project, eventually
+from ralph_driver import LONG, Project, eventually
 from stories import Agent, marks, step, waits_for
 from test_signals import BUILD, LOCKED
 
 
-def test_whatever_else_is_started_in_the_tree_leaves_at_once_and_leaves_nothing(project: Project, agent: Agent) -> None:
+def test_of_many_starts_at_once_one_runs_and_all_others_leave_at_once_and_leave_nothing(
+    project: Project, agent: Agent
+) -> None:
     """The same plan, another one, one in a folder below; only on a terminal it says who is at work."""
-    project.has_tasks("one")
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
-    first = project.start(*BUILD)
+    agent.story(step(marks("on"), waits_for("go"), writes_done=True))
+    starts = [project.start(*BUILD) for _ in range(200 if LONG else 20)]  # one of them makes the progress file
+    eventually(lambda: sum(run.poll() is None for run in starts) == 1)
+    (first,) = (run for run in starts if run.poll() is None)
+    assert {(run.wait().code, run.wait().text) for run in starts if run is not first} == {(LOCKED, "")}
     eventually(lambda: agent.reached("on"))
+    assert [path.name for path in project.root.iterdir() if "PROGRESS" in path.name] == [project.progress.name]
     folder = project.root / "sub"
     folder.mkdir()
     for plan in (project.root / "other.md", folder / "other.md"):

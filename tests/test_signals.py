@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of
-from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, leaping_at_marks, paced
+from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, leaping_at_marks
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -89,15 +89,6 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
     assert not (project.root / ".git" / "index.lock").exists()
     assert "index.lock" in ended.text
     goes_on(project)
-
-
-def test_what_ignores_every_signal_but_one_gets_that_one(project: Project, agent: Agent, offspring: Offspring) -> None:
-    deaf = (starts(offspring.stubborn("stubborn")), ignores("INT", "TERM", "HUP"))
-    run = start(project, agent, *deaf, command=paced(interrupt_s=0.3, terminate_s=0.3))
-    offspring.pid("stubborn")
-    run.signal(signal.SIGINT)
-    ended = run.wait()
-    assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (-signal.SIGINT, [], False), ended.text
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGQUIT])

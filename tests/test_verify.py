@@ -78,7 +78,8 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     leaps = paced(awake_s=600, marks=project.home, interrupt_s=0.5, terminate_s=0.5)
     project.has_tasks("one")
     agent.story(CLAIM)
-    command = f"echo begun; touch .git/index.lock; {tree}; {there}; touch ~/mark-1; sleep 600"
+    deaf = "trap '' INT TERM HUP; touch ~/mark-1; sleep 600"
+    command = f"echo begun; touch .git/index.lock; {tree}; {there}; {deaf}"
     run = project.build("1", "--verify-timeout", "5m", "--verify", command, command=leaps)
     assert (run.code, offspring.alive()) == (3, []), run.text
     assert "had not ended after 5m00s" in verification(project)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
-from ralph_driver import MARK, Project, Running, eventually
+from ralph_driver import MARK, Project, Running, eventually, marked
 
 LOCKED = 75
 LONGEST_CALM_S = 0.2
@@ -34,7 +34,6 @@ class Storm:
     def __init__(self, project: Project, seed: str, agent: Path, blows: Sequence[Blow], *, kills: int) -> None:
         self._chance, self._blows, self._kills = random.Random(seed), blows, kills
         self._project, self._agent = project, agent
-        self._mine = f"STORM={seed}-{project.env[MARK]}"
         self.record = project.outputs / "record"
         self.record.touch()
         self.runs: list[Running] = []
@@ -62,15 +61,14 @@ class Storm:
         except AssertionError as error:
             record = "\n".join(self.record.read_text().splitlines()[-20:])
             said = "\n---\n".join((run.stdout + run.stderr)[-1500:] for run in self.runs[-3:])
-            error.add_note(f"{self._mine}\n{record}\n{said}")
+            error.add_note(f"{record}\n{said}")
             raise
         finally:
             for run in self.runs:
                 run.process.kill()
 
     def _start(self, words: Sequence[str]) -> Running:
-        about = {"RALPH_AGENT": str(self._agent), "RECORD": str(self.record)}
-        env = dict([self._mine.split("=")]) | about
+        env = {"RALPH_AGENT": str(self._agent), "RECORD": str(self.record)}
         self.runs.append(self._project.start("feature.md", "build", "--delay", "0", *words, env=env))
         return self.runs[-1]
 
@@ -78,7 +76,10 @@ class Storm:
         victims = [pid for pid, role in self._roles().items() if role in whom]
         if victims:
             self._write(f"kill {','.join(whom)} 0")
-            self.killed += sum(map(_send, victims, [number] * len(victims))) > 0
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            self.killed += 1
             self._write("killed - 0")
 
     def _write(self, line: str) -> None:
@@ -86,29 +87,13 @@ class Storm:
             file.write(line + "\n")
 
     def _roles(self) -> dict[int, str]:
-        """What everything is that carries this storm's mark in its environment."""
-        processes = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-        mine = self._mine.encode()
-        return {pid: role for pid in processes if mine in _words(pid, "environ") and (role := self._role(pid))}
+        """What everything is that carries the test's mark in its environment."""
+        return {pid: role for pid in marked(self._project.env[MARK]) if (role := self._role(pid))}
 
     def _role(self, pid: int) -> str:
-        line = _words(pid, "cmdline")
+        line = list[bytes]()
+        with contextlib.suppress(OSError):  # it has gone
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
         if line[2:4] == [b"-m", b"ralph"]:
             return "ralph" if pid == self.runs[-1].pid else "keeper"
         return "agent" if str(self._agent).encode() in line else "tool" if line else ""
-
-
-def _words(pid: int, name: str) -> list[bytes]:
-    """The words in a file of proc(5); none when the process has gone or is a zombie."""
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")[:-1]
-    except OSError:
-        return []
-
-
-def _send(pid: int, number: Signals) -> bool:
-    """Whether it was there to be hit."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-        return True
-    return False

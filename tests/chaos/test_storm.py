@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
-from ralph_driver import LONG, Project, eventually
-from stories import Agent, step, waits_for
-from storm import LOCKED, TO_OTHERS, TO_RALPH, Storm
+from ralph_driver import LONG, Project
+from storm import TO_OTHERS, TO_RALPH, Storm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 
@@ -79,17 +78,3 @@ def check(lines: Sequence[list[str]], progress: str) -> None:
         if lines[first][1] == lines[again][1]:
             since = max((n for n in range(before, first) if lines[n][2] == lines[before][2]), default=0)
             assert any(pid == "0" for _, _, pid in lines[since:again]), "done again, and nothing had been killed"
-
-
-def test_of_many_starts_at_once_one_runs_and_the_others_leave_in_silence(project: Project, agent: Agent) -> None:
-    """There is no progress file yet either: one of them makes it."""
-    agent.story(step(waits_for("go"), writes_done=True))
-    starts = [project.start("feature.md", "build", "--delay", "0") for _ in range(200 if LONG else 20)]
-    eventually(lambda: sum(run.poll() is None for run in starts) == 1)
-    (winner,) = (run for run in starts if run.poll() is None)
-    agent.let("go")
-    assert "ralph: done" in winner.wait().text
-    others = [run.wait() for run in starts if run is not winner]
-    assert {(run.code, run.text) for run in others} == {(LOCKED, "")}
-    assert len(agent.calls) == 1
-    assert [path.name for path in project.root.iterdir() if "PROGRESS" in path.name] == ["feature_PROGRESS.md"]
