@@ -69,13 +69,15 @@ def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     for name, text in os.environ.items():
         if name in BY_VARIABLE:  # any other name there is nobody's business
             said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
-    in_files = [*in_file(Path(".ralph.env"), Source.PROJECT_FILE), *in_file(home_file(), Source.HOME_FILE)]
+    in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
+    in_files += in_file(home_file(), Source.HOME_FILE)
     return [*said, *reversed(in_files)]  # of a name that one of them sets twice the last counts
 
 
 def of_mode(said: Sequence[Given], mode: str) -> tuple[Settings, Path, str]:
     """The settings of a mode, and its template: path and text. Raises RalphError with all problems."""
-    template, text, names = Path(), "", list[str]()
+    template, text = Path(), ""
+    names = list[str]()
     try:
         known = alone(said, "RALPH_PROMPTS", "RALPH_STRICT")
         name = "task" if known.strict and mode == "build" else mode

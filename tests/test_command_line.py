@@ -23,6 +23,7 @@ NOT_MEANT = {
     "feature.md BUILD": "there are build, ",
     "feature.md build 0": "unlimited",
     "feature.md -C nowhere": "nowhere",
+    "config commit perhaps": "see ralph help",
 }
 
 

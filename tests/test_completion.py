@@ -32,17 +32,8 @@ def there(project: Project) -> Project:
     return project
 
 
-def offered(project: Project, argv: list[str], asks: dict[str, str]) -> dict[str, str]:
-    """What this shell offers, set up by the page's line, when Tab is pressed behind each of these lines."""
-    code = "\n".join([setup_of(argv[0]), *(f"{ask}\necho =" for ask in asks.values())])
-    argv = [*argv, "-c", code]
-    done = subprocess.run(argv, cwd=project.root, env=project.env, capture_output=True, text=True, check=True)
-    found = [[word.split("\t")[0] for word in part.splitlines()] for part in done.stdout.split("=\n")]
-    return {line: " ".join(sorted(words)) for line, words in zip(asks, found, strict=False)}
-
-
-def test_tab_in_bash_offers_verbs_modes_and_options(there: Project) -> None:
-    told = {
+OFFERED = {
+    "bash --norc": {
         "ralph ": "config doctor export init log mcp notify rehearse report status",
         "ralph feature.md p": "plan",
         "ralph feature.md --strict rev": "review",
@@ -50,27 +41,36 @@ def test_tab_in_bash_offers_verbs_modes_and_options(there: Project) -> None:
         "ralph feature.md build --on-failure ": "keep restore",
         "ralph export feature.md --format p": "plan prd",
         "ralph nothing-like-this": "",
-    }
-    asks = {}
-    for line in told:
-        words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
-        typed = f"COMPREPLY=(); COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
-        asks[line] = typed + '; _ralph_completion ralph; printf "%s\\n" "${COMPREPLY[@]}"'
-    assert offered(there, ["bash", "--norc"], asks) == told
-
-
-def test_tab_in_fish_offers_plans_as_well_and_changes_nothing(there: Project) -> None:
-    before = everything_in(there.root)
-    told = {
+    },
+    "fish --no-config": {
         "ralph su": "sub/",
         "ralph sub/": "sub/deep.md",
         "ralph log feature.": "feature.md",
+        "ralph doctor feature.": "feature.md",
         "ralph re": "rehearse report",
         "ralph config commit o": "off on",
         "ralph log feature.md --ra": "--raw",
-    }
-    asks = {line: f"complete -C {shlex.quote(line)}" for line in told}
-    assert offered(there, ["fish", "--no-config"], asks) == told
+    },
+}
+
+
+def tab(shell: str, line: str) -> str:
+    """What shows in this shell what Tab offers behind the line."""
+    if shell == "fish":
+        return f"complete -C {shlex.quote(line)}"
+    words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
+    typed = f"COMPREPLY=(); COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
+    return typed + '; _ralph_completion ralph; printf "%s\\n" "${COMPREPLY[@]}"'
+
+
+@pytest.mark.parametrize("shell", OFFERED)
+def test_tab_offers_verbs_plans_modes_and_options_and_changes_nothing(there: Project, shell: str) -> None:
+    before, (name, option), told = everything_in(there.root), shell.split(), OFFERED[shell]
+    code = "\n".join([setup_of(name), *(f"{tab(name, line)}\necho =" for line in told)])
+    argv = [name, option, "-c", code]
+    done = subprocess.run(argv, cwd=there.root, env=there.env, capture_output=True, text=True, check=True)
+    offered = [[word.split("\t")[0] for word in part.splitlines()] for part in done.stdout.split("=\n")]
+    assert {line: " ".join(sorted(words)) for line, words in zip(told, offered, strict=False)} == told
     assert (everything_in(there.root), there.state_folders) == (before, [])
 
 
