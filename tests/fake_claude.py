@@ -72,19 +72,13 @@ def log_the_call(number: int, ignored: list[str]) -> None:
     log(
         call=number,
         argv=sys.argv[2:],
-        stdout=kind_of(1),
-        stderr=kind_of(2),
+        files=[stat.S_ISREG(os.fstat(number).st_mode) for number in (1, 2)],
         prompt=prompt,
         env={name: os.environ[name] for name in names},
         cwd=os.getcwd(),
         pid=os.getpid(),
         ignored=ignored,
     )
-
-
-def kind_of(descriptor: int) -> str:
-    mode = os.fstat(descriptor).st_mode
-    return "file" if stat.S_ISREG(mode) else "pipe" if stat.S_ISFIFO(mode) else "other"
 
 
 def log(**what: Any) -> None:

@@ -14,23 +14,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 
-ERROR_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-    529: "overloaded_error",
-}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(NamedTuple):
     """One tool call of a reply."""
 
     name: str
@@ -93,31 +83,29 @@ class Request:
         return words in self.told
 
 
-class ScriptedModel:
+class ScriptedModel(ThreadingHTTPServer):
     """The server; `with` starts it on a free port and ends it. `speaks` is the API that it has."""
 
+    daemon_threads = True
+    request_queue_size = 64
+
     def __init__(self, script: Sequence[Reply], speaks: "type[Handler]") -> None:
+        super().__init__(("127.0.0.1", 0), speaks)
         self.requests: list[Request] = []
+        self.ids = itertools.count(1)
         self.closing = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self._script = iter(script)
         self._lock = threading.Lock()
-        self._server = _Server(self, speaks)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        """What ANTHROPIC_BASE_URL has to be."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        self.shutdown()
+        self.server_close()
 
     def answer(self, request: Request) -> Reply:
         """The reply whose turn it is."""
@@ -137,50 +125,33 @@ def filled(reply: Reply, request: Request) -> Reply:
     def fill(text: str) -> str:
         return text.replace("@SESSION@", asked[1]).replace("@TASK@", asked[2])
 
-    tools = [replace(tool, input=json.loads(fill(json.dumps(dict(tool.input))))) for tool in reply.tools]
+    tools = [tool._replace(input=json.loads(fill(json.dumps(dict(tool.input))))) for tool in reply.tools]
     return replace(reply, text=reply.text and fill(reply.text), tools=tools)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, model: ScriptedModel, speaks: "type[Handler]") -> None:
-        super().__init__(("127.0.0.1", 0), speaks)
-        self.model = model
-        self.ids = itertools.count(1)
 
 
 class Handler(BaseHTTPRequestHandler):
     """The Messages API of Anthropic; those of others are in real_agents.py."""
 
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: ScriptedModel
     ends = "/v1/messages"
     """How the path of a question ends."""
 
     def log_message(self, *_: object) -> None:
         """Nothing: the requests are recorded, stderr is for the tests."""
 
-    def do_HEAD(self) -> None:
-        self.plain(200, {})
-
-    def do_GET(self) -> None:
-        self.plain(200, {"data": [], "models": []})
-
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if not urlsplit(self.path).path.endswith(self.ends):
             self.plain(404, {})
             return
-        reply = self.server.model.answer(Request(body))
+        reply = self.server.answer(Request(body))
         with suppress(ConnectionError):  # a client that was interrupted goes without a word
             self.reply(reply, body)
 
     def reply(self, reply: Reply, body: Json) -> None:
         if reply.status != 200:
-            kind = ERROR_TYPES.get(reply.status, "api_error")
-            error = reply.error or {"type": kind, "message": reply.message, "code": reply.status}
+            error = reply.error or {"type": "api_error", "message": reply.message, "code": reply.status}
             self.plain(reply.status, {"type": "error", "error": error}, reply.headers)
         else:
             self.answer(reply, body)
@@ -233,8 +204,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         about = {"content-type": "application/json", "content-length": str(len(data))}
         self.head(about | dict(headers or {}))
-        if self.command != "HEAD":
-            self.wfile.write(data)
+        self.wfile.write(data)
 
     def head(self, headers: Mapping[str, str]) -> None:
         for name, value in headers.items():
@@ -243,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def wait_for_the_client_to_go(self) -> None:
         self.close_connection = True
-        while not self.server.model.closing.is_set():
+        while not self.server.closing.is_set():
             if select.select([self.connection], [], [], 0.05)[0]:
                 return
 

@@ -228,9 +228,8 @@ class Call:
     """Only names that begin with RALPH_, TMUX, GIT_CONFIG_, CLAUDE or ANTHROPIC_."""
     cwd: str
     pid: int
-    stdout: str
-    """What its stdout is: "file", "pipe" or "other"."""
-    stderr: str
+    files: list[bool]
+    """Whether its stdout and its stderr are files."""
     ignored: list[str] = field(default_factory=list)
     """Which of SIGINT, SIGTERM, SIGHUP, SIGQUIT it found ignored."""
     call: int = 0

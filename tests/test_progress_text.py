@@ -111,6 +111,7 @@ def test_a_refusal_says_why_and_what_was_put_into_it_stays() -> None:
     refused = progress.with_refusal(TEXT, why, "FAILED test_login\n\n1 failed\n")
     said = b"because:\n>\n> - `make test` exited with 2\n>\n>     FAILED test_login\n>\n>     1 failed\n\n"
     assert refused.startswith(TEXT + b"\n## Verification\n\n<!-- ralph writes")
+    assert progress.with_refusal(refused, why) == progress.with_refusal(TEXT, why)
     assert refused.endswith(said)
     for where in (b">\n", b">     FAILED"):
         assert b"mine\n" in progress.without_refusal(refused.replace(where, b"mine\n" + where))
@@ -144,11 +145,7 @@ unsigned = texts.filter(lambda text: b"<!-- ralph writes this section" not in te
 any_text = st.text(max_size=60) | st.sampled_from(
     ["a\nRALPH_DONE\nb", "`x` ```", "x\n```\n- [ ] y\n", "x\r\n## Task List\r\n- [ ] z", "~~~~ sh", "", "\x85x\u2028"]
 )
-outputs = (
-    st.lists(telling.map(lambda line: line.decode(errors="replace")) | any_text, max_size=8).map("\n".join)
-    | st.text("\x1b[]0;1mK\x07\\\r\n\t\x9b\x08 `~>", max_size=40)
-    | st.lists(st.integers(0, 400), max_size=70).map(lambda sizes: "\n".join("x" * size for size in sizes))
-)
+outputs = st.lists(telling.map(lambda line: line.decode(errors="replace")) | any_text, max_size=8).map("\n".join)
 
 
 def of_kind(text: bytes, kind: bytes) -> tuple[list[bytes], bytes]:
@@ -235,13 +232,6 @@ def test_tasks_that_are_put_back_are_tasks_and_no_other_byte_changes(text: bytes
     assert meaning(now)[:3] == meaning(text)[:3]
 
 
-@given(st.text(min_size=1, max_size=20).filter(lambda name: name.split() == [name]))
-@example("my plans/café & co.md")
-def test_a_plan_of_any_name_is_known_again(plan: str) -> None:
-    now = progress.fresh(plan, plan, "2026-11-20 22:14:03")
-    assert meaning(now) == [False, False, None, [[], []], plan, False, None]
-
-
 @given(texts, unsigned, st.lists(any_text, max_size=3), outputs)
 @example(b"", b"", ["x"], "")
 @example(b"", b"```\nRALPH_STOP\n", ["x"], "`````text\nRALPH_STOP\n~~~~~\n- [ ] x")
@@ -257,20 +247,3 @@ def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
     assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
     bare = ended(above) + progress.with_refusal(text, why)
     assert meaning(ended(above) + now) == meaning(bare), "whatever is put above it later"
-
-
-@given(unsigned.filter(lambda text: text.endswith(b"\n") and not re.search(rb"```|~~~", text)), outputs, unsigned)
-def test_a_refusal_replaces_another_and_what_is_appended_below_it_stays(text: bytes, output: str, tail: bytes) -> None:
-    refused = progress.with_refusal(text, ["x"], output)
-    assert progress.with_refusal(progress.with_refusal(text, ["y"]), ["x"], output) == refused
-    assert progress.without_refusal(refused + tail) == text + tail
-
-
-@given(outputs)
-def test_what_is_shown_has_bounds_and_drives_no_terminal(raw: str) -> None:
-    shown = harmless_output(raw)
-    lines = shown.split("\n")
-    assert (len(lines) <= 61, max(map(len, lines)) <= 200) == (True, True)
-    assert not re.search("[^\t\n -~\xa0-\U0010ffff]", shown)
-    assert [line.rstrip() for line in lines] == lines
-    assert harmless_output(shown) == shown
