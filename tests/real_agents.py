@@ -106,17 +106,13 @@ env_key = "T_KEY"
 request_max_retries = 0
 stream_max_retries = 1
 """
-_GEMINI = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}},
-    "general": {"enableAutoUpdate": False, "maxAttempts": 1},
-    "privacy": {"usageStatisticsEnabled": False},
-    "telemetry": {"enabled": False},
-}
-_OPTIONS = {"baseURL": "@URL@/v1", "apiKey": "dummy"}
-_OPENCODE = {
-    "model": "t/m1",
-    "provider": {"t": {"npm": "@ai-sdk/openai-compatible", "models": {"m1": {}}, "options": _OPTIONS}},
-}
+_GEMINI = """{
+"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"enableAutoUpdate": false, "maxAttempts": 1},
+"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false}
+}"""
+_OPENCODE = """{"model": "t/m1", "provider": {"t": {
+"npm": "@ai-sdk/openai-compatible", "models": {"m1": {}}, "options": {"baseURL": "@URL@/v1", "apiKey": "dummy"}
+}}}"""
 
 
 class Kind(NamedTuple):
@@ -138,11 +134,11 @@ KINDS = {
     "claude": Kind(Handler, "sonnet", "Bash", "command", ".claude/settings.json", "{}", _CLAUDE),
     "codex": Kind(Responses, "m1", "exec_command", "cmd", ".codex/config.toml", _CODEX, {"T_KEY": "dummy"}),
     "gemini": Kind(
-        *(Gemini, "gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", json.dumps(_GEMINI)),
+        *(Gemini, "gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", _GEMINI),
         {"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": "@URL@"},
     ),
     "opencode": Kind(
-        *(Completions, "t/m1", "bash", "command", ".config/opencode/opencode.json", json.dumps(_OPENCODE)),
+        *(Completions, "t/m1", "bash", "command", ".config/opencode/opencode.json", _OPENCODE),
         {"OPENCODE_DISABLE_MODELS_FETCH": "1"},
     ),
 }

@@ -143,18 +143,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if not urlsplit(self.path).path.endswith(self.ends):
-            self.plain(404, {})
+            self.plain(404, {}, {})
             return
         reply = self.server.answer(Request(body))
+        error = reply.error or {"type": "api_error", "message": reply.message, "code": reply.status}
         with suppress(ConnectionError):  # a client that was interrupted goes without a word
-            self.reply(reply, body)
-
-    def reply(self, reply: Reply, body: Json) -> None:
-        if reply.status != 200:
-            error = reply.error or {"type": "api_error", "message": reply.message, "code": reply.status}
-            self.plain(reply.status, {"type": "error", "error": error}, reply.headers)
-        else:
-            self.answer(reply, body)
+            if reply.status == 200:
+                self.answer(reply, body)
+            else:
+                self.plain(reply.status, {"type": "error", "error": error}, reply.headers)
 
     def answer(self, reply: Reply, body: Json) -> None:
         number = next(self.server.ids)
@@ -173,12 +170,6 @@ class Handler(BaseHTTPRequestHandler):
             "stop_sequence": None,
             "usage": {"input_tokens": 100, "output_tokens": 20, **reply.usage},
         }
-        if body.get("stream"):
-            self.stream(reply, message)
-        else:
-            self.plain(200, message, reply.headers)
-
-    def stream(self, reply: Reply, message: Json) -> None:
         self.send_response(200)
         self.head({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
         self.event("message_start", message={**message, "content": [], "stop_reason": None})
@@ -199,11 +190,10 @@ class Handler(BaseHTTPRequestHandler):
         event = f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
 
-    def plain(self, status: int, body: Json, headers: Mapping[str, str] | None = None) -> None:
+    def plain(self, status: int, body: Json, headers: Mapping[str, str]) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
-        about = {"content-type": "application/json", "content-length": str(len(data))}
-        self.head(about | dict(headers or {}))
+        self.head({"content-type": "application/json", "content-length": str(len(data)), **headers})
         self.wfile.write(data)
 
     def head(self, headers: Mapping[str, str]) -> None:

@@ -147,23 +147,11 @@ def test_no_save_of_an_editor_is_lost(watched: Watched, how: Callable[[Path, byt
         assert not watched.litter
 
 
-def killed(path: Path, text: bytes) -> Save:
-    """Another ralph, such as its server of tools, that dies when it is about to put its own in place."""
-    yield
-    if not os.fork():
-        try:
-            with before_each_step(lambda step: os._exit(0) if step.startswith("os.rename") else None):
-                files.replace(path, text)
-        finally:
-            os._exit(1)
-    assert os.wait()[1] == 0
-
-
-def test_another_ralph_that_dies_in_its_edit_spoils_none_and_a_start_sweeps_what_it_left(watched: Watched) -> None:
-    for at in range(len(an_edit(watched, iter([None]), 1000))):
-        an_edit(watched, killed(watched.path, b"half"), at)
-        assert watched.path.read_bytes() == with_line(b"ralph")(TEXT)
-    assert watched.litter
+def test_what_another_ralph_left_half_written_spoils_no_edit_and_a_start_sweeps_it(watched: Watched) -> None:
+    half = watched.path.with_name(".feature_PROGRESS.md.1.ralph")
+    half.write_bytes(b"half")
+    watched.file.edit(with_line(b"ralph"))
+    assert (watched.path.read_bytes(), watched.litter) == (with_line(b"ralph")(TEXT), [half.name])
     files.sweep(watched.path)
     assert not watched.litter
 

@@ -6,6 +6,7 @@ What counts as code the properties ask of the code itself; the cases tell it.
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import assume, example, given
@@ -189,22 +190,15 @@ def test_any_bytes_are_a_progress_file(text: bytes) -> None:
 
 Edit = Callable[[bytes], bytes]
 Says = Callable[[Progress, Progress], bool]
+VERIFIED = b"Verified:.*"
 STATUS = b"RALPH_DONE|IN_PROGRESS|## Status|Verified:.*|"
 EDITS: dict[str, tuple[Edit, bytes, Says]] = {
-    "done": (
-        lambda text: progress.with_status(text, "RALPH_DONE"),
-        STATUS,
-        lambda _, now: now.done and not now.verified,
-    ),
-    "in progress": (lambda text: progress.with_status(text, "IN_PROGRESS"), STATUS, lambda _, now: not now.done),
-    "verified": (
-        lambda text: progress.with_verified(text, "now abc"),
-        b"Verified:.*",
-        lambda was, now: now.verified == was.done,
-    ),
-    "not verified": (lambda text: progress.without(text, "Verified"), b"Verified:.*", lambda _, now: not now.verified),
+    "done": (partial(progress.with_status, word="RALPH_DONE"), STATUS, lambda _, now: now.done and not now.verified),
+    "in progress": (partial(progress.with_status, word="IN_PROGRESS"), STATUS, lambda _, now: not now.done),
+    "verified": (partial(progress.with_verified, note="now"), VERIFIED, lambda was, now: now.verified == was.done),
+    "not verified": (partial(progress.without, word="Verified"), VERIFIED, lambda _, now: not now.verified),
     "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
-    "spent": (lambda text: progress.with_spent(text, 12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
+    "spent": (partial(progress.with_spent, spent_usd=12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),
 }
 
 
