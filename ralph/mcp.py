@@ -84,18 +84,26 @@ class Tools:
 
     def mark_task_in_progress(self, task_id: str) -> Answer:
         """Says that you begin to work on this task."""
-        return self._mark(task_id, "~")
+        self._find(task_id)
+        return self._edited(task_id, lambda text: edits.marked(text, "~", task_id))
 
     def mark_task_complete(self, task_id: str, verification_notes: str = "") -> Answer:
         """Says that this task is done and its verification criteria are met; with notes on how you saw that."""
-        answer = self._mark(task_id, "x")
+        task = self._find(task_id)
+        done = {one.id for one in self._listed() if one.done}
+        wanted = (*task.after, *(part.id for part in task.subtasks))
+        if waits_for := [name for name in wanted if name not in done]:
+            raise RalphError(f"{task_id} waits for {named(waits_for)}")
+        ids = [one.id for one in task.chain]
+        answer = self._edited(task_id, lambda text: edits.marked(text, "x", *ids))
         if verification_notes:
             self._noted(f"{task_id}: {verification_notes}")
         return answer
 
     def mark_task_blocked(self, task_id: str, reason: str) -> Answer:
         """Says that this task cannot go on without a person, and why."""
-        return self._mark(task_id, "!", reason)
+        self._find(task_id)
+        return self._edited(task_id, lambda text: edits.marked(text, "!", task_id, note="blocked", why=reason))
 
     def append_learning(self, learning: str, category: Category) -> Answer:
         """Records what whoever works on this after you should know, in one line."""
@@ -165,17 +173,6 @@ class Tools:
         if self._proposes and task.mark != "~":
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
         return task
-
-    def _mark(self, task_id: str, mark: str, why: str = "") -> Answer:
-        task, ids = self._find(task_id), [task_id]
-        if mark == "x":
-            done = {one.id for one in self._listed() if one.done}
-            wanted = (*task.after, *(part.id for part in task.subtasks))
-            if waits_for := [name for name in wanted if name not in done]:
-                raise RalphError(f"{task_id} waits for {named(waits_for)}")
-            ids = [one.id for one in task.chain]
-        note = "blocked" if mark == "!" else ""
-        return self._edited(task_id, lambda text: edits.marked(text, mark, *ids, note=note, why=why))
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():

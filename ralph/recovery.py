@@ -11,29 +11,24 @@ from ralph.strict.guard import Guard, put_right
 
 
 def recover(run: Run, death: Death) -> None:
-    """Undoes what nobody judged. Raises RalphError where a person has to decide, or as `_put_back` does."""
-    if run.state.noted("guard"):
-        _put_back(run, death)
+    """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
+    if run.state.noted("guard"):  # it was watched
+        guard = Guard(run)
+        put_back = guard.recover(death)
+        if why := guard.check():
+            run.file.edit(progress.blocked, why)
+            run.state.note("guard", "")
+            raise RalphError(why, 4)
+        if put_back:
+            what = f"{put_back} in the iteration in which ralph died, and is put back"
+            raise RalphError(f"{what}; its settings may not have been yours", 1, fix="start it again")
     if run.start.strict and any(task.mark == "~" for task in tasks.read(death.before)):
         put_right(run, death.before, "also after ralph was killed")  # it may be that iteration's doing; it is kept
     elif run.start.strict and death.before:  # it worked on no task
         untick(run, death.mode, death.before)
     if run.read().done:  # a claim that nobody judged is verified, or taken back where nothing can tell
-        why = open_tasks(run.file.last)
-        if run.settings.verify and not why:
+        open_ones = open_tasks(run.file.last)
+        if run.settings.verify and not open_ones:
             run.file.edit(progress.without, "Verified")
         else:
-            refuse(run, why or ["ralph was ended before it could check it"])
-
-
-def _put_back(run: Run, death: Death) -> None:
-    """After an iteration that was watched. Raises RalphError where what ralph is started with was among it."""
-    guard = Guard(run)
-    put_back = guard.recover(death)
-    if why := guard.check():
-        run.file.edit(progress.blocked, why)
-        run.state.note("guard", "")
-        raise RalphError(why, 4)
-    if put_back:
-        what = f"{put_back} in the iteration in which ralph died, and is put back; its settings may not have been yours"
-        raise RalphError(what, 1, fix="start it again")
+            refuse(run, open_ones or ["ralph was ended before it could check it"])
