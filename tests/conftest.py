@@ -14,8 +14,9 @@ from typing import Any
 
 import hypothesis
 import pytest
+from forks import BEGINS_WITH
 from offspring import Offspring, offspring_in
-from ralph_driver import LONG, Project, clean_environment, kill, marked
+from ralph_driver import LONG, MARK, Project, kill, marked
 from real_agents import play, real
 from stories import Agent
 from tmux import Open, Tmux
@@ -101,7 +102,7 @@ def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test process itself reaches nothing else; clean_environment sees to the others."""
+    """The test process itself reaches nothing else; the environment of a project sees to the others."""
     connect = socket.socket.connect
     look_up = socket.getaddrinfo
 
@@ -127,7 +128,7 @@ def agent(tmp_path: Path) -> Agent:
 
 @pytest.fixture
 def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
-    """A folder with a plan, which is no git repository."""
+    """A folder with a plan, which is no git repository; ralph and its agent know nothing else of this machine."""
     del agent  # it has to be on PATH
     memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")
     temporary = Path(tempfile.mkdtemp(prefix="rt", dir=memory))  # short: a socket's path has 108 bytes
@@ -136,7 +137,19 @@ def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
         folder.mkdir()
     (home / ".gitconfig").write_text(GITCONFIG)
     (root / "feature.md").write_text("# A feature\n\nMake it so.\n")
-    env = clean_environment(home=home, state=state, temporary=temporary, programs=tmp_path / "bin", mark=mark)
+    git = Path(shutil.which("git") or "git").parent
+    env = {
+        MARK: mark,
+        "PATH": os.pathsep.join(dict.fromkeys([f"{tmp_path}/bin", "/usr/bin", "/bin", str(git)])),
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(state),
+        "TMPDIR": str(temporary),
+        **BEGINS_WITH,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "HTTP_PROXY": "http://127.0.0.1:9",  # a closed port, so that what leaves loopback fails at once
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
     project = Project(root=root, home=home, state=state, outputs=outputs, env=env)
     yield project
     for terminal in project.ttys:

@@ -82,9 +82,6 @@ class Forked:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, which)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forks import BEGINS_WITH, PYTHON, Forked, can_fork
+from forks import PYTHON, Forked, can_fork
 from stories import Agent
 
 T = TypeVar("T")
@@ -286,8 +285,6 @@ class TtyRunning(Running):
 
     def hang_up(self) -> None:
         """Closes the terminal, as closing its window does."""
-        if self._closed:
-            return
         self._closed = True
         self._reader.join()
         os.close(self.master)
@@ -424,24 +421,3 @@ class Mailbox:
     @property
     def titles(self) -> list[str]:
         return [notice.partition("\n")[0] for notice in self.notices]
-
-
-def clean_environment(*, home: Path, state: Path, temporary: Path, programs: Path, mark: str) -> dict[str, str]:
-    """All that ralph and its agent know of this machine: no RALPH_, ANTHROPIC_, CLAUDE or TMUX names.
-
-    The proxy is a closed port, so that what leaves loopback fails at once.
-    """
-    git = shutil.which("git")
-    folders = [str(programs), "/usr/bin", "/bin", *([str(Path(git).parent)] if git else [])]
-    return {
-        MARK: mark,
-        "PATH": os.pathsep.join(dict.fromkeys(folders)),
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(state),
-        "TMPDIR": str(temporary),
-        **BEGINS_WITH,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "HTTP_PROXY": "http://127.0.0.1:9",
-        "HTTPS_PROXY": "http://127.0.0.1:9",
-        "NO_PROXY": "127.0.0.1,localhost",
-    }

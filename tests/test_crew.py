@@ -102,8 +102,7 @@ class TestIndependentTasks:
         self, crew: Crew, project: Project, marks: Path
     ) -> None:
         (project.root / ".gitignore").write_text(".env\nready\n")
-        project.git("add", ".gitignore")
-        project.git("commit", "-qm", "Ignore")
+        project.commits("Ignore")
         (project.root / ".env").write_text("SECRET=1\n")
         (project.root / "draft.txt").write_text("mine\n")
         tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; "
@@ -301,8 +300,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
 ) -> None:
     """git itself kills ralph, by a filter of the repository's own, in the middle of landing."""
     (project.root / ".gitattributes").write_text("a.txt filter=kills\n")
-    project.git("add", ".gitattributes")
-    project.git("commit", "-qm", "Filter")
+    project.commits("Filter")
     project.git("config", "filter.kills.smudge", f"sh -c 'kill -9 $(cat {marks}/pid); cat'")
     crew.has("- [ ] a: The first\n", a="meets pid; touch a.txt")
     running = project.start(*crew.words())

@@ -79,7 +79,7 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, 
     running = project.start("feature.md", "build")
     said = eventually(lambda: (now := told(project))["state"] == "waiting" and now)
     assert re.match(r"until \d\d:\d\d: You've hit your session limit", said["why"])
-    running.process.terminate()
+    running.process.send_signal(15)
     assert running.wait().code == -15
     assert stands(project) == ("stopped", "interrupted: SIGTERM", 3)
     project.build()
