@@ -157,7 +157,7 @@ def record(run: Run, iteration: Iteration) -> None:
         run.state.note("iterations", str(run.number))
         run.screen.say(said)
         run.summaries.append(said)
-    spent = (iteration.before.spent_usd or 0.0) + (iteration.turn.cost_usd or 0.0)
+    spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
     if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked

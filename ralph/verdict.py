@@ -166,7 +166,7 @@ def _money(now: Progress, tally: Tally, settings: Settings) -> list[tuple[str, s
     if settings.max_cost is not None:
         bounds.append(("max-cost", "this start", settings.max_cost, tally.cost_usd or 0.0))
     if settings.max_total_cost is not None:
-        bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd or 0.0))
+        bounds.append(("max-total-cost", "the plan", settings.max_total_cost, now.spent_usd))
     return bounds
 
 

@@ -107,8 +107,8 @@ class Progress(NamedTuple):
     """Whether it was ralph that gave up, not the agent or a person."""
     plan: str
     """The plan it was made for, if it says so."""
-    spent_usd: float | None
-    """What the plan cost so far, if it says so."""
+    spent_usd: float
+    """What the plan cost so far, as far as it says so."""
     mode: str
     """The mode that it is in; empty where none is said, which means build."""
     rounds: str
@@ -181,7 +181,7 @@ def parse(text: bytes) -> Progress:
         blocked=blocked,
         blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
         plan=said.get("Plan", ""),
-        spent_usd=float(dollars[1].replace(",", "")) if dollars else None,
+        spent_usd=float(dollars[1].replace(",", "")) if dollars else 0.0,
         mode="" if mode == "build" else mode,
         rounds=rounds,
         round=int(number or 0),
