@@ -1,12 +1,16 @@
-"""A person at a terminal: a run as it is seen row by row, keys, a closed window, and what may reach the screen."""
+"""A run as it is seen row by row, keys, a closed window, what may reach the screen; and that nobody has to look."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 from ralph_driver import COMMAND, Project, alive, eventually, leaping, paced
 from stories import (
     Act,
@@ -62,7 +66,7 @@ def shows(tmux: Tmux, written: str) -> None:
     """Waits until the screen is as written."""
     with contextlib.suppress(AssertionError):
         eventually(lambda: seen(tmux) == written.strip("\n"))
-    assert seen(tmux) == written.strip("\n")
+    assert seen(tmux) == written.strip("\n"), tmux.screen
 
 
 WORDS = (
@@ -221,18 +225,10 @@ def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_r
 def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only_lines(
     terminal: Open, project: Project, agent: Agent
 ) -> None:
-    project.has_tasks("one", "two")
-    agent.story(
-        step(ticks="first"),
-        at_limit(resets_in_s=3600),
-        step(says("I begin"), marks("on"), waits_for("go"), ticks="all", writes_done=True),
-    )
+    project.has_tasks("one")
+    works = step(says("I begin"), marks("on"), waits_for("go"), ticks="all", writes_done=True)
+    agent.story(at_limit(resets_in_s=3600), works)
     tmux = terminal()
-    build(tmux, "--delay", "1h")
-    eventually(lambda: seen(tmux).endswith("\ntask 2 of 2 · iteration 1 · _ · $0.01 · next iteration · _ left"))
-    tmux.press("C-c")
-    assert tmux.exit_code() == 130
-    tmux.enter("clear")
     build(tmux)
     eventually(lambda: re.search(r"until \d\d:\d\d: usage.* left$", tmux.rows[-1]))
     tmux.press("C-c")
@@ -241,11 +237,11 @@ def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only
     tmux.enter("clear")
     build(tmux, after="&")
     eventually(lambda: "  I begin\n" in tmux.screen)
-    assert "task 2 of 2" not in tmux.screen
+    assert "task 1 of 1" not in tmux.screen
     agent.let("go")
     eventually(lambda: "ralph: done" in tmux.screen)
-    lines = seen(tmux).partition("build feature · iteration 2")[2].splitlines()
-    assert lines[1:4] == ["  claude-sonnet-5 · your login pays", "  I begin", "#2 · 2/2 tasks (+1) · _ · $0.01"]
+    lines = seen(tmux).partition("build feature · iteration 1")[2].splitlines()
+    assert lines[1:4] == ["  claude-sonnet-5 · your login pays", "  I begin", "#1 · 1/1 tasks (+1) · _ · $0.01"]
 
 
 def test_a_pipe_gets_plain_lines_quiet_is_a_line_per_iteration_and_verbose_is_everything(
@@ -307,3 +303,41 @@ def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Age
     repeated = [line for line in run.stdout.splitlines() if REACHED in line and line.startswith(("\x1b", "ralph:"))]
     assert len(repeated) >= 4, "the failures, the wait and the end"
     assert run.stdout.count(REACHED) >= len(acts) + len(repeated)
+
+
+MUCH = "A word of some length. " * 1000
+
+
+def has_much_to_say(project: Project, agent: Agent) -> None:
+    project.has_tasks("one", "two")
+    first = step(says(MUCH), marks("on"), waits_for("go"), ticks="first")
+    agent.story(first, step(says(MUCH), ticks="all", writes_done=True))
+
+
+def is_done(project: Project, agent: Agent) -> bool:
+    """Whether both iterations did their work, and the transcripts are whole and hold nothing of ralph's own."""
+    texts = [text for name, text in project.transcripts().items() if name.endswith(".jsonl")]
+    kinds = [json.loads(line)["type"] for text in texts for line in text.splitlines()]
+    return "\nRALPH_DONE\n" in project.progress_text and (len(agent.calls), kinds.count("result")) == (2, 2)
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-", ">/dev/full 2>&1"])
+def test_closed_descriptors_and_a_full_device(project: Project, agent: Agent, closed: str) -> None:
+    """And no other file takes the number of a closed descriptor."""
+    has_much_to_say(project, agent)
+    run = project.start(*BUILD, prefix=("sh", "-c", f'exec "$@" {closed}', "sh"))
+    eventually(lambda: agent.reached("on"))
+    if closed.startswith("<") and sys.platform == "linux":
+        assert {str(Path(f"/proc/{run.pid}/fd/{number}").readlink()) for number in range(3)} == {os.devnull}
+    agent.let("go")
+    assert (run.wait().code, is_done(project, agent)) == (0, True)
+
+
+def test_who_stops_reading_stops_nothing(project: Project, agent: Agent) -> None:
+    has_much_to_say(project, agent)
+    agent.let("go")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    run = project.start_into(theirs, *BUILD)
+    os.close(theirs)
+    assert (run.wait(60), is_done(project, agent)) == (0, True)

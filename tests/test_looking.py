@@ -19,7 +19,6 @@ HOURS = leaping()
 @pytest.fixture
 def night(project: Project, agent: Agent) -> Project:
     """Planned, then a limit, a good iteration with two a failed one, and the limit of the start."""
-    (project.root / "feature_PROGRESS.md").unlink(missing_ok=True)
     first = writes("a.txt", "first\n"), runs("git add a.txt && git commit -qm 'add a'")
     then = writes("a.txt", "second\n"), runs("git commit -qam 'change a'")
     good = step(*first, *then, ticks="one", cost_usd=0.41)
@@ -240,27 +239,19 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_tol
     ]
 
 
-def test_an_iteration_is_shown_as_it_was_seen_and_why_a_claim_was_refused(project: Project, agent: Agent) -> None:
+def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_shown_again_as_it_was_seen(
+    project: Project, agent: Agent
+) -> None:
     project.has_tasks("x one", status="RALPH_DONE")
     assert project.build("--verify", "true").code == 0
     assert "  verify: passed\n" in log(project), "before the first iteration"
-    project.has_tasks("one")
-    acts = (tool("Bash", command="pytest -q"), tool_result("1 passed"), prints("no event"))
-    agent.story(step(*acts, prints("a complaint", stderr=True), says("第一 task: 🚀")), step(writes_done=True))
-    live = project.build("--max-iterations", "1").stdout.splitlines()
-    begin, end = [number for number, line in enumerate(live) if line.startswith("ralph: ")]
-    shown = log(project, "1").splitlines()
-    assert sorted(shown[1:]) == sorted(live[begin + 1 : end])
-    assert {"  ▸ Bash pytest -q", "  a complaint"} < set(shown)
-    project.build("--max-iterations", "1")
-    assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "2")
-
-
-def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph(project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
+    acts = (tool("Bash", command="pytest -q"), tool_result("1 passed"), prints("no event"), says("第一 task: 🚀"))
+    said = says("First words."), *acts, prints("a complaint", stderr=True)
     agent.story(
-        step(says("First words."), marks("on"), waits_for("go"), says("Last words."), ticks="one", cost_usd=0.41),
-        step(says("The second one."), ticks="all", writes_done=True),
+        step(*said, marks("on"), waits_for("go"), says("Last words."), ticks="one"),
+        step(says("The second one."), writes_done=True),
+        step(ticks="all", writes_done=True),
         step(says("Words."), marks("again"), waits_for("never")),
     )
     running = project.start("feature.md", "build", "--delay", "0")
@@ -269,14 +260,18 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph(proje
     eventually(lambda: "First words." in follower.stdout)
     assert "Last words." not in follower.stdout
     agent.let("go")
-    assert running.wait().code == 0
-    seen = follower.wait()
-    assert (seen.code, seen.stderr) == (0, "")
+    run, seen = running.wait(), follower.wait()
+    assert (run.code, seen.code, seen.stderr) == (0, 0, "")
     lines = [line for line in seen.stdout.splitlines() if re.search("words|second|#|ended|iteration", line)]
-    assert lines[:3] == ["build feature · iteration 1", "  First words.", "  Last words."]
-    assert "  build #1 · 1/2 tasks (+1)" in lines[3]
+    assert lines[1:4] == ["build feature · iteration 1", "  First words.", "  Last words."]
+    assert "  build #1 · 1/2 tasks (+1)" in lines[4]
     assert lines[-1].endswith("  build ended: done")
-    assert any("  build #2 · 2/2 tasks" in line for line in lines)
+    assert any("  build #3 · 2/2 tasks" in line for line in lines)
+    live = run.stdout.split("ralph: build feature · iteration ")[1].splitlines()[1:-1]
+    shown = log(project, "1").splitlines()
+    assert sorted(shown[1:]) == sorted(live)
+    assert {"  ▸ Bash pytest -q", "  a complaint"} < set(shown)
+    assert "RALPH_DONE refused: 1 task is not ticked" in log(project, "2")
     project.has_tasks("three")
     running = project.start("feature.md", "build", command=paced(interrupt_s=0.1, terminate_s=0.1))
     eventually(lambda: agent.reached("again"))
@@ -285,9 +280,9 @@ def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph(proje
     running.process.kill()
     running.process.wait()
     seen = follower.wait()
-    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 3")
-    assert "#3 · ralph was killed · not counted" in log(project)
+    assert (seen.code, seen.stdout.splitlines()[-1]) == (0, "ended: ralph was killed in iteration 4")
+    assert "#4 · ralph was killed · not counted" in log(project)
     assert "Words." in log(project, "last")
-    assert stands(project) == ("stopped", "ralph was killed in iteration 3 of build", 3)
+    assert stands(project) == ("stopped", "ralph was killed in iteration 4 of build", 3)
     project.has_tasks("x one", status="RALPH_DONE")
     assert stands(project) == ("unchecked", "the next start checks RALPH_DONE", 3), "a claim before it is not believed"
