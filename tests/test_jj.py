@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ralph_driver import Project
 from stories import Agent, tries, writes
-from test_strict import ONE, OTHER, built, wants
+from test_strict import ODD, ONE, OTHER, built, wants
 
 STAND_IN = """#!/bin/sh
 [ "$1 $2 $3" = "--no-pager --color=never commit" ] || exit 8
@@ -14,7 +14,6 @@ for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
 [ -e $HOME/colocated ] && git add -A && git commit -qm "by jj"
 exit 0
 """
-ODD = ['say "x"', "back\\slash", "new\nline", "é", "a(b) | c"]
 
 
 def test_jj_commits_exactly_what_was_changed(project: Project, agent: Agent, tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 import os
 import shutil
-import stat
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from test_never_beyond_the_tree import contents
 from test_progress_file import largest_file
 
 from ralph.errors import RalphError
@@ -71,11 +70,8 @@ class Tree:
         if (self.root / ".git").exists():
             asked = ("status --porcelain=v2 --branch -uall", "ls-files -s", "ls-files -v", "diff --cached --binary")
             found = {one: self.does(f"git {one}") for one in (*asked, "rev-parse HEAD", "symbolic-ref HEAD")}
-        for path in self.root.rglob("*"):
-            mode = path.lstat().st_mode
-            if ".git" not in path.parts and not stat.S_ISDIR(mode):
-                held = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes()
-                found[str(path)] = (stat.filemode(mode), held)
+        below = contents(self.root)
+        found |= {name: below[name] for name in below if "/.git/" not in f"{name}/"}
         return found
 
 
@@ -195,44 +191,6 @@ def test_a_shadow_that_is_not_ralphs_any_more_is_an_error_and_runs_nothing(tree:
                 look()
         path.unlink()
     assert [one.name for one in tree.elsewhere.iterdir()] == ["b.py"]
-
-
-BESIDE = (
-    "echo s > run.sh; git add run.sh; echo p > mine; echo > later; git add -N later; "
-    "echo 2 > a.py; rm src/b.py; mkdir deep; echo > deep/new; echo > x.log"
-)
-FOLDER = "rm -r src a.py; echo > src; mkdir a.py; echo > a.py/x"
-LINK = "rm -r src; ln -s $ELSEWHERE src; echo > new.py; echo 2 > a.py"
-
-
-def runs(argv: Sequence[str], stdin: bytes) -> str:
-    done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-    return done.stderr.decode() if done.returncode else ""
-
-
-@pytest.mark.parametrize(
-    ("does", "names", "status"),
-    [
-        (BESIDE, ["a.py", "src/b.py", "deep/new"], " A later\nM  run.sh\n?? mine\n"),
-        (FOLDER, [*ODD, "src", "src/b.py", "a.py", "a.py/x"], ""),
-        (LINK, ["a.py", "src", "src/b.py", "new.py"], ""),
-    ],
-    ids=["a person's work beside", "odd names, and a folder in a file's place", "a link in a folder's place"],
-)
-def test_a_commit_has_these_files_as_they_are_and_nothing_else(
-    tree: Tree, does: str, names: Sequence[str], status: str
-) -> None:
-    for name in set(names).intersection(ODD):
-        (tree.root / name).write_text("x")
-    tree.does(does)
-    tree.begin()
-    assert tree.repository
-    commits, failed = tree.repository.commit([*names, "never/was", "x.log"], "t: do it\n\n# no comment\n", runs)
-    assert (commits.count, failed) == (1, "")
-    assert {*tree.repository.describe(commits.head)[1]} == {*names}
-    assert tree.does("git status --porcelain") == status
-    assert "# no comment" in tree.does("git log -1 --format=%B")
-    assert tree.repository.commit([*names, "no.such"], "again", runs)[0].count == 0, "nothing is to be committed"
 
 
 def test_a_commit_that_cannot_come_about_is_said_before(tree: Tree) -> None:

@@ -43,7 +43,7 @@ def tried(project: Project) -> list[tuple[str | None, bool]]:
 
 
 def files_of(project: Project, commit: str = "HEAD") -> list[str]:
-    return project.git("show", "--format=", "--name-only", commit).split()
+    return project.git("show", "--format=", "--name-only", "-z", commit).split("\0")[:-1]
 
 
 def subjects(project: Project) -> list[str]:
@@ -58,34 +58,51 @@ ONE = "- [ ] one: The first\n  - verify: File `one.txt` exists\n"
 CIRCLE = "- [ ] a: A\n  - after: b\n- [ ] b: B\n  - after: a\n"
 TWO = "- [ ] two: The second\n  - after: one\n  - verify: Run `grep -q two two.txt` - exits with code 0\n"
 OTHER = "- [ ] oth: Another\n"
+ODD = ("-rf", "*.py", "new\nline", ":(top)x", ":!y", " ", 'say "x"', "é", "#x", "back\\slash", "a(b) | c")
 LIES = (ticks("all"), edits("IN_PROGRESS", "RALPH_DONE"))
 KILL = "kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $PPID))"
 """Of ralph: the parent of the keeper, which is the parent of whoever is the parent."""
 
 
 def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(project: Project, agent: Agent) -> None:
-    """Neither what a person left uncommitted is in a commit, nor what checks leave behind."""
-    (project.root / "mine.txt").write_text("mine")
-    (project.root / "staged.txt").write_text("staged")
+    """In a commit is neither what a person left uncommitted, nor what is ignored, nor what checks leave behind.
+
+    Nor what a failed try of another task did, nor another plan's progress file.
+    """
+    names = ("gone.py", "src/b.py", ".git/info/exclude", "mine.txt", "staged.txt", "later.txt")
+    for path in (*(project.root / name for name in names), project.home / ".config/git/ignore"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("*.tmp\n" if path.name == "exclude" else "*.swp\n")
+    project.git("add", "gone.py", "src")
+    project.git("commit", "-qm", "before")
     project.git("add", "staged.txt")
-    wants(project, TWO + ONE)
+    project.git("add", "-N", "later.txt")
+    wants(project, TWO + ONE + OTHER)
+    other = project.root / "other_PROGRESS.md"
+    other.write_text("## Task List\n\n- [ ] a\n")
+    moves = runs("rm -r gone.py src; ln -s .. src; mkdir gone.py; echo > gone.py/x; echo > gone.py/y.tmp; echo > a.swp")
     agent.story(
-        tries(writes("one.txt", "1\n"), said="Add one.txt\n\nIt holds a number."),
-        tries(writes("two.txt", "two\n"), said="Added two.txt."),
+        tries(writes("half.txt", "1"), edits("[ ]", "[x]", file=str(other))),
+        tries(writes("other.txt", "1"), said="Other."),
+        tries(writes("one.txt", "1\n"), *(writes(name, "x") for name in ODD), said="Add one.txt\n\nIt holds a number."),
+        tries(writes("two.txt", "two\n"), moves, said="Added two.txt."),
     )
-    built(project, "--verify", "touch of_verify; test -e one.txt")
-    assert tried(project) == [("one", True), ("two", True)]
-    assert marks_of(project) == ["- [x] two", "- [x] one"]
+    built(project, "--verify", "touch of_verify")
+    assert tried(project) == [("one", False), ("oth", True), ("one", True), ("two", True)]
+    assert marks_of(project) == ["- [x] two", "- [x] one", "- [x] oth"]
     first = agent.prompts[0]
     assert "one: The first" in first
     assert "File `one.txt` exists" in first
     assert "The second" not in first, "it is given one task"
     assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}(-dirty)?\n", project.progress_text)
     log = project.git("log", "--reverse", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)")
-    assert log.splitlines()[1:] == ["one: Add one.txt|one", "two: Added two.txt|two"]
-    assert (files_of(project, "HEAD~1"), files_of(project)) == (["one.txt"], ["two.txt"])
-    untracked = [f"?? {name}" for name in (project.progress.name, "mine.txt", "of_verify")]
-    assert project.git("status", "--porcelain").splitlines() == ["A  staged.txt", *untracked]
+    assert log.splitlines()[2:] == ["oth: Other|oth", "one: Add one.txt|one", "two: Added two.txt|two"]
+    assert files_of(project, "HEAD~2") == ["other.txt"]
+    assert {*files_of(project, "HEAD~1")} == {"half.txt", "one.txt", *ODD}
+    assert files_of(project) == ["gone.py", "gone.py/x", "src", "src/b.py", "two.txt"]
+    untracked = [f"?? {name}" for name in (project.progress.name, "mine.txt", "of_verify", other.name)]
+    assert project.git("status", "--porcelain").splitlines() == [" A later.txt", "A  staged.txt", *untracked]
+    assert (project.root / "gone.py" / "y.tmp").exists()
 
 
 def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
@@ -143,9 +160,8 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     assert "- [!] one: The first" in listed(project)
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
     assert all(path.read_text() == "# a secret\n" for path in (*secrets, project.root / "mine.txt"))
-    ref = project.git("for-each-ref", "--sort=refname", "--format=%(refname)", "refs/ralph").split()[0]
-    thrown = ["D", ".gitignore", "M", "feature.md", "A", "half.txt", "A", "mine.txt"]
-    assert project.git("show", "--format=", "--name-status", ref).split() == thrown
+    thrown = project.git("log", "--glob=refs/ralph", "--not", "main", "--format=", "--name-status").split()
+    assert sorted(thrown) == [".gitignore", *"AAADM", "feature.md", "half.txt", "half.txt", "mine.txt"]
     wants(project, ONE)
     agent.story(tries(runs("rm .gitignore; echo > one.txt")))
     built(project)
@@ -268,33 +284,19 @@ def test_an_agent_may_write_notes_and_propose_tasks_and_learns_from_the_history(
     assert str(history) in agent.prompts[0]
 
 
-def test_what_a_person_has_git_ignore_is_in_no_commit_and_stays(project: Project, agent: Agent) -> None:
-    for file, rule in (
-        (project.home / ".config/git/ignore", "*.swp\n"),
-        (project.root / ".git/info/exclude", "*.tmp\n"),
-    ):
-        file.parent.mkdir(parents=True)
-        file.write_text(rule)
-    wants(project, ONE)
-    agent.story(tries(writes("one.txt", "1"), writes("a.swp", "1"), writes("b.tmp", "1")))
-    run = built(project, "--only", "one.txt")
-    assert "put back" not in run.text
-    assert files_of(project) == ["one.txt"]
-    assert (project.root / "a.swp").exists()
-    assert (project.root / "b.tmp").exists()
-
-
 def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: Agent) -> None:
     app = project.root / "app.py"
     app.write_text("app\n")
+    (project.root / ".gitignore").write_text("*.tmp\n")
     project.commits("app")
     app.write_text("app, and what a person is writing\n")
     project.has_tasks("one")
-    acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n")
+    acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("a.tmp", "ignored")
     agent.story(step(*acts, ticks="all", commits="tests and more", writes_done=True))
     run = project.build("--only", "tests/**")
     assert run.code == 0, run.text
     assert app.read_text() == "app, and what a person is writing\n"
+    assert (project.root / "a.tmp").exists()
     assert project.git("show", "HEAD:app.py") == "app\n"
     assert project.git("log", "-1", "--format=%s", "--name-only") == "tests and more\n\ntests/a.py\n"
 

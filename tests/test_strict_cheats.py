@@ -2,7 +2,7 @@
 
 import pytest
 from ralph_driver import CHECKOUT, Project
-from stories import Agent, edits, runs, tries, writes
+from stories import Agent, runs, tries, writes
 from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_of, subjects, tried, wants
 
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
@@ -19,29 +19,26 @@ def has_hook(project: Project, script: str, name: str = "pre-commit", folder: st
         project.git("config", "core.hooksPath", folder)
 
 
-def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only(
+def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only_or_that_governs_ralph(
     project: Project, agent: Agent
 ) -> None:
-    wants(project, "- [ ] one: The first\n  - verify: Run `sh tests/check.sh` - exits with code 0\n" + OTHER)
+    check = "  - verify: Run `sh tests/check.sh` - exits with code 0\n"
+    wants(project, "- [ ] one: The first\n" + check + OTHER + check + "- [ ] more: More\n")
     forges = "git checkout -qb elsewhere; echo x > new.py; echo cheat > feature.md; git add -A; git commit -qm forged\n"
-    agent.story(tries(writes("tests/check.sh", TICK_ALL + forges)))
+    governs = "echo RALPH_VERIFY=true > .ralph.env\n"
+    agent.story(tries(writes("tests/check.sh", TICK_ALL + forges)), tries(writes("tests/check.sh", governs)))
     run = built(project, "--only", "tests/**", "--max-iterations", "1", code=3)
-    assert marks_of(project) == ["- [x] one", "- [ ] oth"]
+    assert marks_of(project) == ["- [x] one", "- [ ] oth", "- [ ] mor"]
     assert "RALPH_DONE" not in project.progress_text
     assert "undone, since the tasks are ralph's while a task is checked" in run.text
     assert project.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
     assert (subjects(project), files_of(project)) == (["one: Did it", "plan"], ["tests/check.sh"])
     assert "Make it so" in (project.root / "feature.md").read_text()
     assert not (project.root / "new.py").exists()
-
-
-def test_its_checks_write_no_settings_of_ralph(project: Project, agent: Agent) -> None:
-    wants(project, "- [ ] one: The first\n  - verify: Run `sh check.sh` - exits with code 0\n" + OTHER)
-    agent.story(tries(writes("check.sh", "echo RALPH_VERIFY=true > .ralph.env\n")))
     run = built(project, "--max-iterations", "1", code=3)
     assert not (project.root / ".ralph.env").exists()
     assert ".ralph.env was changed" in run.stderr
-    assert files_of(project) == ["check.sh"]
+    assert files_of(project) == ["tests/check.sh"]
 
 
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
@@ -145,17 +142,3 @@ def test_the_plans_settings_stay_and_what_a_person_writes_there_does_too(project
     assert project.ralph(*plan_file[:-2]).code == 4
     assert f"RALPH_BLOCKED: ralph: {template} was changed" in project.progress_text
     assert template.read_text() == "other"
-
-
-def test_what_a_failed_try_of_another_task_left_is_not_in_a_commit(project: Project, agent: Agent) -> None:
-    other = project.root / "other_PROGRESS.md"
-    other.write_text("## Task List\n\n- [ ] a\n")
-    wants(project, ONE + OTHER)
-    agent.story(
-        tries(writes("half.txt", "1"), edits("[ ]", "[x]", file=str(other))),
-        tries(writes("two.txt", "2"), said="Two."),
-        tries(writes("one.txt", "1"), said="One."),
-    )
-    built(project)
-    assert files_of(project) == ["half.txt", "one.txt"]
-    assert files_of(project, "HEAD~1") == ["two.txt"]

@@ -81,24 +81,12 @@ def test_nothing_is_believed_without_the_token_and_a_signal_of_its_own_is_heard(
     assert claim(f"{words}\n{DONE}\n{words}") == Finding()
 
 
-@pytest.mark.parametrize(
-    ("said", "head", "body"),
-    [
-        ("Add it\n\nIt is red.\nAnd new.", "a: Add it", "It is red.\nAnd new."),
-        ("", "a: The task's words", ""),
-        ("x" * 80, f"a: {'x' * 71}…", "x" * 80),
-        (f"Added it.\n\n{signal('a', 'x')}", "a: Added it", ""),
-        ("Closes: x\nFixes: y", "a: Closes: x", " Fixes: y"),
-    ],
-    ids=["a subject, and why", "nothing", "a long line", "with the signal", "what git would take for a trailer"],
-)
-def test_the_message_is_made_of_the_agents_words(said: str, head: str, body: str) -> None:
-    expected = [head, *([body] if body else []), "Ralph-Task: a"]
-    assert message("a", "The task's words", said, "") == "\n\n".join(expected) + "\n"
-
-
-def test_git_reads_ralphs_trailers_alone() -> None:
-    said = f"Did it.\n\nRalph-Task: other\nSigned-off-by: me\n{signal('a', 'x')}"
+def test_the_message_is_made_of_the_agents_words_and_git_reads_ralphs_trailers_alone() -> None:
+    assert message("a", "The task's words.", "", "") == "a: The task's words\n\nRalph-Task: a\n"
+    said = f"{'x' * 80}\n\nIt is red.\nRalph-Task: other\nSigned-off-by: me\n# not a comment\n{signal('a', 'x')}"
+    told = message("a", "", said, "review")
+    body = f"{'x' * 80}\n\nIt is red.\n Ralph-Task: other\n Signed-off-by: me\n # not a comment"
+    assert told == f"a: {'x' * 71}…\n\n{body}\n\nRalph-Task: a\nRalph-Role: review\n"
     read = ["git", "interpret-trailers", "--parse"]
-    done = subprocess.run(read, input=message("a", "", said, "review"), capture_output=True, text=True, check=True)
+    done = subprocess.run(read, input=told, capture_output=True, text=True, check=True)
     assert done.stdout == "Ralph-Task: a\nRalph-Role: review\n"

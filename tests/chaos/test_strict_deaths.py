@@ -8,16 +8,15 @@ from stories import Agent, runs, step, tries, writes
 from test_strict import KILL, ONE, built, files_of, subjects, wants
 from test_strict_cheats import has_hook
 
-WITHIN = [
-    pytest.param("pre-commit", "true", "one: done before ralph was killed", id="before git has made the commit"),
-    pytest.param(
-        "reference-transaction", '[ "$1" = committed ]', "one: Did it", id="the branch has moved and the index has not"
-    ),
-    pytest.param("post-commit", "true", "one: Did it", id="when the commit is made and ralph does not know"),
-]
+COMMITTED = '[ "$1" = committed ]'
+WITHIN = {
+    "before git has made the commit": ("pre-commit", "true", "one: done before ralph was killed"),
+    "the branch has moved and the index has not": ("reference-transaction", COMMITTED, "one: Did it"),
+    "when the commit is made and ralph does not know": ("post-commit", "true", "one: Did it"),
+}
 
 
-@pytest.mark.parametrize(("hook", "condition", "subject"), WITHIN)
+@pytest.mark.parametrize(("hook", "condition", "subject"), WITHIN.values(), ids=WITHIN)
 def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
     project: Project, agent: Agent, hook: str, condition: str, subject: str
 ) -> None:
