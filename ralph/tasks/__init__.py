@@ -193,9 +193,8 @@ def stuck(tasks: Sequence[Task]) -> str:
         return "there is no task in the list; write some, or let ralph PLAN plan --strict do it"
     if select(tasks):
         return ""
-    left = [task for task in tasks if not task.done]
-    said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in left if task.mark == "!"]
-    said += [f"{task.id} is in progress" for task in left if task.mark == "~"]
+    blocked = [task for task in tasks if task.mark == "!"]
+    said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in blocked]
     said += [f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}" for task, waits_for in _to_do(tasks)]
     return shortened("; ".join(said), 500)
 
