@@ -46,11 +46,8 @@ def test_what_is_ralphs_is_put_back_and_named_and_no_trick_gets_a_task_ticked() 
         (changed((b"`pytest`", b"`true`")), "- verify: Run `true`"),
         (changed((b"Spent: $1.2500", b"Spent: $0.0000")), "Spent: $0.0000"),
         (changed((b"Plan: x.md\n", b"")), "Plan: x.md"),
-        (changed((b"## Task List", b"## Notes of old")), "auth-01: One"),
         (changed((b"## Task List", b"```\n## Task List")), "auth-01: One"),
-        (changed((b"## Task List", b"## Notes\n\n### Todo")), ""),
         (BEFORE + ticked[ticked.index(b"## Task List") : ticked.index(b"## Notes")], "[x] auth-02: Two"),
-        (BEFORE + b"# Tasks\n\n- [x] all: of it\n", ""),
         (BEFORE[BEFORE.index(b"## Notes") :], "auth-01: One"),
         (BEFORE + b"\n   RALPH_DONE\t\n\n  Verified: me\n", "RALPH_DONE"),
     ]:
@@ -69,16 +66,15 @@ def test_a_tick_undone_leaves_every_other_byte() -> None:
 def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
     found = undone(changed((b"- [ ] No id", new + b"- [ ] No id")) + NOTE)
-    assert found == Mended(text=BEFORE + NOTE + b"\n## Proposed\n\n" + new)
+    assert found == Mended(BEFORE + NOTE + b"\n## Proposed\n\n" + new)
     again = undone(found.text.replace(b"- [ ] No id", b"- [ ] Another\n- [ ] No id"))
-    assert again == Mended(text=found.text + b"- [ ] Another\n")
+    assert again == Mended(found.text + b"- [ ] Another\n")
 
 
 def test_what_ralph_wrote_about_done_is_its_own() -> None:
     before = progress.with_refusal(BEFORE, ["the check failed"], "1 failed\n")
     found = undone(progress.without_refusal(before) + NOTE, before)
-    assert '"## Verification" removed' in found.what
-    assert NOTE in found.text
+    assert ('"## Verification" removed' in found.what, NOTE in found.text) == (True, True)
     assert b"## Verification" not in progress.without_refusal(found.text)
     forged = undone(progress.with_refusal(BEFORE, ["all is well"]))
     assert forged.text.startswith(BEFORE.rstrip())
@@ -88,11 +84,6 @@ def test_what_ralph_wrote_about_done_is_its_own() -> None:
 def test_a_section_of_the_agents_with_the_title_of_one_of_ralphs_stays() -> None:
     before = b"# x\n\n## Status\n\nIN_PROGRESS\n\n## Phase\n\n- [ ] three: Three\n\n## Phase\n\nWhat was learned.\n"
     assert undone(before.replace(b"[ ] three", b"[x] three"), before).text == before
-
-
-def test_a_stop_is_kept_even_where_its_place_is_put_back() -> None:
-    now = progress.parse(undone(b"RALPH_BLOCKED: ask Ada\n- [x] auth-01: One\nRALPH_STOP\n").text)
-    assert (now.stop, now.blocked) == (True, "ask Ada")
 
 
 # Whatever an agent does to it.
@@ -132,6 +123,6 @@ befores = st.just(BEFORE) | st.lists(hostile, max_size=12).map(b"\n".join) | edi
 def test_nothing_that_an_agent_does_changes_what_is_ralphs(pair: tuple[bytes, bytes]) -> None:
     before, after = pair
     found = undone(after, before)
-    now, left = progress.parse(found.text), progress.parse(after)
+    was, now, left = map(progress.parse, (before, found.text, after))
     assert now.stop >= left.stop
-    assert (now.blocked is not None) >= (left.blocked is not None)
+    assert now.blocked == left.blocked or was.blocked is not None, "a stop is kept also where its place is put back"

@@ -70,13 +70,9 @@ def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_
     ("listed", "wanted"),
     [
         pytest.param("[x] a|[~] b|[!] c|[ ] d", "d", id="the first that waits"),
-        pytest.param("[ ] a|  - after: b|[ ] b", "b", id="what the other comes after"),
         pytest.param("[ ] a|[ ] b|  - priority: 2|[ ] c|  - priority: 1", "c", id="by priority"),
         pytest.param("[ ] a|  - failed: no|[ ] b", "b", id="with the fewest tries"),
         pytest.param("[ ] a|[ ] b|  - priority: 1|  - failed: no", "b", id="priority counts more than tries"),
-        pytest.param("[ ] a|  [ ] a1|[ ] b", "a1", id="a subtask instead of its task"),
-        pytest.param("[ ] a|  - after: b|  [ ] a1|[ ] b", "b", id="a subtask waits with its task"),
-        pytest.param("[ ] a|  [x] a1|[ ] b|  - after: a", "b", id="all subtasks done is done"),
     ],
 )
 def test_the_next_task_is(listed: str, wanted: str) -> None:

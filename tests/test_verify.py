@@ -93,8 +93,7 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start(
     project.has_tasks("one")
     agent.story(CLAIM)
     command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
-    build = ("feature.md", "build", "--delay", "0")
-    running = project.start(*build, "--verify", command, command=paced(interrupt_s=0.5))
+    running = project.start("feature.md", "build", "--verify", command, command=paced(interrupt_s=0.5))
     eventually(lambda: offspring.alive() == ["check", "hidden"])
     running.signal(signal.SIGINT)
     run = running.wait()
