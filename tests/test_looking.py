@@ -179,7 +179,7 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
 def test_mode_and_round_are_shown_and_to_look_changes_nothing(project: Project, agent: Agent) -> None:
     project.progress.write_text(progress_text("x one").replace("\n\n## Status", "\nMode: validate 2/3\n\n## Status"))
     agent.story(step(adds="two"), step())
-    assert project.ralph("feature.md", "all", "--max-iterations", "2").code == 3
+    assert project.ralph("feature.md", "all", "--max-iterations", "2", "--delay", "0").code == 3
     before = everything_in(project.root, project.home, project.state)
     run = project.ralph("status", "feature", env={"XDG_STATE_HOME": "/proc/nowhere"})
     assert (run.code, run.stderr) == (3, "")
