@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -42,12 +41,9 @@ def build(tmux: Tmux, *args: str, after: str = "", command: tuple[str, ...] = CO
     tmux.enter(f"{shlex.join([*command, *BUILD, *args])} {after}")
 
 
-def ralph_of(agent: Agent) -> int:
-    """The ralph of the newest agent, whose own parent is the keeper."""
-    pid = agent.calls[-1].pid
-    for _ in range(2):
-        pid = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True).stdout)
-    return pid
+def ralph_in(project: Project) -> int:
+    """The ralph that is at work there."""
+    return int(json.loads(project.ralph("status", "feature", "--json").stdout)["holder"]["pid"])
 
 
 def seen(tmux: Tmux) -> str:
@@ -190,7 +186,7 @@ def test_a_run_finishes_behind_ctrl_s_and_what_is_typed_meanwhile_is_not_lost(
     build(tmux)
     eventually(lambda: agent.reached("on"))
     tmux.enter("echo its code=$?=")  # after words that may be cut off
-    ralph = ralph_of(agent)
+    ralph = ralph_in(project)
     tmux.press("C-s")
     agent.let("go")
     eventually(lambda: not alive(ralph))
@@ -209,7 +205,7 @@ def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_r
     build(tmux)
     eventually(lambda: agent.reached("on"))
     eventually(lambda: tmux.rows[-1].startswith("task 1 of 1 · "))
-    os.kill(ralph_of(agent), signal.SIGKILL)
+    os.kill(ralph_in(project), signal.SIGKILL)
     eventually(lambda: tmux.rows[-1] == "$")
     tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
     eventually(lambda: tmux.rows[-1] == "$")
@@ -217,7 +213,7 @@ def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_r
     assert tmux.rows[-4:-2] == [" echo", ("long " * 16).rstrip()], "and lines are wrapped"
     build(tmux)
     eventually(lambda: agent.reached("again"))
-    pids = ralph_of(agent), agent.calls[-1].pid, agent.child()
+    pids = ralph_in(project), agent.calls[-1].pid, agent.child()
     tmux.close_the_window()
     eventually(lambda: not any(map(alive, pids)))
 

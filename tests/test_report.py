@@ -157,7 +157,7 @@ LOOK = """<pre></pre><script>onload = () => {
         for (const [other, its] of found.slice(at + 1))
           if (mine.some(a => its.some(b => touch(a, b)))) overlaps.push([text, other]) }) }
     return {overlaps, outside, figures: figures.length, width: page.documentElement.scrollWidth,
-      labels: page.querySelectorAll("ol b").length, foreign: page.querySelectorAll("img, script").length,
+      foreign: page.querySelectorAll("img, script").length,
       asked: frame.contentWindow.performance.getEntriesByType("resource").length,
       last: page.querySelector("td:last-child").textContent} });
   document.querySelector("pre").textContent = JSON.stringify(seen) }</script>"""
@@ -190,7 +190,6 @@ def test_in_a_browser_no_label_touches_another_nothing_sticks_out_and_the_agents
         lanes = 0 if name in ("long", "hostile") else 1
         assert (one["figures"], one["overlaps"], one["outside"]) == (6 + lanes, [], []), (name, width)
         assert one["width"] == width
-        assert one["labels"] >= 5, "one for each chart"
         assert one["foreign"] + one["asked"] == 0, "no picture, no script, nothing of another place"
     told = seen["hostile", WIDTHS[0]]["last"]
     assert "</script></style></title><img src=x onerror=alert(1)>\"'&amp;" in told
