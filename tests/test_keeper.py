@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from offspring import Offspring, keeper_of, stat
 from ralph_driver import UNHURRIED, Project, alive, eventually, paced
-from stories import Agent, hangs, ignores, init, marks, raw, runs, says, starts, step, tries, waits_for, writes
+from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 from test_strict import wants
 
@@ -171,25 +171,10 @@ def test_without_its_keeper_a_run_ends_and_says_so(
 # Errors of ralph's own.
 
 
-def breaking(*lines: str) -> tuple[str, ...]:
-    """A ralph to which these lines of Python happened first."""
-    return (sys.executable, "-P", "-c", "\n".join((*lines, "from ralph.__main__ import main", "main()")))
-
-
-BREAKS_ON_WORDS = breaking(
-    "import ralph.screen.view",
-    "def breaks(self, event):",
-    "    if event['type'] == 'assistant': raise RuntimeError('a bug')",
-    "ralph.screen.view.View.show = breaks",
-)
-BREAKS_AS_KEEPER = breaking(
-    "import os",
-    "spawns = os.posix_spawnp",
-    "def breaks(program, *how, **more):",
-    "    if program == 'sh': raise RuntimeError('a bug')",
-    "    return spawns(program, *how, **more)",
-    "os.posix_spawnp = breaks",
-)
+def without(module: str, name: str) -> tuple[str, ...]:
+    """A ralph that has nothing there, where it calls a function."""
+    breaks = f"import {module}; {module}.{name} = None; from ralph.__main__ import main; main()"
+    return (sys.executable, "-P", "-c", breaks)
 
 
 def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
@@ -197,24 +182,20 @@ def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
 ) -> None:
     notify_with(project, tmp_path, f"printf '%s\\n' \"$1\" >> {tmp_path}/notices")
     project.has_tasks("one")
-    agent.story(raw(init(), starts(offspring.sleeper("server")), waits_for("go"), says("Hello."), hangs()), DONE)
-    run = project.start(*BUILD, command=BREAKS_ON_WORDS)
-    offspring.pid("server")
-    agent.let("go")
-    ended = run.wait()
+    server = (starts(offspring.sleeper("server")), runs(offspring.until("server")))
+    agent.story(raw(*server, prints("Hi.\n"), hangs()), DONE)
+    ended = project.build(command=without("ralph.screen.view", "View.tell"))
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
-    assert ended.stderr.endswith("RuntimeError: a bug\n")
+    assert ended.stderr.endswith("TypeError: 'NoneType' object is not callable\n")
     assert "Ralph Blocked" in (tmp_path / "notices").read_text()
     goes_on(project)
 
 
-def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(DONE)
-    run = project.build("--verify", "true", command=BREAKS_AS_KEEPER)
+def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project) -> None:
+    run = project.build(command=without("ralph.process.keeper", "start"))
     (told,) = project.state.glob("ralph/*/keeper-*.txt")
     assert (run.code, f"ralph: the keeper failed, see {told}" in run.stderr) == (1, True), run.text
-    assert "RuntimeError: a bug" in told.read_text()
+    assert "TypeError: 'NoneType' object is not callable" in told.read_text()
 
 
 def test_there_is_no_keeper_after_the_first_thread(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from ralph_driver import LONG, Project, eventually
-from stories import Agent, marks, step, waits_for
+from stories import Agent, init, marks, raw, step, waits_for, writes
 from test_signals import BUILD, LOCKED
 
 
@@ -38,12 +38,16 @@ def test_of_many_starts_at_once_one_runs_and_all_others_leave_at_once_and_leave_
 def test_another_worktree_and_outside_of_git_another_folder_is_another_tree(
     project: Project, agent: Agent, tmp_path: Path
 ) -> None:
+    """And where git's lock lies elsewhere, that of an agent that died does not stop the next."""
     worktree, elsewhere = tmp_path / "worktree", tmp_path / "elsewhere"
     project.git("worktree", "add", "-q", "-b", "other", str(worktree))
     elsewhere.mkdir()
     (elsewhere / "feature.md").write_text("# A feature\n")
     places = {"here": project.root, "there": worktree, "elsewhere": elsewhere}
-    agent.story(*(step(marks(name), waits_for("go"), writes_done=True) for name in places))
+    lock = project.root / ".git" / "worktrees" / "worktree" / "index.lock"
+    dies = raw(init(), marks("there"), waits_for("go"), writes(str(lock), ""), exit_code=-9)
+    first, third = (step(marks(name), waits_for("go"), writes_done=True) for name in ("here", "elsewhere"))
+    agent.story(first, dies, third, step(file="a.txt", commits="second try", writes_done=True))
     runs = []
     for name, place in places.items():
         runs.append(project.start(*BUILD, cwd=place))
@@ -51,7 +55,8 @@ def test_another_worktree_and_outside_of_git_another_folder_is_another_tree(
     assert [run.poll() for run in runs] == [None] * 3
     assert project.ralph(*BUILD, cwd=elsewhere).code == LOCKED
     agent.let("go")
-    assert [run.wait().code for run in runs] == [0, 0, 0]
+    assert ([run.wait().code for run in runs], lock.exists()) == ([0, 0, 0], False)
+    assert project.git("log", "-1", "--format=%s", "other") == "second try\n"
 
 
 def test_a_tree_whose_top_may_not_be_read_is_named(project: Project, agent: Agent, no_override: list[str]) -> None:

@@ -161,19 +161,6 @@ def test_under_nohup_and_beside_a_person_who_commits_a_run_goes_on(
     assert project.git("log", "-1", "--format=%s") == "message\n"
 
 
-def test_the_index_lock_of_an_agent_that_died_does_not_stop_the_next(project: Project, agent: Agent) -> None:
-    """Not even in another worktree, where it lies elsewhere."""
-    other = project.root.parent / "other"
-    project.git("worktree", "add", "-q", "-b", "other", str(other))
-    lock = project.root / ".git" / "worktrees" / "other" / "index.lock"
-    agent.story(
-        raw(init(), writes(str(lock), ""), exit_code=-9), step(file="a.txt", commits="second try", writes_done=True)
-    )
-    ended = project.ralph(*BUILD, cwd=other)
-    assert (ended.code, lock.exists()) == (0, False), ended.text
-    assert project.git("log", "-1", "--format=%s", "other") == "second try\n"
-
-
 def test_an_agent_that_has_its_result_may_go_on_if_it_is_woken_and_is_ended_if_it_hangs(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
