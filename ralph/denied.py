@@ -37,8 +37,10 @@ def names(text: str) -> tuple[str, ...]:
 def rules(denied: Sequence[str]) -> Iterator[str]:
     """All of them as rules for claude, such as `Bash(git push:*)`, in the place of each list what stands in it."""
     for name in denied:
-        commands = _LISTS[name][0].split(", ") if name in _LISTS else []
-        yield from [f"Bash({command}:*)" for command in commands] or [name]
+        if name in _LISTS:
+            yield from (f"Bash({command}:*)" for command in _LISTS[name][0].split(", "))
+        else:
+            yield name
 
 
 def told(denied: Sequence[str]) -> list[str]:
