@@ -72,18 +72,3 @@ def test_what_is_no_path_or_may_not_be_entered_is_a_line(project: Project, no_ov
     (project.home / ".ralph").mkdir(mode=0)
     run = project.ralph("feature.md", prefix=(*no_override, "env"))
     assert (run.code, run.stderr) == (1, f"ralph: {project.home}/.ralph/notify: Permission denied\n")
-
-
-def test_who_comes_from_ralph1_may_name_the_plan_by_an_option(project: Project) -> None:
-    (project.root / ".ralph").mkdir()
-    for mode in ("build", "look"):
-        text = f"{mode} {{{{ PLAN_NAME }}}} at most {{{{ MAX_ITERATIONS }}}}.\n"
-        (project.root / ".ralph" / f"PROMPT_{mode}.md").write_text(text)
-    for words, means in {
-        "look 5 --requirements=feature.md": "look feature at most 5.",
-        "--requirements feature.md 5": "build feature at most 5.",
-        "--requirements feature.md --duration 4h look": "look feature at most .",
-    }.items():
-        run = project.ralph(*words.split(), "--dry-run")
-        assert (run.code, run.stderr, run.stdout.partition("\n\n")[2].strip()) == (0, "", means)
-    assert "feature.md" in project.ralph("doctor", *words.split()).stdout

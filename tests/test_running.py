@@ -22,13 +22,16 @@ def test_what_cannot_be_read_or_written_is_said_before_money_is_spent_and_no_nam
 
 
 FORMS = {
-    ("feature.md", "build", "2"): "feature_PROGRESS.md, at most 2.",
-    ("plan.txt", "2"): "plan.txt_PROGRESS.md, at most 2.",
-    ("--max-iterations", "2", "sub/plan.md"): "plan_PROGRESS.md, at most 2.",
-    ("./notify", "build"): "notify_PROGRESS.md, at most .",
-    ("./-dash.md", "build"): "-dash_PROGRESS.md, at most .",
+    "feature.md build 2": "PROMPT_build: feature_PROGRESS.md, at most 2.",
+    "plan.txt 2": "PROMPT_build: plan.txt_PROGRESS.md, at most 2.",
+    "--max-iterations 2 sub/plan.md": "PROMPT_build: plan_PROGRESS.md, at most 2.",
+    "./notify build": "PROMPT_build: notify_PROGRESS.md, at most .",
+    "./-dash.md build": "PROMPT_build: -dash_PROGRESS.md, at most .",
+    "look 5 --requirements=feature.md": "PROMPT_look: feature_PROGRESS.md, at most 5.",
+    "--requirements feature.md 5": "PROMPT_build: feature_PROGRESS.md, at most 5.",
+    "--requirements feature.md --duration 4h look": "PROMPT_look: feature_PROGRESS.md, at most .",
 }
-"""The last two are called like a verb and like an option."""
+"""Two are called like a verb and like an option; who comes from ralph1 names the plan by an option."""
 
 
 def test_a_dry_run_prints_the_command_and_the_prompt_of_each_form_and_starts_nothing(
@@ -38,14 +41,17 @@ def test_a_dry_run_prints_the_command_and_the_prompt_of_each_form_and_starts_not
     command = "claude -p --dangerously-skip-permissions --verbose --output-format stream-json --model opus"
     words = (command, "--add-dir '/x y'", str(project.root / "feature.md"))
     assert (run.code, [word for word in words if word not in run.stdout]) == (0, []), run.text
-    for name in ("plan.txt", "sub/plan.md", "notify", "-dash.md", ".ralph/PROMPT_build.md"):
-        (project.root / name).parent.mkdir(exist_ok=True)
-        (project.root / name).write_text("{{ PROGRESS_FILE }}, at most {{ MAX_ITERATIONS }}.")
-    for args, told in FORMS.items():
-        assert project.ralph(*args, "--dry-run").stdout.partition("\n\n")[2].strip() == told
+    for name in ("plan.txt", "sub/plan.md", "notify", "-dash.md", ".ralph/PROMPT_build.md", ".ralph/PROMPT_look.md"):
+        path = project.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{path.stem}: {{{{ PROGRESS_FILE }}}}, at most {{{{ MAX_ITERATIONS }}}}.")
+    for form, told in FORMS.items():
+        run = project.ralph(*form.split(), "--dry-run")
+        assert (run.code, run.stderr, run.stdout.partition("\n\n")[2]) == (0, "", told)
     assert not agent.calls
     assert not list(project.root.glob("*_PROGRESS.md"))
     assert not list(project.state.rglob("*"))
+    assert "feature.md" in project.ralph("doctor", "--requirements", "feature.md").stdout
 
 
 def test_cron_needs_no_home_and_nothing_is_left_but_the_progress_file_and_a_private_folder(
