@@ -87,6 +87,14 @@ model = ["--model={}"]
 means = "limit"
 says = "That was all"
 """
+WRONG = {
+    "command": "Expected '='",
+    'command = "mine"': "a list of words",
+    "command = []": "a list of words",
+    "run = []": "command",
+    'command = ["a"]\nflags = []': "object",
+    'command = ["a"]\nenv = "x"': "object",
+}
 
 
 def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Project) -> None:
@@ -103,12 +111,7 @@ def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Projec
     assert "$" not in next(line for line in run.text.splitlines() if line.startswith("#2 · ")), "its cost is not known"
     assert "RALPH_BLOCKED: ralph: 3 iterations failed in a row" in project.progress_text
     project.progress.unlink()
-    wrongs = {"command": "Expected '='", 'command = "mine"': "a list of words", "run = []": "command"}
-    wrongs |= {
-        "command = []": "a list of words",
-        **dict.fromkeys(('command = ["a"]\nflags = []', 'command = ["a"]\nenv = "x"'), "object"),
-    }
-    for wrong, why in wrongs.items():
+    for wrong, why in WRONG.items():
         file.write_text(wrong)
         run = project.build("--agent", "mine")
         assert (run.code, f"{file}: is no agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text

@@ -100,8 +100,6 @@ def in_status(text: bytes, line: str) -> bytes:
 def with_tasks(text: bytes, lines: Sequence[bytes]) -> bytes:
     """The same with these lines at the end of the task list."""
     tasks = parse(text).tasks
-    if not lines:
-        return text
     if not tasks:
         return with_lines(text, "Task List", lines)
     nested = next(_NESTED.finditer(text, tasks[-1].line.end))
