@@ -306,7 +306,6 @@ class Project:
     state: Path
     outputs: Path
     env: dict[str, str]
-    plan_file: str = "feature.md"
     ttys: list[TtyRunning] = field(default_factory=list)
     runs: int = 0
     prefix: Sequence[str] = ()
@@ -379,28 +378,27 @@ class Project:
 
     def build(self, *args: str, **how: Any) -> Run:
         """`ralph feature.md build --delay 0 ARGS`."""
-        return self.ralph(self.plan_file, "build", "--delay", "0", *args, **how)
+        return self.ralph("feature.md", "build", "--delay", "0", *args, **how)
 
     def plan(self, *args: str, **how: Any) -> Run:
         """`ralph feature.md plan --delay 0 ARGS`."""
-        return self.ralph(self.plan_file, "plan", "--delay", "0", *args, **how)
+        return self.ralph("feature.md", "plan", "--delay", "0", *args, **how)
 
     def start_tty(
         self,
         *args: str,
         env: Mapping[str, str] | None = None,
-        prefix: Sequence[str] = (),
         command: Sequence[str] = COMMAND,
     ) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*self.prefix, *prefix, *command, *args], env, self.root)
+        running = TtyRunning([*self.prefix, *command, *args], env, self.root)
         self.ttys.append(running)
         return running
 
-    def ralph_tty(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
+    def ralph_tty(self, *args: str, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""
-        return self.start_tty(*args, **how).wait(timeout_s)
+        return self.start_tty(*args, **how).wait()
 
 
 class Mailbox:

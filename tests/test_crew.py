@@ -81,8 +81,7 @@ class Crew:
         return self.project.git("log", "--reverse", "--format=%s", branch).splitlines()[1:]
 
     def tries(self) -> list[tuple[str, bool]]:
-        lines = [line for line in self.project.journal() if line["event"] == "iteration"]
-        return [(line["requirement_id"], line["success"]) for line in lines]
+        return self.project.iterations("requirement_id", "success")
 
     @property
     def clones(self) -> list[Path]:
@@ -186,8 +185,7 @@ class TestIndependentTasks:
         run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=paced(speed=1000))
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
-        lines = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
-        assert sorted(lines) == [("limit", False)] * 2 + [("ok", True)] * 3
+        assert sorted(project.iterations("ended", "counted")) == [("limit", False)] * 2 + [("ok", True)] * 3
         assert "failed:" not in project.progress_text
         assert "Verified:" not in project.progress_text, "nothing was there that checks"
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
