@@ -255,7 +255,6 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
-    cause = turn.outcome.value
     until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
         run.limited |= {one.name: until for one in (run.agents if run.crew else [run.agent])}
@@ -269,11 +268,11 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
     waiting = f"waiting until {moment(until, now)} ({duration(seconds)})"
     if most_s is not None and run.elapsed_s() + seconds >= most_s:
         return Stop(Reason.LIMIT, f"max-time is {duration(most_s)}, sooner over than {waiting}: {turn.why}")
-    run.screen.say(f"ralph: {waiting}: {cause}: {turn.why}")
+    run.screen.say(f"ralph: {waiting}: {turn.outcome.value}: {turn.why}")
     run.write_down("wait", success=True, message=turn.why, until=round(until, 3), planned_s=round(seconds, 3))
     if turn.outcome is Outcome.LIMIT and run.tally.repeats == 1:
         run.outbox.send(notices.waiting(run, waiting, turn.why))
-    run.does(f"until {moment(until, now)}: {cause}", seconds)
+    run.does(f"until {moment(until, now)}: {turn.outcome.value}", seconds)
     waited_s = _sleep(run, seconds)
     run.waited_s += waited_s
     run.waited_to = run.pace.running()

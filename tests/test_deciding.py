@@ -138,38 +138,31 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
 
 
 @pytest.mark.parametrize(
-    ("story", "settings", "end"),
+    ("opened", "story", "settings", "end"),
     [
-        ([Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
-        ([FAILS, BREAKS, FAILS, CLAIMS, FAILS], VERIFY, "5: failed"),
-        ([BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
-        ([IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
-        ([LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
-        ([FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
-        ([Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
-        ([*HOURS[:16], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
-        ([*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
-        ([TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
-        ([FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
-        ([Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
-        ([Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
+        ("", [Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
+        ("", [FAILS, BREAKS, FAILS, CLAIMS, FAILS], VERIFY, "5: failed"),
+        ("", [BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
+        ("", [IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
+        ("", [LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
+        ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
+        ("", [Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
+        ("", [*HOURS[:16], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
+        ("", [*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
+        ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
+        ("", [FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
+        ("", [Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
+        ("", [Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
+        ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], BOTH, "5"),
+        ("REFUSED", [CLAIMS], BOTH, "1: done refused"),
+        ("FAILURES", [LIMITED, FAILS], BOTH, "300 1: failed"),
+        ("FAILURES", [IDLE, CLAIMS], BOTH, "2"),
+        ("REFUSED", [IDLE, FAILS], BOTH, "2"),
+        ("STALLED", [DOES, CLAIMS, FAILS], BOTH, "3"),
+        ("TAMPERED", [FAILS, IDLE, CLAIMS], BOTH, "3"),
     ],
 )
-def test_how_a_run_ends(story: Sequence[Step], settings: Settings, end: str) -> None:
-    assert ends(story, settings, Tally()) == end
-
-
-@pytest.mark.parametrize(
-    ("opened", "story", "end"),
-    [
-        ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], "5"),
-        ("REFUSED", [CLAIMS], "1: done refused"),
-        ("FAILURES", [LIMITED, FAILS], "300 1: failed"),
-        ("FAILURES", [IDLE, CLAIMS], "2"),
-        ("REFUSED", [IDLE, FAILS], "2"),
-        ("STALLED", [DOES, CLAIMS, FAILS], "3"),
-        ("TAMPERED", [FAILS, IDLE, CLAIMS], "3"),
-    ],
-)
-def test_the_try_after_a_block(opened: str, story: Sequence[Step], end: str) -> None:
-    assert ends(story, BOTH, one_try(opened, BOTH)) == end
+def test_how_a_run_ends_also_after_a_block_which_leaves_one_try(
+    opened: str, story: Sequence[Step], settings: Settings, end: str
+) -> None:
+    assert ends(story, settings, one_try(opened, settings)) == end
