@@ -17,15 +17,11 @@ from scripted_model import Handler, Json, Reply, ScriptedModel, Tool
 
 
 class _Others(Handler):
-    """An API that streams its answer as plain `data:` lines."""
+    """An API whose answer is plain `data:` lines."""
 
-    def send(self, reply: Reply, *pieces: Json) -> None:
-        self.send_response(200)
-        self.head({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
-        for piece in pieces:
-            data = f"data: {json.dumps(piece)}\n\n".encode()
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")
+    def send(self, *pieces: Json) -> None:
+        lines = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+        self.whole(200, lines, {"content-type": "text/event-stream"})
 
 
 class Responses(_Others):
@@ -44,7 +40,7 @@ class Responses(_Others):
         usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120, **reply.usage}
         done = [{"type": "response.output_item.done", "output_index": at, "item": one} for at, one in enumerate(items)]
         last = {"type": "response.completed", "response": {**about, "status": "completed", "usage": usage}}
-        self.send(reply, {"type": "response.created", "response": about}, *done, last)
+        self.send({"type": "response.created", "response": about}, *done, last)
 
 
 class Gemini(_Others):
@@ -57,7 +53,7 @@ class Gemini(_Others):
         parts += [{"functionCall": {"name": tool.name, "args": dict(tool.input)}} for tool in reply.tools]
         usage = {"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120, **reply.usage}
         said = {"content": {"role": "model", "parts": parts}, "index": 0, "finishReason": "STOP"}
-        self.send(reply, {"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"})
+        self.send({"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"})
 
 
 class Completions(_Others):
@@ -77,7 +73,7 @@ class Completions(_Others):
         words = {"role": "assistant", "content": reply.text or "", **({"tool_calls": calls} if calls else {})}
         first = {"index": 0, "delta": words, "finish_reason": None}
         last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
-        self.send(reply, {**about, "choices": [first]}, {**about, "choices": [last], "usage": usage})
+        self.send({**about, "choices": [first]}, {**about, "choices": [last], "usage": usage})
 
 
 Play = Callable[..., ScriptedModel]

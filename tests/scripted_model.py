@@ -143,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if not urlsplit(self.path).path.endswith(self.ends):
-            self.plain(404, {}, {})
+            self.whole(404, "{}", {})
             return
         reply = self.server.answer(Request(body))
         error = reply.error or {"type": "api_error", "message": reply.message, "code": reply.status}
@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             if reply.status == 200:
                 self.answer(reply, body)
             else:
-                self.plain(reply.status, {"type": "error", "error": error}, reply.headers)
+                self.whole(reply.status, json.dumps({"type": "error", "error": error}), reply.headers)
 
     def answer(self, reply: Reply, body: Json) -> None:
         number = next(self.server.ids)
@@ -190,8 +190,8 @@ class Handler(BaseHTTPRequestHandler):
         event = f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
 
-    def plain(self, status: int, body: Json, headers: Mapping[str, str]) -> None:
-        data = json.dumps(body).encode()
+    def whole(self, status: int, body: str, headers: Mapping[str, str]) -> None:
+        data = body.encode()
         self.send_response(status)
         self.head({"content-type": "application/json", "content-length": str(len(data)), **headers})
         self.wfile.write(data)
