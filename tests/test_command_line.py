@@ -69,6 +69,9 @@ def test_what_is_no_path_or_may_not_be_entered_is_a_line(project: Project, no_ov
     }.items():
         run = project.ralph(*words, prefix=closed)
         assert (run.code in (1, 2), run.stderr.count("\n"), said in run.stderr) == (True, 1, True), run.text
+    (project.root / ".ralph.env").mkdir()
+    assert project.ralph("feature.md").stderr == "ralph: .ralph.env: cannot be read: Is a directory\n"
+    (project.root / ".ralph.env").rmdir()
     (project.home / ".ralph").mkdir(mode=0)
     run = project.ralph("feature.md", prefix=(*no_override, "env"))
     assert (run.code, run.stderr) == (1, f"ralph: {project.home}/.ralph/notify: Permission denied\n")

@@ -7,7 +7,6 @@ import pytest
 from ralph_driver import Project
 from stories import Agent
 
-from ralph.settings import Given, Source, resolve
 from ralph.sources import of_plan
 
 SAYS = (
@@ -83,6 +82,10 @@ WHO_DECIDES = {
     "but on the command line": ({"template": "RALPH_REASONING: low", "args": "--effort max"}, "--effort max\n"),
     "a template narrows": ({"template": "RALPH_ONLY: t/** u", "plan": "RALPH_ONLY: a"}, "only a & t/** | a & u;"),
     "also what the command line allows": ({"template": "RALPH_ONLY: t", "args": "--only 'a b'"}, "only a b & t;"),
+    "to nothing": ({"template": "RALPH_ONLY: none", "plan": "RALPH_ONLY: src/**"}, "only ;"),
+    "the tools": ({"template": "RALPH_TOOLS: Read, Grep", "args": "--tools Bash,Read"}, " --tools=Read\n"),
+    "which may be none": ({"template": "RALPH_TOOLS: none", "args": "--tools Read"}, " --tools=\n"),
+    "and denies more": ({"template": "RALPH_DENY: Write", "args": "--deny A"}, " --disallowedTools=A,Write\n"),
 }
 
 
@@ -90,19 +93,6 @@ WHO_DECIDES = {
 def test_who_decides(project: Project, what: str) -> None:
     said, told = WHO_DECIDES[what]
     assert told in shown(project, **said)
-
-
-def test_a_list_is_what_a_place_names() -> None:
-    for variable, narrows, allows, counts in (
-        ("RALPH_ONLY", "none", "src/**", (("src/**",), ())),
-        ("RALPH_ONLY", "", "none", ((),)),
-        ("RALPH_TOOLS", "Read, Grep", "Bash,Read", (("Bash", "Read"), ("Read", "Grep"))),
-        ("RALPH_TOOLS", "", "", ()),
-        ("RALPH_DENY", "Bash(git push:*), Write", "WebFetch", ("WebFetch", "Bash(git push:*)", "Write")),
-        ("RALPH_ROLES", "", "test,build review", ("test", "build", "review")),
-    ):
-        given = [Given(variable, narrows, Source.TEMPLATE, "here"), Given(variable, allows, Source.PLAN, "there")]
-        assert getattr(resolve([one for one in given if one.text]), variable[6:].lower()) == counts
 
 
 def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project) -> None:
@@ -115,6 +105,7 @@ def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project)
 
 
 NO_SENSE = [
+    ("notify-frequency", "often", "a whole number from 1, off or unlimited"),
     ("max-iterations", "1.5", "unlimited"),
     ("max-turns", "0", "from 1"),
     ("delay", "soon", "2s"),
@@ -124,21 +115,10 @@ NO_SENSE = [
     ("max-context", "200%", "60%"),
     ("effort", "ultra", "write none or low or medium or high or xhigh or max"),
     ("base-url", "localhost:8000", "https://"),
-    ("prompts", "nowhere", "is no folder"),
     ("only", "../x", "a pattern of files"),
     ("tools", "Bash(git", "names such as Read"),
     ("deny", "Write,git-wirte", "git-wirte is no list; there are git-write, not-uv"),
 ]
-
-
-def test_a_value_that_makes_no_sense_is_told_with_what_is_allowed(project: Project, agent: Agent) -> None:
-    words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
-    told = [rf'^ralph: --{name}: "{re.escape(value)}": .*{allowed}' for name, value, allowed in NO_SENSE]
-    told.append(r"^ralph: \.ralph\.env: cannot be read: Is a directory")
-    (project.root / ".ralph.env").mkdir()
-    run = project.ralph("feature.md", *words)
-    assert (run.code, agent.calls) == (2, []), run.text
-    assert [one for one in told if not re.search(one, run.stderr, re.MULTILINE)] == [], run.stderr
 
 
 def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None:
@@ -151,11 +131,12 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         home="\ufeff# mine\r\n\r\n  export OTHER='two\r\nlines'  # why\r\nRALPH_MODLE=opus\nRALPH_X=\"s3cret\n",
         template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x\nRALPH_AGENT: sh evil\nRALPH_NTFY_TOKEN: s3cret",
     )
-    args = ("--notify-frequency", "often", "--strict")
-    run = project.ralph("feature.md", *args, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
+    words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
+    run = project.ralph("feature.md", "--strict", *words, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
     assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
+    no_sense = [rf'^ralph: --{name}: "{re.escape(value)}": .*{allowed}' for name, value, allowed in NO_SENSE]
+    assert [told for told in no_sense if not re.search(told, run.stderr, re.MULTILINE)] == [], run.stderr
     problems = [
-        '--notify-frequency: "often": write a whole number from 1, off or unlimited',
         'environment: RALPH_REASONING: "deep": write none or low',
         'feature.md:3: RALPH_MAX_ITERATIONS: "x"',
         "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
@@ -173,5 +154,5 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         ".ralph/PROMPT_task.md:5: RALPH_NTFY_TOKEN belongs on the command line",
     ]
     assert [told for told in problems if f"ralph: {told}" not in run.stderr] == [], run.stderr
-    assert len(run.stderr.splitlines()) == len(problems), "an unknown name in the environment is nobody's business"
+    assert len(run.stderr.splitlines()) == len(no_sense + problems), "RALPH_STALLS is nobody's business"
     assert ("s3cret" in run.stderr, (project.root / "pwned").exists()) == (False, False)
