@@ -286,7 +286,7 @@ def _over(run: Run) -> bool:
 
 
 def _sleep(run: Run, seconds: float) -> float:
-    """Waits by two clocks: one may be set by somebody, the other may not know what the first one does. How long."""
+    """How long it waited, by two clocks: one may be set by somebody, the other may not know what the first one does."""
     pace = run.pace
     began = beat = running = pace.running()
     until = pace.now() + seconds
