@@ -17,7 +17,7 @@ class Tmux:
 
     def __init__(self, env: dict[str, str], cwd: Path, *, width: int, height: int) -> None:
         self._name = f"ralph-test-{uuid.uuid4().hex}"
-        self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "SHELL": "/bin/sh"}
+        self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "PS2": "", "SHELL": "/bin/sh"}
         window = ("-x", str(width), "-y", str(height), "-c", str(cwd))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *window, "sh")
         eventually(lambda: self.rows[0].startswith("$"))  # what is typed before the prompt would stand in front of it
