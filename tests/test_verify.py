@@ -80,7 +80,7 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
     agent.story(step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789"), ticks="all"))
     command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
     running = project.start("feature.md", "build", "--verify", command, command=paced(interrupt_s=0.5))
-    eventually(lambda: offspring.alive() == ["check", "hidden"])
+    eventually(lambda: offspring.alive() == ["check", "hidden"] or running.poll() is not None)
     running.signal(signal.SIGINT)
     run = running.wait()
     assert (run.code, offspring.alive()) == (-signal.SIGINT, []), run.text
