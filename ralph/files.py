@@ -3,7 +3,6 @@
 import contextlib
 import glob
 import os
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,7 +101,7 @@ def _written_beside(target: Path, data: bytes) -> Iterator[Path]:
             if old:
                 with contextlib.suppress(PermissionError):  # to give a file away is root's; then it is ours
                     os.fchown(fd, old.st_uid, old.st_gid)
-                os.fchmod(fd, stat.S_IMODE(old.st_mode))
+                os.fchmod(fd, old.st_mode & 0o7777)
             file.write(data)
             file.flush()
             os.fsync(fd)

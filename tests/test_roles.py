@@ -12,11 +12,6 @@ TESTS = writes("tests/one.py", "assert True\n")
 MADE = writes("one.txt", "1\n")
 
 
-def modes(project: Project) -> list[tuple[str, bool]]:
-    """Of each iteration its mode, and whether it went well."""
-    return [(line["mode"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
-
-
 def has_prompt(project: Project, mode: str, text: str) -> None:
     """The project has a template of its own for this mode."""
     (project.root / ".ralph").mkdir()
@@ -37,7 +32,8 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
         tries(said="Add one.txt\n\nIt holds a number."),
     )
     run = built(project, *ROLES)
-    assert modes(project) == [("test", False), ("test", True), ("build", True), ("review", False), ("review", True)]
+    roles = [("test", False), ("test", True), ("build", True), ("review", False), ("review", True)]
+    assert project.iterations("mode", "success") == roles
     test, _, build, review, _ = agent.calls
     assert "You write the tests of one task" in test.prompt
     assert "You do one task" in build.prompt
@@ -67,7 +63,7 @@ def test_a_red_gate_is_followed_by_fix_and_a_rejection_by_whoever_builds(project
     assert re.search(r"failed: .* try 2: rejected: an empty one is accepted", project.progress_text)
     built(project, *args)
     roles = [("test", True), ("build", False), ("fix", True), ("review", False), ("build", True), ("review", True)]
-    assert modes(project) == roles
+    assert project.iterations("mode", "success") == roles
     assert "an empty one is accepted" in agent.prompts[4]
     assert project.git("show", "HEAD:one.txt") == "2\n"
 
@@ -83,7 +79,7 @@ def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done
     agent.story(tries(TESTS), tries(MADE))
     built(project, "--roles", "test,build", "--task", "one")
     assert marks_of(project) == ["- [ ] oth", "- [x] one"]
-    assert modes(project) == [("test", True), ("build", True)]
+    assert project.iterations("mode", "success") == [("test", True), ("build", True)]
 
 
 def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
@@ -111,7 +107,7 @@ def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agen
     other = tries(writes("two.txt", "2\n"), signals=ask.format("deploy"))
     agent.story(tries(MADE, signals=ask.format("validate")), step(), other)
     run = built(project)
-    assert modes(project) == [("build", True), ("validate", True), ("build", True)]
+    assert project.iterations("mode", "success") == [("build", True), ("validate", True), ("build", True)]
     assert agent.prompts[1].strip() == "Look."
     assert "the wish for the mode deploy is ignored" in run.stderr
     assert "Mode:" not in project.progress_text

@@ -156,7 +156,7 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
     agent.story(tries(runs(spoils)), fails(), cut)
     built(project, "--on-failure", "restore", "--max-tries", "2", code=4)
-    assert [success for _, success in tried(project)] == [False] * 3
+    assert project.iterations("success") == [False] * 3
     assert "- [!] one: The first" in listed(project)
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
     assert all(path.read_text() == "# a secret\n" for path in (*secrets, project.root / "mine.txt"))
@@ -308,7 +308,7 @@ def test_only_holds_in_a_folder_without_git_and_for_tasks_without_ids(plain_proj
     bad = tries(writes("app.py", "cheat\n"), writes("x/new.py", "n\n"), writes("a", "0"))
     agent.story(bad, tries(writes("a", "1")), tries(writes("tests/b", "2")))
     run = built(plain_project, "--only", "a", "--only", "tests/**")
-    assert [success for _, success in tried(plain_project)] == [False, True, True]
+    assert plain_project.iterations("success") == [False, True, True]
     assert "app.py" in run.text
     assert ((root / "app.py").read_text(), (root / "x").exists()) == ("mine\n", False)
     assert {"cheat\n", "n\n"} <= {*kept(plain_project)}

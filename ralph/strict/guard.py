@@ -280,7 +280,7 @@ class Guard:
             found = self._shadow.changes().items()
             changes = {name: was_there for name, was_there in found if not self._is_later(self._root / name)}
             wrong = [name for name in changes if why_not(name)]
-            new = sorted(name for name in wrong if not changes[name])
+            new = [name for name in wrong if not changes[name]]
             if len(new) > _MOST_NEW_FILES:
                 what = f"{len(new)} new files, such as {named(new[:3])}, would be moved away"
                 self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"

@@ -204,7 +204,7 @@ class Repository(Git):
 
 def jj_commit(root: Path, names: Iterable[str], message: str) -> str:
     """Commits these files by jj (https://jj-vcs.github.io/jj/), which records changes itself; why not, or nothing."""
-    filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in sorted(names)]
+    filesets = [f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in names]
     argv = ["jj", "--no-pager", "--color=never", "commit", "--message", message, *filesets]
     done = call(argv, timeout_s=_TIMEOUT_S, cwd=root)
     return complaint(done) if done.code else ""
