@@ -115,7 +115,7 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
 ) -> None:
     script = tmp_path / "bin" / "agent-browser"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {tmp_path}/log\necho "did $*"; [ "$2" != Broken ]\n')
+    script.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {tmp_path}/log\n[ "$2" != Broken ]\n')
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     said = ("open /login - shows it", 'click "Sign in; $(touch x) & go"', "click Broken - well", "click Next")
@@ -123,8 +123,6 @@ def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     together = in_one_browser([*actions, parse("File `x` exists"), actions[0]])
     assert together[1:] == [parse("File `x` exists"), actions[0]]
     came = checked(together[0])
-    assert came.output.splitlines()[-1] == "did click Broken"
     assert "agent-browser click Broken && agent-browser click Next` exited with 1" in came.failed
     assert (tmp_path / "log").read_text() == "open|/login|click|Sign in; $(touch x) & go|click|Broken|"
     assert not list(folder.iterdir()), "the shell sees no more than words"
-    assert checked(together[2]).code == 0
