@@ -121,7 +121,7 @@ def test_what_needs_mending_is_said_with_the_remedy(patient: Project, files: dic
 
 
 def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: list[str]) -> None:
-    """A progress file that may not be read; no git, no agent, a channel's file that is none."""
+    """A progress file and prompts that may not be read; no git, no agent, a channel's file that is none."""
     patient.has_tasks("one")
     patient.progress.chmod(0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
@@ -129,6 +129,10 @@ def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: lis
     assert (run.code, run.stderr) == (1, "")
     assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
     assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
+    (patient.root / ".ralph").mkdir(mode=0)
+    said = patient.ralph("doctor", "feature.md", prefix=no_override).stdout
+    (patient.root / ".ralph").chmod(0o755)
+    assert "\nBAD  settings    .ralph/PROMPT_build.md: cannot be read: Permission denied\n" in said
     (programs(patient) / "claude").unlink()
     has(patient, {"~/.ralph/notify/x.toml": "["})
     env = {"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}  # without any name no file is read
@@ -148,14 +152,14 @@ def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
     has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/x": ""})
     verify, base_url = "true && curl -fs http://localhost:8000/health", "http://localhost:3000/app"
     more = ["--", "--add-dir", "../x"]
-    asked = (plan, "7", "--verify", verify, "--base-url", base_url, "-C", str(folder), *more)
+    asked = (plan, "all", "7", "--verify", verify, "--base-url", base_url, "-C", str(folder), *more)
     *_, text, lost = look(patient, *asked, env={"RALPH_MAX_COST": "5", "RALPH_VERIFY": ""})
     assert lost.startswith("warning cron: RALPH_MAX_COST, RALPH_VERIFY: from this environment")
     line = text.partition("-> \n")[2]
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    found = [str(folder), str(programs(patient) / "claude"), verify, base_url, plan, *more]
+    found = [str(folder), str(programs(patient) / "claude"), verify, base_url, plan, "all", *more]
     assert done.stdout.splitlines() == found, line
 
 
