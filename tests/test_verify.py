@@ -77,7 +77,8 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
 ) -> None:
     """That it is verified is ralph's word alone."""
     project.has_tasks("one")
-    agent.story(step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789"), ticks="all"))
+    forges = step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789"), ticks="all")
+    agent.story(forges, forges)
     command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
     running = project.start("feature.md", "build", "--verify", command, command=paced(interrupt_s=0.5))
     eventually(lambda: offspring.alive() == ["check", "hidden"] or running.poll() is not None)
@@ -91,6 +92,8 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
         assert (run.code, count(project), len(agent.calls)) == (0, 1, 1), run.text
         assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert mailbox.notices == [], "nothing was done, so nobody is told"
+    project.has_tasks("one")
+    assert (project.build().code, len(agent.calls), "Verified: " in project.progress_text) == (0, 2, False)
 
 
 NASTY = rb"""
