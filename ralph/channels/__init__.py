@@ -167,7 +167,7 @@ def hosts(text: str) -> str:
 
 def _without(text: str, secrets: Iterable[str]) -> str:
     """The text with secrets and parts of secrets as ***, but for the hosts of addresses."""
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         for hidden in (secret, *re.split("[/?&=@#]+", secret.replace(hosts(secret), ""))):
             text = text.replace(hidden, "***") if len(hidden) > 8 else text
     return text
