@@ -1,13 +1,14 @@
-"""The loop, to be read aloud. What is decided stands in verdict.py and judge.py.
+"""The loop, to be read aloud. The rules by which it decides are in verdict.py and judge.py.
 
-The progress file is read anew each time round, so a restart needs no code: the same command goes on where it says.
+Where ralph picks the tasks, `run.strict` chooses and disposes; `run.crew` does, too, for several agents at once. The
+progress file is read anew each time round, so a restart needs no code: the same command goes on where the file says.
 """
 
 from ralph import progress
 from ralph.claims import check_claim, refuse
 from ralph.iteration import iterate, pause, record, rest
 from ralph.judge import Iteration, judge
-from ralph.phases import end_once, follow, handed_on
+from ralph.phases import end_once, follow, hand_on
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, claims_done
 
@@ -19,29 +20,31 @@ def loop(run: Run) -> Stop:
         iteration = settle(run, run.crew.iterate() if run.crew else iterate(run))
         record(run, iteration)
         stop = iteration.ended or rest(run, iteration)
-        stop = (run.crew.lets_finish(stop) if run.crew else stop) or reason_to_stop(run)
+        if run.crew:
+            stop = run.crew.lets_finish(stop)  # none yet, where others are at work
+        stop = stop or reason_to_stop(run)
     return leave(run, run.interrupted() or stop)
 
 
 def reason_to_stop(run: Run) -> Stop | None:
-    """Why no other iteration begins. A RALPH_DONE that stands there, whoever wrote it, is checked before it counts."""
+    """Prepares the next iteration, or returns why there is none. A RALPH_DONE, whoever wrote it, is checked first."""
     follow(run)
     if run.strict:
         run.strict.tidy()
     while claims_done(run.file.last, run.settings) and not run.interrupted():
         check_claim(run)
         if run.verdict() or (run.strict and run.settings.max_failures is None):
-            break  # what no agent can mend would be looked at for ever
+            break  # where all is ticked no agent mends what fails, and nobody counts how often
         pause(run)
         run.read()
     stop = run.verdict() or (run.strict.choose() if run.strict else None)
-    return reason_to_stop(run) if stop and handed_on(run, stop) else stop
+    return reason_to_stop(run) if stop and hand_on(run, stop) else stop
 
 
 def settle(run: Run, iteration: Iteration) -> Iteration:
-    """The same with what it came to; the file says so too."""
+    """The iteration with what it came to; the progress file says so too."""
     iteration = judge(iteration, run.tally, run.settings)
-    if iteration.watched.blocked:  # git would be led elsewhere
+    if iteration.watched.blocked:  # the agent led git elsewhere, so none may run; `judge` has said to stop
         return iteration
     if run.strict:
         return run.strict.dispose(iteration)
@@ -53,7 +56,7 @@ def settle(run: Run, iteration: Iteration) -> Iteration:
 
 
 def leave(run: Run, stop: Stop) -> Stop:
-    """The breaker opens in the file where another start would repeat what failed."""
+    """The last words in the progress file: a start that would only repeat what failed is blocked there."""
     run.state.end()
     if stop.reason is Reason.TALK:
         run.state.note("conversation", run.mode)  # the last notice says it

@@ -70,8 +70,8 @@ def follow(run: Run) -> None:
     begin(run)
 
 
-def handed_on(run: Run, stop: Stop) -> bool:
-    """Under `all`, names the next mode in the file once this one is done; whether it did."""
+def hand_on(run: Run, stop: Stop) -> bool:
+    """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
