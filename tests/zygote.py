@@ -15,7 +15,6 @@ import json
 import os
 import pkgutil
 import runpy
-import select
 import signal
 import socket
 import sys
@@ -32,37 +31,28 @@ OUR_OWN = 3
 
 def serve(channel: socket.socket) -> list[int]:
     """Returns in each new process the descriptors of its request; the server leaves when the tests have ended."""
-    running: dict[int, int] = {}
-    woken, wakes = os.pipe()
-    os.set_blocking(wakes, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who watch
     while True:
-        if woken in select.select([channel.fileno(), woken], [], [])[0]:
-            os.read(woken, 4096)
-            tell_ends(running)
-            continue
         asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
         if not asked:
             os._exit(0)
-        pid = os.fork()
-        if not pid:
-            signal.set_wakeup_fd(-1)
+        if not os.fork():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            return descriptors
-        running[pid] = descriptors.pop(OUR_OWN)
+            if not (pid := os.fork()):
+                return descriptors
+            watch(pid, descriptors.pop(OUR_OWN), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def tell_ends(running: dict[int, int]) -> None:
-    """Says of each process that has ended how, into the pipe of its request."""
-    for pid, news in list(running.items()):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
-                os.write(news, b"ended %d\n" % os.waitstatus_to_exitcode(status))
-            os.close(running.pop(pid))
+def watch(pid: int, news: int, others: list[int]) -> None:
+    """Says how this process has ended, into the pipe of its request, and ends."""
+    for descriptor in others:
+        os.close(descriptor)
+    status = os.waitpid(pid, 0)[1]
+    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+        os.write(news, b"ended %d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
 
 
 def become(descriptors: list[int]) -> list[str]:
