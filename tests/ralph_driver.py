@@ -364,11 +364,6 @@ class Project:
         argv = [*self.prefix, *prefix, *command, *args]
         return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
 
-    def start_into(self, output: int, *args: str) -> Process:
-        """Starts `ralph ARGS` with this file descriptor as its output and its errors."""
-        argv = [*self.prefix, *COMMAND, *args]
-        return launched(argv, self.env, self.root, stdout=output, stderr=output)
-
     def ralph(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end, as `start` does; to the end of all it ran where its agent killed it."""
         run = self.start(*args, **how).wait(timeout_s)

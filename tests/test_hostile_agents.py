@@ -1,16 +1,13 @@
 """Agents that print what no agent should, or too much, take away what they were given, or stop themselves."""
 
-import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from offspring import stat
-from ralph_driver import Process, Project, alive, eventually
+from ralph_driver import Project, Running, alive, eventually
 from stories import Agent, hangs, init, marks, prints, raw, runs, says, starts, step, waits_for
 from test_signals import BUILD
 
@@ -60,27 +57,18 @@ def test_two_ctrl_c_do_not_wait_for_who_reads_nothing_or_for_what_is_left_to_rea
     """Ten million lines take ralph minutes."""
     project.has_tasks("one")
     agent.story(raw(init(), prints("y\n" * 10_000, times=1000), marks("on"), hangs()))
-    with unread(project) as run:
-        eventually(lambda: agent.reached("on"))
-        run.send_signal(signal.SIGINT)
-        eventually(agent.was_interrupted)
-        run.send_signal(signal.SIGINT)
-        assert run.wait(60) == -signal.SIGINT
+    run = unread(project)
+    eventually(lambda: agent.reached("on"))
+    run.signal(signal.SIGINT)
+    eventually(agent.was_interrupted)
+    run.signal(signal.SIGINT)
+    assert run.wait().code == -signal.SIGINT
     assert not alive(agent.calls[0].pid)
 
 
-@contextmanager
-def unread(project: Project) -> Iterator[Process]:
+def unread(project: Project) -> Running:
     """A build whose output nobody reads."""
-    ours, theirs = os.pipe()
-    run = project.start_into(theirs, *BUILD)
-    os.close(theirs)
-    try:
-        yield run
-    finally:
-        run.kill()
-        run.wait()
-        os.close(ours)
+    return project.start(*BUILD, prefix=("bash", "-c", 'exec "$@" &> >(while kill -0 $$; do sleep 0.1; done)', "bash"))
 
 
 @pytest.mark.usefixtures("real_starts")  # a fork begins with what its parent has imported
@@ -91,10 +79,12 @@ def test_much_that_it_says_and_complains_and_that_nobody_reads_stays_out_of_memo
     long_line = "x" * 1_000_000 + "\n"
     much = [prints("noise " * 1000 + "\n", times=MUCH_MB * 1000 // 6), prints(long_line, stderr=True, times=MUCH_MB)]
     agent.story(raw(init(), *much, prints(long_line, times=MUCH_MB)), step(marks("second"), waits_for("go")))
-    with unread(project) as run:
-        eventually(lambda: agent.reached("second"))
-        status = Path(f"/proc/{run.pid}/status").read_text().splitlines()
-        (peak_mb,) = (int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM"))
+    run = unread(project)
+    eventually(lambda: agent.reached("second"))
+    status = Path(f"/proc/{run.pid}/status").read_text().splitlines()
+    (peak_mb,) = (int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM"))
+    run.process.kill()
+    run.wait()
     shutil.rmtree(project.state)  # pytest would keep it
     assert peak_mb < ENOUGH_MB
 
