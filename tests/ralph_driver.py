@@ -148,6 +148,14 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def executable(path: Path, script: str) -> Path:
+    """Puts this script of the shell there."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
 def is_free(tree: Path) -> bool:
     """Whether nobody has the lock on it, what outlives a killed ralph included."""
     descriptor = os.open(tree, os.O_RDONLY)
@@ -402,9 +410,7 @@ class Mailbox:
     def __init__(self, project: Project) -> None:
         self._box = project.home / "box"
         self._box.touch()
-        script = project.home / "send"
-        script.write_text(f'#!/bin/sh\nprintf "%s\\0" "$1" >> {shlex.quote(str(self._box))}\n')
-        script.chmod(0o700)
+        script = executable(project.home / "send", f'printf "%s\\0" "$1" >> {shlex.quote(str(self._box))}')
         project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(script)
 
     @property

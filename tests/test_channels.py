@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests  # noqa: F401 - imported in a thread that a test gives up on, it would meet the next test's filters
 from http_server import Answer, Server
-from ralph_driver import eventually
+from ralph_driver import eventually, executable
 
 from ralph.channels import Channel, Notice, Outbox, configured, deliver, filled, load
 from ralph.errors import RalphError
@@ -110,9 +110,7 @@ def test_a_program_gets_the_notice_as_it_is_and_its_failure_counts_where_its_cha
     def tell(channel: str, program: str, notice: Notice, timeout_s: float = 15) -> str:
         return deliver(BUILT_IN[channel], notice, {BUILT_IN[channel].needs[0]: program}, timeout_s=timeout_s)
 
-    program = home / "my notify"
-    program.write_text(f"#!/bin/sh\nprintf '%s|' $# \"$@\" >'{home}/got'\nexit 3\n")
-    program.chmod(0o755)
+    program = executable(home / "my notify", f"printf '%s|' $# \"$@\" >'{home}/got'\nexit 3")
     nasty = "$(touch PWNED) `touch PWNED`; {{ 7 * 7 }} -n 'x\" \\n \x1b[2J\0"
     assert tell("custom", "~/my notify", Notice("blocked", "Ralph Blocked", nasty)) == ""
     plain = nasty.replace("\x1b", "\ufffd").replace("\0", "\ufffd")
@@ -122,7 +120,7 @@ def test_a_program_gets_the_notice_as_it_is_and_its_failure_counts_where_its_cha
     tell("apprise", str(program), Notice("test", "-- Test"))
     assert "|--body=-- Test|" in (home / "got").read_text(), "else it would read a body from its input"
     assert f"No such file or directory: '{home}/gone'" in tell("custom", "~/gone", STARTED)
-    program.write_text("#!/bin/sh\nsleep 60\n")
+    executable(program, "sleep 60")
     assert tell("custom", str(program), STARTED, 0.3) == f"{program}: killed by signal 9; it has 0.3 s"
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from ralph_driver import CHECKOUT, COMMAND, Project, eventually, everything_in
+from ralph_driver import CHECKOUT, COMMAND, Project, eventually, everything_in, executable
 
 SEEING = (CHECKOUT / "docs" / "seeing.md").read_text("utf-8")
 
@@ -22,9 +22,7 @@ def setup_of(shell: str) -> str:
 @pytest.fixture
 def there(project: Project) -> Project:
     """A project with plans, a mode of its own, and `ralph` on the PATH."""
-    ralph = project.root.parent / "bin" / "ralph"
-    ralph.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
-    ralph.chmod(0o755)
+    executable(project.root.parent / "bin" / "ralph", f'exec {shlex.join(COMMAND)} "$@"')
     for file in (".ralph/PROMPT_review.md", "sub/deep.md"):
         (project.root / file).parent.mkdir()
         (project.root / file).write_text("Look at it.\n")

@@ -18,6 +18,7 @@ from ralph_driver import (
     Run,
     alive,
     eventually,
+    executable,
     is_free,
     kill,
     marked,
@@ -26,7 +27,7 @@ from ralph_driver import (
 )
 from stories import Agent, at_limit, runs, tries
 
-AGENT = """#!/bin/sh
+AGENT = """\
 prompt=$(cat)
 signal=$(printf '%s' "$prompt" | grep -o '<task-done session="ralph-[^<>]*>[^<>]*</task-done>' | tail -1)
 progress=$(printf '%s' "$prompt" | sed -n 's/^Progress file: //p')
@@ -64,9 +65,7 @@ class Crew:
     def does(self, **does: str) -> None:
         """Writes the agent."""
         cases = "\n".join(f"{task}) {command} ;;" for task, command in does.items())
-        path = self.marks / "claude"
-        path.write_text(AGENT.format(marks=shlex.quote(str(self.marks)), cases=cases))
-        path.chmod(0o755)
+        executable(self.marks / "claude", AGENT.format(marks=shlex.quote(str(self.marks)), cases=cases))
 
     def words(self, *args: str, jobs: int = 2) -> list[str]:
         return ["feature.md", "build", "--strict", "--jobs", str(jobs), "--agent", str(self.marks / "claude"), *args]
@@ -132,13 +131,9 @@ class TestIndependentTasks:
     def test_of_one_parent_pass_their_roles_where_a_runner_takes_them_and_end_with_what_it_asks_for(
         self, crew: Crew, project: Project, marks: Path
     ) -> None:
-        runner = marks / "runner"
-        runner.write_text(f'#!/bin/sh\necho "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"\n')
-        hook = project.root / ".git" / "hooks" / "pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(f"#!/bin/sh\necho ran >> {marks}/hooks\n")
-        for script in (runner, hook):
-            script.chmod(0o755)
+        notes = f'echo "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"'
+        runner = executable(marks / "runner", notes)
+        executable(project.root / ".git" / "hooks" / "pre-commit", f"echo ran >> {marks}/hooks")
         asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
         does = {one: f"{file}; touch {marks}/{one}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}

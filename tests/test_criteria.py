@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import requests  # noqa: F401 - first imported under another test's filters, its own warnings would be errors
 from http_server import Answer, Server
+from ralph_driver import executable
 
 from ralph.criteria import Criterion, check, in_one_browser, parse
 from ralph.process.programs import call
@@ -113,10 +114,8 @@ def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_
 def test_actions_in_a_row_share_a_browser_and_end_at_the_first_that_fails(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "bin" / "agent-browser"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {tmp_path}/log\n[ "$2" != Broken ]\n')
-    script.chmod(0o755)
+    logs = f'printf "%s|" "$@" >> {tmp_path}/log\n[ "$2" != Broken ]'
+    script = executable(tmp_path / "bin" / "agent-browser", logs)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     said = ("open /login - shows it", 'click "Sign in; $(touch x) & go"', "click Broken - well", "click Next")
     actions = [parse(f"agent-browser: {one}") for one in said]

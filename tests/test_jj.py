@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from ralph_driver import Project
+from ralph_driver import Project, executable
 from stories import Agent, tries, writes
 from test_strict import ODD, ONE, OTHER, built, wants
 
-STAND_IN = """#!/bin/sh
+STAND_IN = """\
 [ "$1 $2 $3" = "--no-pager --color=never commit" ] || exit 8
 for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
 [ -e $HOME/refuses ] && { rm $HOME/refuses; echo "Error: refused" >&2; exit 1; }
@@ -18,8 +18,7 @@ exit 0
 
 def test_jj_commits_exactly_what_was_changed(project: Project, agent: Agent, tmp_path: Path) -> None:
     """A commit that it refuses is a failed try; what it commits beside git stays."""
-    (tmp_path / "bin" / "jj").write_text(STAND_IN)
-    (tmp_path / "bin" / "jj").chmod(0o755)
+    executable(tmp_path / "bin" / "jj", STAND_IN)
     (project.root / ".jj").mkdir()
     (project.root / ".jj" / ".gitignore").write_text("*\n")
     (project.home / "refuses").touch()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of, stat
-from ralph_driver import UNHURRIED, Project, alive, eventually, paced
+from ralph_driver import UNHURRIED, Project, alive, eventually, executable, paced
 from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 from test_strict import wants
@@ -78,9 +78,7 @@ def test_what_a_check_a_hook_and_the_verify_command_leave_running_is_ended_and_s
 ) -> None:
     check = project.home / "check"
     for script, name in ((check, "of-check"), (project.root / ".git" / "hooks" / "pre-commit", "of-hook")):
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f"#!/bin/sh\n{offspring.daemon(name)}\n{offspring.until(name)}\n")
-        script.chmod(0o700)
+        executable(script, f"{offspring.daemon(name)}\n{offspring.until(name)}")
     wants(project, f"- [ ] one: The first\n  - verify: Run `{check}` - exits with code 0\n")
     agent.story(tries(writes("one.txt", "1\n")))
     run = project.build("--strict", "--verify", f"{offspring.daemon('of-verify')}; {offspring.until('of-verify')}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from http_server import Server
-from ralph_driver import Project, Run, eventually, everything_in, progress_text
+from ralph_driver import Project, Run, eventually, everything_in, executable, progress_text
 from tmux import lines_only
 
 from ralph.rehearsal import sample
@@ -43,19 +43,13 @@ def section(run: Run, name: str) -> list[str]:
     return run.stdout.partition(f"{name}\n")[2].partition("\n\n")[0].splitlines()
 
 
-def script(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-
-
 def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project: Project) -> None:
     """In a home that would have every commit refused and somebody told. Nobody is, and nothing is left."""
     home, other = plain_project.home, plain_project.root.parent / "other"
     with Server() as server:
         settings = f'RALPH_SLACK_WEBHOOK_URL="{server.url("/file")}"\nRALPH_MAX_ITERATIONS=1\nRALPH_NONSENSE=1\n'
         (home / ".ralph.env").write_text(settings)
-        script(home / "hooks" / "pre-commit", "exit 1")
+        executable(home / "hooks" / "pre-commit", "exit 1")
         config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {home}/hooks\n"
         (home / ".gitconfig").write_text(config)
         before = everything_in(home)
@@ -120,11 +114,11 @@ def with_everything(project: Project) -> Path:
     project.git("config", "core.worktree", str(root))
     os.mkfifo(root / "pipe")
     (root / "back").symlink_to("unstaged")
-    script(root / "bin" / "check", 'echo ran > "${0%/*}/ran"')
+    executable(root / "bin" / "check", 'echo ran > "${0%/*}/ran"')
     project.env |= {"PATH": f"{root}/bin:{project.env['PATH']}", "BUILD": str(root / "build")}
     project.env["RALPH_VERIFY"] = f"check && cd '{root}' && echo changed > back && mkdir $BUILD"
     mends = 'mkdir "$GIT_DIR/mended" || exec git diff-index --check --cached HEAD --; exit 1'
-    script(root / ".git" / "hooks" / "pre-commit", mends)
+    executable(root / ".git" / "hooks" / "pre-commit", mends)
     work = (project.home / ".gitconfig").rename(project.home / "work")
     where = f'[includeIf "gitdir:{root}/"]\n\tpath = {work}\n'
     (project.home / ".gitconfig").write_text(f"[user]\n\tuseConfigOnly = true\n{where}")
@@ -167,7 +161,7 @@ def test_what_would_go_wrong_is_said(project: Project) -> None:
     """A hook refuses commits; and it reaches out of the copy."""
     project.has_tasks("one", "two")
     hook = f"echo new > '{project.root}/feature.md'; echo the tests fail >&2; exit 1"
-    script(project.root / ".git" / "hooks" / "pre-commit", hook)
+    executable(project.root / ".git" / "hooks" / "pre-commit", hook)
     run = project.ralph("rehearse", "feature.md", "9")
     failed, touched = section(run, WRONG)
     assert run.code == 1
@@ -182,7 +176,7 @@ def test_a_hook_pushes_nothing_and_a_limit_is_nothing_wrong(project: Project, no
     project.git("clone", "-q", "--bare", ".", str(bare))
     project.git("remote", "add", "origin", str(bare))
     pushes = "git push origin origin/main:refs/heads/own; git push ../bare.git origin/main:refs/heads/path"
-    script(project.root / ".git" / "hooks" / "pre-commit", f"git fetch -q || exit 1; {pushes}; true")
+    executable(project.root / ".git" / "hooks" / "pre-commit", f"git fetch -q || exit 1; {pushes}; true")
     (project.root / "mine").write_text("for nobody")
     (project.root / "mine").chmod(0)
     project.has_tasks("one", "two")
@@ -224,7 +218,7 @@ def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:
     add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", str(project.root), "sub"]
     project.git("-C", str(outer), *add)
     place.mkdir()
-    script(project.root.parent / "broken" / "git", "echo no room >&2; exit 9")
+    executable(project.root.parent / "broken" / "git", "echo no room >&2; exit 9")
     no_git = {"PATH": f"{project.root.parent}/broken:{project.env['PATH']}"}
     for words, env, code, said in (
         ("feature.md --max-time soon", {}, 2, "--max-time"),

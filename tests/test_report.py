@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project, eventually, progress_text
+from ralph_driver import Project, eventually, executable, progress_text
 from stories import Agent, fails, marks, raw, result, step, waits_for
 
 from ralph import journal, progress
@@ -64,9 +64,8 @@ def test_a_run_is_reported_outside_of_the_working_directory_unless_a_place_is_na
 ) -> None:
     project.has_tasks("one", "two")
     file = project.root / "my report.html"
-    shown, opener = tmp_path / "shown", tmp_path / "bin" / "xdg-open"
-    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {shown}.new && mv {shown}.new {shown}\n')
-    opener.chmod(0o755)
+    shown = tmp_path / "shown"
+    executable(tmp_path / "bin" / "xdg-open", f'printf %s "$1" > {shown}.new && mv {shown}.new {shown}')
     assert project.ralph("report", "feature.md", "--open", "-o", file.name).code == 0
     assert eventually(lambda: shown.exists() and shown.read_text()) == str(file)
     assert file.read_text().startswith("<!doctype html>")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of
-from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, leaping_at_marks
+from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, executable, leaping_at_marks
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -22,10 +22,7 @@ LOCKED = 75
 
 
 def notify_with(project: Project, folder: Path, body: str) -> None:
-    script = folder / "notify.sh"
-    script.write_text(f"#!/bin/sh\n{body}\n")
-    script.chmod(0o700)
-    project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(script)
+    project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(executable(folder / "notify.sh", body))
 
 
 def start(
@@ -109,11 +106,8 @@ def test_a_second_signal_or_sigquit_waits_for_nobody(
 def test_two_signals_at_once_are_one_wish(project: Project) -> None:
     """A closing terminal hangs up twice, and systemd ends a service with SIGTERM and SIGHUP."""
     folder = project.outputs / "slow"
-    folder.mkdir()
     ends = f"cd {shlex.quote(str(folder))}; trap 'sleep 0.5; touch clean; exit 1' INT; touch on"
-    agent = folder / "agent"
-    agent.write_text(f"#!/bin/sh\ncat >/dev/null; {ends}; while :; do sleep 0.05; done\n")
-    agent.chmod(0o700)
+    agent = executable(folder / "agent", f"cat >/dev/null; {ends}; while :; do sleep 0.05; done")
     run = project.start(*BUILD, "--agent", str(agent), command=UNHURRIED)
     eventually((folder / "on").exists)
     for which in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):  # so that both are there when it runs
@@ -126,10 +120,9 @@ def test_a_background_job_of_a_script_whose_git_hangs_ends_by_the_second_signal(
     project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
 ) -> None:
     """A shell starts `ralph ... &` with SIGINT and SIGQUIT ignored, and that is inherited."""
-    git = tmp_path / "bin" / "git"
     hung = f"exec {offspring.sleeper('git')}"
-    git.write_text(f'#!/bin/sh\n[ -e {agent.folder}/mark-on ] && {hung}\nPATH="${{PATH#*:}}"; exec git "$@"\n')
-    git.chmod(0o700)
+    asked = f'[ -e {agent.folder}/mark-on ] && {hung}\nPATH="${{PATH#*:}}"; exec git "$@"'
+    executable(tmp_path / "bin" / "git", asked)
     run = start(project, agent, prefix=("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"))
     assert agent.calls[0].ignored == []
     run.signal(signal.SIGINT)

@@ -6,7 +6,7 @@ import shutil
 import signal as signals
 from pathlib import Path
 
-from ralph_driver import Mailbox, Project, Run, eventually, progress_text
+from ralph_driver import Mailbox, Project, Run, eventually, executable, progress_text
 from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
 TOKEN = re.compile(r"ralph-\d{8}-\d{6}-[0-9a-f]{12}")
@@ -130,9 +130,7 @@ def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
     first, last = agent.prompts[0], agent.prompts[-1]
     assert TOKEN.findall(first)
     assert set(TOKEN.findall(first)).isdisjoint(TOKEN.findall(last)), "each run has a token of its own"
-    script = tmp_path / "plain"
-    script.write_text('#!/bin/sh\nsed -n "s/^\\(<task-done .*\\)/\\1/p"\n')
-    script.chmod(0o755)
+    script = executable(tmp_path / "plain", 'sed -n "s/^\\(<task-done .*\\)/\\1/p"')
     built(project, "--agent", str(script), *words)
     assert tried(project)[-1] == ("one", True), "the word of a plain program counts too"
     assert listed(project)[:2] == ONE.replace("[ ]", "[x]").rstrip("\n").split("\n")
@@ -201,9 +199,7 @@ def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(
     """A person's git holds the lock of the index for a moment. What changes no file needs somebody who checks it."""
     git, once = shutil.which("git", path=project.env["PATH"]), tmp_path / "once"
     locked = f'*" --intent-to-add "*) [ -e {once} ] || {{ touch {once}; echo "fatal: locked" >&2; exit 128; }} ;;'
-    shim = tmp_path / "bin" / "git"
-    shim.write_text(f'#!/bin/sh\ncase " $* " in {locked} esac\nexec {git} "$@"\n')
-    shim.chmod(0o755)
+    executable(tmp_path / "bin" / "git", f'case " $* " in {locked} esac\nexec {git} "$@"')
     wants(project, "- [ ] one: The first\n")
     agent.story(tries(writes("one.txt", "1")), tries(writes("two.txt", "2")), tries(), tries())
     assert "one, try 1: git add fails: locked" in built(project).text
@@ -365,9 +361,7 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
 def test_a_done_that_does_not_hold_is_bounded_whoever_writes_it(project: Project, agent: Agent, tmp_path: Path) -> None:
     """It is taken back each time; that counts as a refusal, or nothing would end it."""
     wants(project, ONE)
-    script = tmp_path / "declares"
-    script.write_text("#!/bin/sh\nsed -i 's/^IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n")
-    script.chmod(0o700)
+    script = executable(tmp_path / "declares", "sed -i 's/^IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md")
     agent.story(tries(writes("more.txt", "1"), signals=""), repeat=True)
     words = ("--strict", "--max-tries", "off", "--notify-frequency", "1", "--max-iterations", "9", "--delay", "1")
     run = project.ralph("feature.md", "build", *words, env={"RALPH_CUSTOM_NOTIFY_SCRIPT": str(script)})

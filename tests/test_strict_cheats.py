@@ -1,7 +1,7 @@
 """Cheats that go beyond the agent's own turn: by its checks, by hooks, by ralph's death, by files that govern ralph."""
 
 import pytest
-from ralph_driver import CHECKOUT, Project
+from ralph_driver import CHECKOUT, Project, executable
 from stories import Agent, runs, tries, writes
 from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_of, subjects, tried, wants
 
@@ -10,10 +10,7 @@ TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PR
 
 def has_hook(project: Project, script: str, name: str = "pre-commit", folder: str = ".git/hooks") -> None:
     """A program that git runs at a commit; where the folder is the project's, it is committed."""
-    hook = project.root / folder / name
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\n{script}\n")
-    hook.chmod(0o755)
+    executable(project.root / folder / name, script)
     if folder != ".git/hooks":
         project.commits("hooks")
         project.git("config", "core.hooksPath", folder)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from http_server import Server
-from ralph_driver import COMMAND, Project, eventually
+from ralph_driver import COMMAND, Project, eventually, executable
 from real_agents import Play, uses
 from scripted_model import Reply, write
 from stories import Agent, edits, marks, step, waits_for
 from tmux import Open, Tmux
 
-TALKER = """#!/bin/sh
+TALKER = """\
 case " $* " in *" -p "*) exec "$0.fake" "$@";; esac
 for prompt; do :; done
 printf '%s' "$prompt" > {outputs}/prompt
@@ -31,8 +31,7 @@ def talker(project: Project, agent: Agent) -> Agent:
     """The fake that also talks."""
     claude = Path(project.env["PATH"].split(":")[0]) / "claude"
     claude.rename(claude.with_name("claude.fake"))
-    claude.write_text(TALKER.format(outputs=shlex.quote(str(project.outputs))))
-    claude.chmod(0o755)
+    executable(claude, TALKER.format(outputs=shlex.quote(str(project.outputs))))
     return agent
 
 

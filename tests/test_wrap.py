@@ -3,20 +3,12 @@
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from ralph_driver import CHECKOUT, Project
+from ralph_driver import CHECKOUT, Project, executable
 from real_agents import Play, uses
 from scripted_model import Reply, bash
 from stories import Agent, runs, tries
-
-
-def executable(path: Path, text: str) -> str:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
 
 
 def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Project, agent: Agent) -> None:
@@ -26,8 +18,8 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     (project.root / ".ralph.env").unlink()
     run = project.build("--wrap", "nowhere -x")
     assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
-    wrap = executable(project.home / "wrap", '#!/bin/sh\nWRAPPED="with $1"; export WRAPPED; shift; exec "$@"\n')
-    executable(project.root / ".git" / "hooks" / "pre-commit", "#!/bin/sh\necho hook $WRAPPED >> seen.txt\n")
+    wrap = executable(project.home / "wrap", 'WRAPPED="with $1"; export WRAPPED; shift; exec "$@"')
+    executable(project.root / ".git" / "hooks" / "pre-commit", "echo hook $WRAPPED >> seen.txt")
     project.has_tasks("one: The first\n  - verify: Run `echo criterion $WRAPPED >> seen.txt` - exits with code 0")
     agent.story(tries(runs("echo agent $WRAPPED >> seen.txt")))
     verify = ("--verify", "echo verify $WRAPPED >> seen.txt")
@@ -43,7 +35,7 @@ def sandbox(project: Project) -> str:
     (script,) = re.findall(r"(?ms)^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text())
     if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
         pytest.skip("no bwrap that starts")
-    return executable(project.home / ".ralph" / "sandbox", script)
+    return str(executable(project.home / ".ralph" / "sandbox", script))
 
 
 TRIES = """

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
-from ralph_driver import LONG, Project
+from ralph_driver import LONG, Project, executable
 from storm import TO_OTHERS, TO_RALPH, Storm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and uses setsid(1)")
 
 KILLS = 500 if LONG else 20
 TASKS = [f"task-{number:02}" for number in range(1, 101 if LONG else 10)]
-AGENT = """#!/bin/sh
+AGENT = """\
 # Does the first open task, by a tool in a session of its own; some take long, some leave a server, some save in place.
 cat > /dev/null
 note() { echo "$1 $task $$" >> "$RECORD"; }
@@ -45,9 +45,7 @@ note end
 
 
 def test_whatever_is_hit_the_same_command_finishes_the_plan(project: Project) -> None:
-    agent = project.home / "agent"
-    agent.write_text(AGENT)
-    agent.chmod(0o755)
+    agent = executable(project.home / "agent", AGENT)
     project.env |= {"RALPH_MAX_FAILURES": "off", "RALPH_MAX_STALLS": "off"}
     project.has_tasks(*TASKS)
     whole = project.progress_text

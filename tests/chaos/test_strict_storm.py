@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from ralph_driver import LONG, Project
+from ralph_driver import LONG, Project, executable
 from storm import TO_OTHERS, TO_RALPH, Storm
 from test_strict import wants
 
@@ -41,7 +41,7 @@ echo both staged > both.txt; echo staged > staged.txt; git add both.txt staged.t
 echo both in the tree > both.txt; printf 'edited\\r\\n' > edited.txt; rm gone.txt; chmod 755 run.sh
 echo mine > mine.txt; echo mine > work/mine.txt
 """
-AGENT = r"""#!/bin/sh
+AGENT = r"""
 signal=$(grep -o '<task-done session="ralph-[^<]*</task-done>' | head -n 1)
 task=${signal#*>}; task=${task%<*}
 number=$(wc -c < $RECORD | cksum | cut -d ' ' -f 1)
@@ -96,9 +96,8 @@ def commits(project: Project, first: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("words", [("--only", "work/**"), ("--on-failure", "restore")], ids=["only", "restore"])
 def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, words: tuple[str, ...]) -> None:
-    agent, deeds = project.home / "agent", BEYOND if "--only" in words else ("work", "work")
-    agent.write_text(AGENT.replace("RESETS", deeds[0]).replace("SPOILS", deeds[1]))
-    agent.chmod(0o755)
+    deeds = BEYOND if "--only" in words else ("work", "work")
+    agent = executable(project.home / "agent", AGENT.replace("RESETS", deeds[0]).replace("SPOILS", deeds[1]))
     project.env |= UNBOUNDED
     subprocess.run(["sh", "-ec", FURNISHED], cwd=project.root, env=project.env, check=True)
     wants(project, TASKS)
