@@ -120,8 +120,8 @@ def init() -> None:
     text = "# ralph's settings in this project; `ralph help settings` explains all of them.\n\n"
     found = list[str]()
     for names, pattern, command in _SEEN:
-        texts = [files.held(Path(name)).decode(errors="replace") for name in names.split(" and ")]
-        if all(texts) and re.search(pattern, texts[0]):
+        paths = [Path(name) for name in names.split(" and ")]
+        if all(map(Path.is_file, paths)) and re.search(pattern, files.held(paths[0]).decode(errors="replace")):
             click.echo(f"{names}: {command}")
             found.append(f"RALPH_VERIFY={shlex.quote(command)}")
     text += "\n#".join(found or ["RALPH_VERIFY="]) + "\n"

@@ -69,7 +69,7 @@ def test_commits_are_set_for_good(project: Project) -> None:
 
 def test_a_project_gets_settings_with_the_verify_command_that_it_seems_to_have(project: Project) -> None:
     file = project.root / ".ralph.env"
-    (project.root / "yarn.lock").write_text("# yarn lockfile v1\n")
+    (project.root / "yarn.lock").touch()
     for name, there, found in (
         ("package.json", '{"test": "jest"}', "RALPH_VERIFY='yarn test'\n#RALPH_VERIFY='npm test'"),
         ("package.json", '{"build": "tsc"}', "RALPH_VERIFY="),
