@@ -27,8 +27,8 @@ IN_PROGRESS
   ```
   - verify: an example
   ```
-  - priority: 1
-  - verify: File `x.py` exists
+  - priority:\xc2\xa01
+  - verify:\xc2\xa0File `x.py` exists
   - failed: 2026-11-21 03:12:05 try 1: no
   - blocked: nobody knows
   - [ ] sub: Part

@@ -14,7 +14,7 @@ from ralph.words import named, shortened
 
 _BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):\s*(\S.*?)\s*", re.IGNORECASE)
+_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):(.*)", re.IGNORECASE)
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """Perhaps in stars or backticks, perhaps there is none; and the text."""
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
@@ -55,7 +55,7 @@ class Task:
 
     def said(self, name: str) -> list[str]:
         """What its metadata of this name says, oldest first."""
-        return [note.value for note in self.notes if note.name == name]
+        return [note.value for note in self.notes if note.name == name and note.value]
 
     @property
     def done(self) -> bool:
@@ -133,7 +133,7 @@ def read(text: bytes) -> tuple[Task, ...]:
             found.append(task)
             owner = task
         elif owner and (note := _NOTE.fullmatch(line.body)):
-            value = note[3].decode(errors="surrogateescape")
+            value = note[3].decode(errors="surrogateescape").strip()
             owner.notes.append(Note(note[2].decode().lower(), value, line))
         around.append((column, owner))
     return tuple(found)
