@@ -13,7 +13,6 @@ def has_hook(project: Project, script: str, name: str = "pre-commit", folder: st
     executable(project.root / folder / name, script)
     if folder != ".git/hooks":
         project.commits("hooks")
-        project.git("config", "core.hooksPath", folder)
 
 
 def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only_or_that_governs_ralph(
@@ -39,12 +38,15 @@ def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only
 
 
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
+    """Also where git's own folder for them leads into the project."""
     has_hook(project, "echo THE HOOK SAYS NO >&2; exit 1", folder="hooks")
+    (project.root / ".git" / "hooks").symlink_to("../hooks")
     (project.root / "mine.txt").write_text("mine")
     wants(project, ONE + OTHER)
     cheat = writes("hooks/pre-commit", f"#!/bin/sh\n{TICK_ALL}git add mine.txt\n")
     agent.story(tries(writes("one.txt", "1")), tries(writes("one.txt", "1"), cheat))
-    for said in ("THE HOOK SAYS NO", "mine.txt"):
+    for said, core_hooks_path in (("THE HOOK SAYS NO", "hooks"), ("mine.txt", ".git/hooks")):
+        project.git("config", "core.hooksPath", core_hooks_path)
         built(project, "--max-iterations", "1", "--task", "one", code=3)
         assert marks_of(project) == ["- [ ] one", "- [ ] oth"]
         assert subjects(project) == ["hooks", "plan"]

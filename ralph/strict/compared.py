@@ -39,14 +39,14 @@ def _of_git(repository: Repository) -> dict[str, str]:
         if folder.is_dir():
             found[str(folder)] = _LEADS + os.path.realpath(folder)
     for git_dir in {repository.git_dir, repository.common}:
-        hooks = [hook for hook in git_dir.glob("hooks/**/*") if hook.suffix != ".sample"]
-        for told in (*hooks, *(git_dir / name for name in _COMPARED)):
-            found[str(told)] = text_of(told)
+        told = [f"{git_dir}/{name}" for name in _COMPARED]
         for top, folders, names in os.walk(git_dir):
             for name in (*folders, *names):
                 path = f"{top}/{name}"
                 if os.path.islink(path):  # noqa: PTH114 - some hundred, and Path takes thrice as long
                     found[path] = _LEADS + os.readlink(path)  # noqa: PTH115 - a string
+                elif path in told or (top.startswith(f"{git_dir}/hooks") and not name.endswith(".sample")):
+                    found[path] = text_of(Path(path))
             if top == str(git_dir):
                 folders[:] = _DEEP
             elif top == f"{git_dir}/objects":
