@@ -46,6 +46,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
         (ODD, "[x] 1", {'"status" :  "pending"': '"status" :  "done"'}),
         (ODD, "[x] 2", {'"pending"} }': '"pending"}, "status": "done" }'}),
         (ODD, "[~] 1", {'"status" :  "pending"': '"status" :  "in_progress"'}),
+        (PRD, "[x] US-002", {'"passes": null': '"passes": true'}),
         (PRD, "[!] US-001|[~] US-003", {'"high", "passes": true': '"high", "passes": false', "blocked": "in_progress"}),
         (
             PRD,

@@ -23,7 +23,7 @@ PRD = """{
     {"id": "US-001", "title": "Log in", "description": "As a user I log in", "status": "approved", "notes": "",
      "acceptanceCriteria": ["POST /login returns 200", {"description": "Typecheck passes", "passes": false}],
      "priority": "high", "passes": true},
-    {"id": "US-002", "title": "Log out", "passes": false, "priority": null, "dependsOn": ["US-001"]},
+    {"id": "US-002", "title": "Log out", "passes": null, "priority": null, "dependsOn": ["US-001"]},
     {"id": "US-003", "title": "Pay", "passes": false, "status": "blocked", "blockers": ["no key"]}
   ]
 }"""
