@@ -62,6 +62,7 @@ def _prepare(run: Run, held: Lock) -> None:
     check_there(run.agents, run.settings)
     run.prompt = start.prompt()
     run.remark()
+    state.make_room()  # before a start on a full disk uses up what it found
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)

@@ -81,7 +81,7 @@ def test_a_disk_that_is_full_again_and_again(project: Project, agent: Agent, off
 
 
 def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, agent: Agent, disk: Path) -> None:
-    """That it cannot be written down does not undo it."""
+    """That it cannot be written down does not undo it, nor does a start that could not tell what it finds out."""
     has_its_state_on(project, disk)
     project.has_tasks("one")
     agent.story(raw(runs(fills(disk)), ticks("one"), edits("IN_PROGRESS", "RALPH_DONE")))
@@ -89,6 +89,9 @@ def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, 
     assert (run.code, "Traceback" in run.stderr, "\nRALPH_DONE\n" in project.progress_text) == (0, False, True), (
         run.text
     )
+    before = project.progress_text
+    said(project.build("--verify", "false"), FULL)
+    assert (project.progress_text, len(agent.calls)) == (before, 1)
 
 
 # Read-only, and vanished.
