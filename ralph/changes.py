@@ -124,7 +124,8 @@ def locks(tree: Path) -> list[Path]:
     """Every lock that a git left in git's folder of this working tree."""
     folder = tree / ".git"
     if folder.is_file():
-        folder = tree / os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
+        leads = os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
+        folder = tree / (leads or folder)  # an empty one leads nowhere, least of all to the project's own locks
     return [*folder.glob("*.lock")]
 
 
