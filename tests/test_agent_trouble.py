@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project
+from ralph_driver import Mailbox, Project
 from stories import Act, Agent, prints, raw, refused, step
 
 ROOT = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n"
@@ -50,7 +50,8 @@ UNSTARTED = {"claude": "on the PATH", "./missing --x": "./missing", "./feature.m
 
 @pytest.mark.parametrize(("agent_is", "words"), UNSTARTED.items())
 def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, agent_is: str, words: str) -> None:
-    """On a PATH with git and a shell, and without a claude of this machine."""
+    """On a PATH with git and a shell, and without a claude here; nobody is told of what never began."""
+    mailbox = Mailbox(project)
     tools = project.root.parent / "tools"
     tools.mkdir()
     for name in ("git", "sh", "env"):
@@ -59,7 +60,7 @@ def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, ag
     run = project.build("--agent", agent_is, env={"PATH": str(tools)})
     assert (run.code, run.stderr.startswith("ralph: "), words in run.stderr) == (1, True, True), run.text
     assert "Traceback" not in run.text
-    assert project.progress.exists() is ("odd" in agent_is), "what can be seen before is"
+    assert project.progress.exists() is bool(mailbox.notices) is ("odd" in agent_is), "what can be seen before is"
 
 
 def test_a_command_as_it_stands_gets_the_prompt_and_its_own_arguments_and_a_path_to_claude_claudes(

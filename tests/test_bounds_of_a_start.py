@@ -52,7 +52,7 @@ def test_a_running_iteration_is_ended_when_the_time_is_over(project: Project, ag
 
 def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent: Agent) -> None:
     has_spent(project, "1.10")
-    agent.story(spends(0.3), spends(0.35), spends(0.25), spends(1), FINISHES)
+    agent.story(spends(0.3), spends(0.35), spends(0.25), spends(0.123456), spends(0.9), FINISHES)
     limits = ("--max-iteration-cost", "0.50", "--max-cost", "$0.95", "--max-total-cost", "2")
     run = project.build(*limits)
     assert (run.code, "max-total-cost is $2.00" in run.stdout) == (3, True), run.text
@@ -63,19 +63,11 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     words = project.ralph_tty("feature.md", *limits).stdout
     assert "max-total-cost is $2.00, and the plan cost $2.00 so far; allow it more to go on" in words
     project.progress.write_text(project.progress_text.replace("$2.0000", "5"))
-    assert project.build("--max-cost", "0.75", "--max-total-cost", "9").code == 3
-    assert (budgets(agent)[3:], spent(project)) == (["0.750000"], ["$6.0000"]), "each start has its own money"
+    run = project.build("--max-cost", "1", "--max-total-cost", "9")
+    assert (run.code, "max-cost is $1.00, and this start cost $1.02" in run.stdout) == (3, True), run.text
+    assert (budgets(agent)[3:], spent(project)) == (["1.000000", "0.876544"], ["$6.0235"]), "each start has its own"
     assert project.build("--max-total-cost", "9").code == 0
-    assert (budgets(agent)[4:], spent(project)) == (["3.000000"], ["$6.0100"]), "a person may change it"
-
-
-def test_the_money_of_a_start_is_used_up(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(spends(0.123456), spends(0.9), FINISHES)
-    run = project.build("--max-cost", "1")
-    assert (run.code, budgets(agent)) == (3, ["1.000000", "0.876544"]), run.text
-    assert "max-cost is $1.00, and this start cost $1.02" in run.stdout
-    assert spent(project) == [], "the plan has no account where nobody asks for it"
+    assert (budgets(agent)[5:], spent(project)) == (["2.976500"], ["$6.0335"]), "a person may change it"
 
 
 def test_the_account_of_the_plan_is_not_the_agents(project: Project, agent: Agent) -> None:
@@ -106,6 +98,7 @@ def test_an_iteration_that_used_its_money_up_for_nothing_has_failed(project: Pro
     run = project.build("--max-iteration-cost", "1", "--max-cost", "9", "--max-failures", "1")
     assert (run.code, len(agent.calls)) == (1, 2), run.text
     assert [line["success"] for line in project.journal()] == [True, False, False]
+    assert spent(project) == [], "the plan has no account where nobody asks for it"
 
 
 def test_done_with_the_last_cent_in_the_last_iteration_is_done(project: Project, agent: Agent) -> None:

@@ -3,7 +3,7 @@
 import re
 
 from ralph_driver import Project, leaping
-from stories import Act, Agent, commits, edits, error_result, fails, init, prints, raw, runs, says, step, writes
+from stories import Act, Agent, commits, error_result, fails, init, prints, raw, runs, says, step, writes
 
 MINUS = "\N{MINUS SIGN}"
 CLAIM = step(writes_done=True)
@@ -115,15 +115,6 @@ def test_refused_again_and_again_it_needs_a_person_and_a_word_in_a_fence_is_no_c
     run = project.build()
     assert (run.code, project.iterations("refused")) == (4, [False, True, True, True]), run.text
     assert "\nRALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: " in project.progress_text
-
-
-def test_tasks_that_vanished_are_put_back(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two", "three")
-    agent.story(step(edits("- [ ] two\n", ""), edits("- [ ] three\n", ""), ticks="one", writes_done=True))
-    run = project.build("1")
-    there = ("- [ ] two\n", "- [ ] three\n", "- [x] one\n", "\nIN_PROGRESS\n")
-    assert (run.code, [line for line in there if line not in project.progress_text]) == (3, []), run.text
-    assert "two" in verification(project)
 
 
 def test_a_claim_of_an_iteration_that_ended_badly_is_refused_and_that_is_said(project: Project, agent: Agent) -> None:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from offspring import stat
 from ralph_driver import Project, Running, alive, eventually
 from stories import Agent, hangs, init, marks, prints, raw, runs, says, starts, step, waits_for
 from test_signals import BUILD
@@ -87,13 +86,3 @@ def test_much_that_it_says_and_complains_and_that_nobody_reads_stays_out_of_memo
     run.wait()
     shutil.rmtree(project.state)  # pytest would keep it
     assert peak_mb < ENOUGH_MB
-
-
-def test_an_agent_that_has_stopped_itself_is_asked_to_end(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(raw(init(), starts("kill -STOP $PPID"), hangs()))
-    run = project.start(*BUILD)
-    eventually(lambda: agent.calls and stat(agent.calls[0].pid)[0] == b"T")
-    run.signal(signal.SIGINT)
-    assert run.wait().code == -signal.SIGINT
-    assert agent.was_interrupted()

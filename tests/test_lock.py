@@ -57,11 +57,3 @@ def test_another_worktree_and_outside_of_git_another_folder_is_another_tree(
     agent.let("go")
     assert ([run.wait().code for run in runs], lock.exists()) == ([0, 0, 0], False)
     assert project.git("log", "-1", "--format=%s", "other") == "second try\n"
-
-
-def test_a_tree_whose_top_may_not_be_read_is_named(project: Project, agent: Agent, no_override: list[str]) -> None:
-    project.root.chmod(0o311)
-    run = project.ralph(*BUILD, prefix=no_override)
-    project.root.chmod(0o755)
-    assert (run.code, agent.calls) == (1, []), run.text
-    assert run.stderr == f"ralph: {project.root}: cannot be locked: Permission denied\n"

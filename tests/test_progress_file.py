@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ralph import files
 from ralph.errors import RalphError
 from ralph.progress.file import ProgressFile
 from ralph.state import State
@@ -145,15 +144,6 @@ def test_no_save_of_an_editor_is_lost(watched: Watched, how: Callable[[Path, byt
         assert watched.path.read_bytes().endswith(b"END\n")
         assert watched.said == [], "nothing was lost, so nothing was brought back"
         assert not watched.litter
-
-
-def test_what_another_ralph_left_half_written_spoils_no_edit_and_a_start_sweeps_it(watched: Watched) -> None:
-    half = watched.path.with_name(".feature_PROGRESS.md.1.ralph")
-    half.write_bytes(b"half")
-    watched.file.edit(with_line(b"ralph"))
-    assert (watched.path.read_bytes(), watched.litter) == (with_line(b"ralph")(TEXT), [half.name])
-    files.sweep(watched.path)
-    assert not watched.litter
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])

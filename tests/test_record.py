@@ -146,16 +146,6 @@ def test_progress_is_told_after_the_first_and_every_nth_by_a_channel_of_the_home
     assert [title.partition("!")[0] for title in mailbox.titles[5:]] == ["Ralph Started", "Ralph Stopped"]
 
 
-def test_a_run_in_which_no_agent_worked_tells_nobody(project: Project, agent: Agent) -> None:
-    mailbox = Mailbox(project)
-    project.has_tasks("one")
-    assert project.build("--agent", "./missing").code == 1
-    project.has_tasks("x one", status="RALPH_DONE")
-    assert project.build("--verify", "true").code == 0
-    assert "\nVerified: " in project.progress_text, "otherwise it ended before it was a run"
-    assert (agent.calls, mailbox.notices) == ([], [])
-
-
 def test_a_webhook_that_hangs_delays_no_iteration_and_the_end_by_a_moment(project: Project, agent: Agent) -> None:
     """Somebody accepts, and never reads or says a word."""
     project.has_tasks(*"abcdefghij")

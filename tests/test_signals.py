@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of
+from offspring import Offspring, keeper_of, stat
 from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, executable, leaping_at_marks
 from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
 
@@ -73,14 +73,16 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
         starts(offspring.hidden("hidden")),
         starts(offspring.daemon("daemon")),
         writes(".git/index.lock", ""),
+        then=(starts("kill -STOP $PPID"), hangs()),
     )
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "server", "tool"])
+    eventually(lambda: stat(agent.calls[0].pid)[0] == b"T")
     before = project.progress.read_bytes()
     os.kill(keeper_of(run.pid), which)  # as `systemctl stop` and `pkill ralph` do
     run.signal(which)
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (-which, [], False), ended.text
-    assert agent.was_interrupted(), "it was asked first, so that it reports its cost"
+    assert agent.was_interrupted(), "it was asked first, so that it reports its cost, though it had stopped itself"
     assert project.progress.read_bytes() == before
     assert "Ralph Stopped" in (tmp_path / "notices").read_text()
     assert not (project.root / ".git" / "index.lock").exists()
