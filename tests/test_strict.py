@@ -6,6 +6,7 @@ import shutil
 import signal as signals
 from pathlib import Path
 
+from http_server import Server
 from ralph_driver import Mailbox, Project, Run, eventually, executable, progress_text
 from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, signal, step, ticks, tries, writes
 
@@ -218,6 +219,8 @@ def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project,
     wants(project, TWO + ONE)
     shown = built(project, "--dry-run").stdout
     assert ("Your task, one: The first" in shown, bool(TOKEN.search(shown))) == (True, True)
+    for alone, why in {"two": "two waits for one", "nobody": "there is no task nobody in the list"}.items():
+        assert why in built(project, "--task", alone, code=4).text
     criteria = ("GET /x returns 200", "it is clean")
     wants(project, CIRCLE + "".join(f"  - verify: {criterion}\n" for criterion in criteria))
     run = built(project, "--criteria", "strict", code=2)
@@ -356,6 +359,16 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
     assert tried(project)[-1] == ("one", False)
     assert '"success": false' in (project.root / "h.jsonl").read_text()
     assert listed(project) == task.rstrip("\n").split("\n")
+    wants(project, task.replace("  - ", "  - verify: GET / returns 200\n  - "))
+    agent.story(tries(writes("check.sh", "touch late\n")))
+    with Server() as server:
+        server.go.clear()
+        run = project.start("feature.md", "build", "--strict", "--base-url", server.url())
+        eventually(lambda: server.received)
+        run.signal(signals.SIGTERM)
+        server.go.set()
+        assert run.wait().code == -signals.SIGTERM
+    assert not (project.root / "late").exists(), "what comes behind an answer is not begun any more"
 
 
 def test_a_done_that_does_not_hold_is_bounded_whoever_writes_it(project: Project, agent: Agent, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Strict:
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select(listed, alone)) is None:
             there = tasks.find(listed, alone)
-            return Stop(Reason.ONCE) if there and there.done else tasklist.nothing_to_begin(listed)
+            return Stop(Reason.ONCE) if there and there.done else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         run.task = task.id
         if self._roles:
@@ -135,7 +135,7 @@ class Strict:
                 return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
             run.screen.remark(f"ralph: {task.id} changed no file, and no criterion of its own says that it is done")
         for ended in self._checks(wanted):
-            if ended is None:
+            if ended is None or run.interrupted():
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
                 return Finding(failed=ended.why, red=True)
