@@ -33,16 +33,16 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     return listed
 
 
-def stuck(listed: Sequence[Task]) -> Stop | None:
-    """Why nothing can be begun, though there is work."""
-    why = tasks.stuck(listed)
+def stuck(listed: Sequence[Task], alone: str | None = None) -> Stop | None:
+    """Why nothing can be begun, though there is work; or this task alone cannot."""
+    why = tasks.stuck(listed, alone)
     return Stop(Reason.STUCK, why) if why else None
 
 
-def nothing_to_begin(listed: Sequence[Task]) -> Stop:
+def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     """The same where nothing can be: or all is ticked and still not done."""
     all_ticked = "every task is ticked, and yet done does not hold; untick what is not, or add a task"
-    return stuck(listed) or Stop(Reason.STUCK, all_ticked)
+    return stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
 def wanted(listed: Sequence[Task]) -> list[Criterion]:

@@ -179,23 +179,30 @@ def _urgency(task: Task) -> tuple[float, int]:
 
 
 def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
-    """What is worked on itself, as its parts are done and nothing above is blocked; with what it still waits for."""
+    """What is neither done nor blocked, and nothing above it is; with what it still waits for, such as its parts."""
     done = {task.id for task in tasks if task.done}
     for task in tasks:
-        is_held_up = any(one.mark == "!" for one in task.above) or not all(part.done for part in task.subtasks)
-        if task.mark == " " and not task.done and not is_held_up:
-            yield task, [name for one in (task, *task.above) for name in one.after if name not in done]
+        if task.mark == " " and not task.done and not any(one.mark == "!" for one in task.above):
+            after = [name for one in (task, *task.above) for name in one.after]
+            yield task, [name for name in (*after, *(part.id for part in task.subtasks)) if name not in done]
 
 
-def stuck(tasks: Sequence[Task]) -> str:
-    """For a person: what is blocked, and what waits for what; empty when one can be begun, or all is done."""
+def stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
+    """For a person: what is blocked, and what waits for what; empty when one can be begun, or all is done.
+
+    Of all, or of this one alone.
+    """
     if not tasks:
         return "there is no task in the list; write some, or let ralph PLAN plan --strict do it"
-    if select(tasks):
+    if select(tasks, alone):
         return ""
+    if alone and not find(tasks, alone):
+        return f"there is no task {alone} in the list"
     blocked = [task for task in tasks if task.mark == "!"]
     said = [": ".join([f"{task.id} is blocked", *task.said("blocked")]) for task in blocked]
-    said += [f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}" for task, waits_for in _to_do(tasks)]
+    for task, waits_for in _to_do(tasks):
+        if alone in (None, task.id):
+            said.append(f"{task.id} waits for {', '.join(dict.fromkeys(waits_for))}")
     return shortened("; ".join(said), 500)
 
 
