@@ -1,5 +1,6 @@
 """Where attempts run: on this machine, each below a keeper of its own; or on the workers of a Dask cluster."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -101,8 +102,13 @@ class Dask(Local):
 
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
-        self._futures[job.task] = self._cluster.submit(on_worker, asdict(job))
-        return self._futures[job.task]
+        future = Future[Attempt]()
+        try:
+            future = self._cluster.submit(on_worker, asdict(job))
+        except Exception as error:  # noqa: BLE001 - a cluster has errors of its own; this one is gone
+            future.set_exception(error)
+        self._futures[job.task] = future
+        return future
 
     def cancel(self, task: str) -> None:
         """Nobody waits for the attempt of this task any more: its worker ends it."""
@@ -110,8 +116,9 @@ class Dask(Local):
 
     def close(self) -> None:
         """Has the workers end what they do."""
-        self._cluster.shutdown(wait=False)
-        self._client.close()
+        with contextlib.suppress(Exception):  # as it does when it is gone
+            self._cluster.shutdown(wait=False)
+            self._client.close()
 
 
 def on_worker(job: Mapping[str, Any]) -> Attempt:
