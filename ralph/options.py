@@ -41,9 +41,10 @@ def _modes() -> list[str]:
 
 def _offered(context: click.Context, argument: click.Parameter, typed: str) -> list[Any]:
     """What Tab offers: a plan, then a mode."""
-    if not context.params["words"]:
+    words = context.params["words"]
+    if not words:
         return FILE.shell_complete(context, argument, typed)
-    return [mode for mode in _modes() if mode.startswith(typed)]
+    return [mode for mode in _modes() if mode.startswith(typed)] if not words[1:] else []
 
 
 def _option(setting: Setting) -> click.Option:

@@ -35,6 +35,7 @@ OFFERED = {
         "ralph ": "config doctor export init log mcp notify rehearse report status",
         "ralph feature.md p": "plan",
         "ralph feature.md --strict rev": "review",
+        "ralph feature.md build ": "",
         "ralph feature.md build --max-i": "--max-iteration-cost --max-iterations",
         "ralph feature.md build --on-failure ": "keep restore",
         "ralph export feature.md --format p": "plan prd",
