@@ -149,7 +149,7 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     for path in (*secrets, project.root / "mine.txt"):
         path.parent.mkdir(exist_ok=True)
         path.write_text("# a secret\n")
-    wants(project, ONE)
+    wants(project, ONE.replace("  -", "  - verify: Run `touch of_check` - exits with code 0\n  -"))
     hides = "mkdir -p ~/.config/git; echo half.txt > ~/.config/git/ignore"
     spoils = f"{hides}; rm .gitignore; echo > half.txt; echo spoilt > mine.txt; echo gone > feature.md"
     cut = raw(init(), writes("half.txt", "1"), error_result("error_max_turns", "Reached maximum number of turns"))
@@ -160,7 +160,7 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     assert project.git("status", "--porcelain").splitlines() == ["?? feature_PROGRESS.md", "?? mine.txt"]
     assert all(path.read_text() == "# a secret\n" for path in (*secrets, project.root / "mine.txt"))
     thrown = project.git("log", "--glob=refs/ralph", "--not", "main", "--format=", "--name-status").split()
-    assert sorted(thrown) == [".gitignore", *"AAADM", "feature.md", "half.txt", "half.txt", "mine.txt"]
+    assert sorted(thrown) == [".gitignore", *"AAAADM", "feature.md", "half.txt", "half.txt", "mine.txt", "of_check"]
     wants(project, ONE)
     agent.story(tries(runs("rm .gitignore; echo > one.txt")))
     built(project)

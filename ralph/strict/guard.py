@@ -145,7 +145,7 @@ class Guard:
         """All files are as they were before the iteration; how they are now is kept."""
         if self.blocked:
             return
-        if self._repository and (names := self._uncommitted[task]):
+        if self._repository and (names := [name for name in self._shadow.changes() if not name.endswith("/")]):
             self._repository.keep(names)
         _, undone = self._undo(lambda _: "thrown away")
         for names in undone.values():
