@@ -190,7 +190,7 @@ def test_a_hook_pushes_nothing_and_a_limit_is_nothing_wrong(project: Project, no
     assert new == {"own", "path"}, "the hook does push, where it is no rehearsal"
 
 
-def test_while_it_verifies_it_can_be_ended_and_leaves_nothing(project: Project, no_override: list[str]) -> None:
+def test_at_any_time_it_can_be_ended_and_leaves_nothing(project: Project, no_override: list[str]) -> None:
     """Also where it made folders that are read-only."""
     project.has_tasks("one", "two")
     pid_file = project.root.parent / "pid"
@@ -200,6 +200,11 @@ def test_while_it_verifies_it_can_be_ended_and_leaves_nothing(project: Project, 
     running.signal(signal.SIGTERM)
     run = running.wait()
     assert (run.code, WRONG in run.stdout, litter(project)) == (-signal.SIGTERM, False, []), run.stdout
+    verified, git = project.outputs / "verified", shutil.which("git", path=project.env["PATH"])
+    kills = f'[ ! -e {verified} ] || [ "$PWD" != {project.root} ] || kill $PPID\nexec {git} "$@"'
+    executable(project.root.parent / "bin" / "git", kills)
+    run = project.ralph("rehearse", "feature.md", "--verify", f"touch {verified}")
+    assert (run.code, HAPPENED in run.stdout, litter(project)) == (-signal.SIGTERM, False, []), "at its last look"
 
 
 def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:

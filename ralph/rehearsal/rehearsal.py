@@ -58,6 +58,8 @@ def rehearse(asked: Asked) -> int:
             _make_sample(folder / "home" / "sample")
         this = Rehearsal(asked, folder, is_sample=is_sample)
         this.play()
+    if signals.interrupted():
+        raise KeyboardInterrupt
     return this.close()
 
 
