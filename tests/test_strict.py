@@ -288,16 +288,18 @@ def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: A
     app.write_text("app\n")
     (project.root / ".gitignore").write_text("*.tmp\n")
     project.commits("app")
+    project.git("config", "commit.cleanup", "strip")
     app.write_text("app, and what a person is writing\n")
     project.has_tasks("one")
     acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("a.tmp", "ignored")
-    agent.story(step(*acts, ticks="all", commits="tests and more", writes_done=True))
+    commits = runs("git add -A; git commit -q --cleanup=verbatim -m 'tests and more\n\n# What'")
+    agent.story(step(*acts, ticks="all", writes_done=True, after=[commits]))
     run = project.build("--only", "tests/**")
     assert run.code == 0, run.text
     assert app.read_text() == "app, and what a person is writing\n"
     assert (project.root / "a.tmp").exists()
     assert project.git("show", "HEAD:app.py") == "app\n"
-    assert project.git("log", "-1", "--format=%s", "--name-only") == "tests and more\n\ntests/a.py\n"
+    assert project.git("log", "-1", "--format=%B", "--name-only") == "tests and more\n\n# What\n\n\ntests/a.py\n"
 
 
 def test_only_holds_in_a_folder_without_git_and_for_tasks_without_ids(plain_project: Project, agent: Agent) -> None:

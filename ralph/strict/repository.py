@@ -169,7 +169,7 @@ class Repository(Git):
             known.intersection_update(self.names("ls-files", "-z"))
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
-        how = ("--only", "--quiet", "--message", message.replace("\0", ""))
+        how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
         failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], pathspecs(known))
         now = self.head()[1]
         if now == before:
