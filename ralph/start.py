@@ -143,9 +143,10 @@ def find(asked: Asked) -> Start:
         raise RalphError("no plan is named", fix="write ralph PLAN; ralph --help says more")
     plan = Path(asked.plan)
     text = files.held(plan)
+    if not text and files.is_file(plan):
+        raise RalphError(f"{plan}: has nothing in it that can be read", fix="write there what shall be done")
     if not text:
-        what = "has nothing in it that can be read" if files.is_file(plan) else "No such file"
-        raise RalphError(f"{plan}: {what}", fix=options.meant(asked.plan) or "name the plan first")
+        raise RalphError(f"{plan}: No such file", fix=options.meant(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
     said = sources.collected(plan, asked.given)
     progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
