@@ -60,8 +60,8 @@ HARMLESS: dict[str, Act] = {
 def test_odd_lines_do_no_harm_and_words_about_limits_are_only_words(project: Project, agent: Agent) -> None:
     agent.story(*(step(act) for act in HARMLESS.values()))
     run = project.build(str(len(HARMLESS)), "--max-stalls", "off")
-    ended = [line["ended"] for line in project.journal() if line["event"] == "iteration"]
-    assert [name for name, how in zip(HARMLESS, ended, strict=True) if how != "ok"] == [], run.text
+    ended = zip(HARMLESS, project.iterations("ended"), strict=True)
+    assert [name for name, how in ended if how != "ok"] == [], run.text
     assert "Traceback" not in run.text
 
 
@@ -91,6 +91,7 @@ STEP = """
  "tokens": {"input": 40, "output": 20, "reasoning": 30, "cache": {"read": 60, "write": 0}}}}
 """.replace("\n", "")
 FIGURES = {"input": 40, "output": 50, "cache_read": 60, "cache_write": 0}
+FOUND = '{"type": "object", "required": []}\n{"type": "error"}\nI looked at them.'
 
 
 def lines(*printed: Act | str) -> str:
@@ -104,6 +105,7 @@ COMES_TO: dict[str, tuple[str, Outcome, str]] = {
     "the last of two results": (lines(init(), result("First."), init(), result("Second.")), OK, "Second."),
     "no text beside its stream": (lines("Warning.", init(), result("R."), "A line of text."), OK, "R."),
     "its lines": ("One.\r\n\r\n  \x1b[1;32mTwo.\x1b[0m \udce9", OK, "One.\n\n  Two. \N{REPLACEMENT CHARACTER}"),
+    "its lines, also those of JSON": (FOUND, OK, FOUND),
     "a line that was cut, which does not begin anew": ("> " + "x" * 5000 + "\n", OK, "…" + "x" * 1998),
     "the end of a long result": (lines(init(), result("> " + "y" * 30_000)), OK, "…" + "y" * 19_999),
     "gemini": (lines(GEMINI, SUCCESS), OK, "Words."),

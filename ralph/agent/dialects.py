@@ -131,5 +131,16 @@ def opencode(event: Event, seen: Event) -> Iterator[Event]:
         yield _result(seen, tokens, error=data.get("message") or error["name"], status=data.get("statusCode"))
 
 
-OTHERS = {"thread.started": codex, "init": gemini, "step_start": opencode, "error": opencode}
-"""Whose dialect an agent speaks that begins so; all else is claude's."""
+def claude(event: Event, _seen: Event) -> Iterator[Event]:
+    """`claude -p --output-format stream-json`, as it is."""
+    yield event
+
+
+DIALECTS = {
+    **dict.fromkeys(("system", "assistant", "result"), claude),
+    "thread.started": codex,
+    "init": gemini,
+    "step_start": opencode,
+    "error": opencode,
+}
+"""Whose dialect an agent speaks whose stream begins so; any other line before it is text."""

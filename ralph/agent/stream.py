@@ -6,11 +6,11 @@ tool prints and what a file holds may contain the same words and mean nothing.
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ralph.agent.command import Agent
-from ralph.agent.dialects import OTHERS, Event
+from ralph.agent.dialects import DIALECTS, Event
 from ralph.agent.turn import Outcome, Turn
 from ralph.process.keeper import Ended
 from ralph.words import plain, shortened
@@ -66,8 +66,8 @@ class Stream:
         """It waits for an answer that it has asked for before; nothing has come of that since."""
         self.is_over = False
         """It is ended from outside; the real one adds an error result to that, of which only the cost counts."""
-        self._speaks = ""
-        """The type of its first event, by which its dialect is known; nothing as long as it prints no stream."""
+        self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
+        """Its dialect, as its first event tells it; None as long as it prints no stream."""
         self._seen: Event = {}
         """What its dialect keeps."""
         self._result: Event = {}
@@ -82,11 +82,11 @@ class Stream:
         for line in _whole_lines(self._output, data):
             try:
                 event = json.loads(line)
-                self._speaks = self._speaks or event["type"]
-                dialect = OTHERS.get(self._speaks)
-                for one in dialect(event, self._seen) if dialect else [event]:
+                dialect = self._speaks or DIALECTS[event["type"]]
+                for one in dialect(event, self._seen):
                     self._note(one)
                     self._show(one)
+                self._speaks = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
                 self._printed = self._text(line, self._printed)
 
