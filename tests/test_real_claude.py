@@ -58,8 +58,7 @@ def test_all_plans_builds_and_validates_a_small_repository(project: Project, pla
     how = ("--delay", "0", "--verify", "test -e greet.py", "--model", "opus", "--effort", "low")
     run = project.ralph("feature.md", "all", *how)
     assert run.code == 0, run.text
-    modes = [line["mode"] for line in project.journal() if line["event"] == "iteration"]
-    assert modes == ["plan", "build", "validate", "build", "validate"]
+    assert project.iterations("mode") == ["plan", "build", "validate", "build", "validate"]
     assert "I read the plan." in run.text
     assert run.text.count("ANTHROPIC_API_KEY") == 1, "which account pays is said once"
     committed = project.git("log", "-1", "--format=%s", "--name-only").split()
@@ -140,8 +139,7 @@ def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None
     project.env["CLAUDE_CODE_OAUTH_TOKEN"] = "dummy"
     run = project.build("--max-iterations", "1", "--max-failures", "1", command=leaping())
     assert run.code == 0, run.text
-    ended = [(line["ended"], line["counted"]) for line in project.journal() if line["event"] == "iteration"]
-    assert ended == [("trouble", False), ("limit", False), ("ok", True)]
+    assert project.iterations("ended", "counted") == [("trouble", False), ("limit", False), ("ok", True)]
     trouble_s, limit_s = (line["planned_s"] for line in project.journal() if line["event"] == "wait")
     assert (trouble_s, 3000 < limit_s <= 3702) == (30, True)
 
@@ -186,7 +184,7 @@ def test_under_strict_cheats_gain_nothing_and_an_honest_try_does(project: Projec
     )
     run = project.build("--strict", "--only", "tests/**", "--max-iterations", "3")
     assert run.code == 3, run.text
-    assert [line["success"] for line in project.journal() if line["event"] == "iteration"] == [False, False, True]
+    assert project.iterations("success") == [False, False, True]
     tasks = [line for line in project.progress_text.splitlines() if "- failed: " not in line]
     assert LIST.replace("[ ] one", "[x] one") in "\n".join(tasks) + "\n"
     log = project.git("log", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=)", "--name-only", "main")

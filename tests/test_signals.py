@@ -169,4 +169,4 @@ def test_an_agent_that_has_its_result_may_go_on_if_it_is_woken_and_is_ended_if_i
     assert (ended.code, len(agent.calls), offspring.alive()) == (0, 2, []), ended.text
     assert (project.root / "late.txt").exists()
     assert (alive(agent.calls[1].pid), agent.was_interrupted()) == (False, True)
-    assert [line["ended"] for line in project.journal() if line["event"] == "iteration"] == ["ok", "ok"]
+    assert project.iterations("ended") == ["ok", "ok"]

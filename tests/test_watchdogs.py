@@ -63,9 +63,8 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     assert "it got no answer for longer than idle-timeout, however often it asked" in ended.stdout
     assert "said too much: it printed more than ralph records of one iteration" in ended.stdout
     assert "timed out: it took longer than iteration-timeout" in ended.stdout
-    told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
     failed = [(how, False) for how in ("hung", "trouble", "too_long", "timed_out")]
-    assert told == [*failed, ("ok", True)]
+    assert project.iterations("ended", "success") == [*failed, ("ok", True)]
     assert project.journal()[0]["cost_usd"] == 0.02
 
 
@@ -118,8 +117,7 @@ def test_a_full_context_ends_the_iteration_after_the_last_tool_that_runs_and_no_
     assert (run.code, len(agent.calls)) == (0, 7), run.text
     assert (agent.reached("tool ended"), agent.was_interrupted()) == (True, True)
     assert "context full: it used more of its context than max-context" in run.stdout
-    told = [(line["ended"], line["success"]) for line in project.journal() if line["event"] == "iteration"]
-    assert told == [("context_full", True), *[("ok", True)] * 6], run.text
+    assert project.iterations("ended", "success") == [("context_full", True), *[("ok", True)] * 6], run.text
     assert "--include-partial-messages" in agent.calls[0].argv
     assert run.stdout.count("I begin") == run.stdout.count("\n  I begin to speak.\n") == 1
     (record,) = (data for name, data in project.transcripts().items() if name.endswith(".jsonl") and b"I begin" in data)
