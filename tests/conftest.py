@@ -15,11 +15,11 @@ from typing import Any
 import hypothesis
 import pytest
 from forks import BEGINS_WITH
-from offspring import Offspring, offspring_in
+from offspring import Offspring
 from ralph_driver import LONG, MARK, Project, kill, marked
 from real_agents import play, real
 from stories import Agent
-from tmux import Open, Tmux
+from tmux import Tmux
 
 __all__ = ["play", "real"]  # fixtures of their own module
 
@@ -56,25 +56,13 @@ GITCONFIG = """[user]
 
 
 @pytest.fixture
-def terminal(project: Project) -> Iterator[Open]:
-    """Called with a width, a terminal that is so wide."""
+def tmux(project: Project) -> Iterator[Tmux]:
+    """A terminal, once the test opens it."""
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
-    opened: list[Tmux] = []
-
-    def open_one(width: int = 80, height: int = 40) -> Tmux:
-        opened.append(Tmux(project.env, project.root, width=width, height=height))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.end()
-
-
-@pytest.fixture
-def tmux(terminal: Open) -> Tmux:
-    """A terminal with room for much."""
-    return terminal(100, 50)
+    terminal = Tmux(project.env, project.root)
+    yield terminal
+    terminal.end()
 
 
 @pytest.fixture
@@ -200,5 +188,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture
 def offspring(tmp_path: Path) -> Iterator[Offspring]:
     """Processes that an agent starts; ended after the test, however it went."""
-    with offspring_in(tmp_path / "offspring") as made:
-        yield made
+    made = Offspring(tmp_path / "offspring")
+    yield made
+    kill(made.pid(name) for name in made.alive())

@@ -5,11 +5,9 @@ The marks of conftest.py are in the environment; these may have cleaned theirs.
 
 import contextlib
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from ralph_driver import alive, eventually, kill
+from ralph_driver import alive, eventually
 
 
 class Offspring:
@@ -50,16 +48,6 @@ class Offspring:
         """The names of those that run."""
         files = sorted(file for file in self._folder.iterdir() if file.suffix != ".new")
         return [file.name for file in files if alive(int(file.read_text()))]
-
-
-@contextmanager
-def offspring_in(folder: Path) -> Iterator[Offspring]:
-    """An Offspring whose last survivors are ended here, so that a failed test leaves nothing behind."""
-    offspring = Offspring(folder)
-    try:
-        yield offspring
-    finally:
-        kill(offspring.pid(name) for name in offspring.alive())
 
 
 def keeper_of(ralph: int) -> int:

@@ -31,7 +31,7 @@ from stories import (
     waits_for,
     weighs,
 )
-from tmux import Open, Tmux, lines_only
+from tmux import Tmux, lines_only
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
@@ -119,10 +119,10 @@ $
 """
 
 
-def test_a_run_is_seen_as_it_happens(terminal: Open, project: Project, agent: Agent) -> None:
+def test_a_run_is_seen_as_it_happens(tmux: Tmux, project: Project, agent: Agent) -> None:
     project.has_tasks("x one", "two", "three")
     agent.story(step(*STORY, ticks="all", writes_done=True, cost_usd=0.41))
-    tmux = terminal()
+    tmux.open()
     build(tmux, "--verify", "until [ -e go ]; do sleep 0.01; done")
     shows(tmux, SPEAKING)
     agent.let("more")
@@ -132,13 +132,13 @@ def test_a_run_is_seen_as_it_happens(terminal: Open, project: Project, agent: Ag
 
 
 def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
-    terminal: Open, project: Project, agent: Agent
+    tmux: Tmux, project: Project, agent: Agent
 ) -> None:
     """tmux wraps anew what stands there, so that the row at the bottom becomes two."""
     project.has_tasks("one")
     words = "So many words that no terminal is so wide, and a bit more"
     agent.story(step(ignores("INT"), says(words), waits_for("go"), says("No more."), hangs()))
-    tmux = terminal(60)
+    tmux.open(60)
     build(tmux, command=paced(interrupt_s=600))
     shows(tmux, WIDE)
     assert "--include-partial-messages" not in agent.calls[0].argv
@@ -178,11 +178,11 @@ CTRL_C = (
 
 
 def test_a_run_finishes_behind_ctrl_s_and_what_is_typed_meanwhile_is_not_lost(
-    terminal: Open, project: Project, agent: Agent
+    tmux: Tmux, project: Project, agent: Agent
 ) -> None:
     project.has_tasks("one")
     agent.story(step(says("I begin to"), marks("on"), waits_for("go"), says("speak."), ticks="all", writes_done=True))
-    tmux = terminal(100)
+    tmux.open(100)
     build(tmux)
     eventually(lambda: agent.reached("on"))
     tmux.enter("echo its code=$?=")  # after words that may be cut off
@@ -196,12 +196,12 @@ def test_a_run_finishes_behind_ctrl_s_and_what_is_typed_meanwhile_is_not_lost(
 
 
 def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_running(
-    terminal: Open, project: Project, agent: Agent
+    tmux: Tmux, project: Project, agent: Agent
 ) -> None:
     """What stands of the status line is overwritten: the cursor rests at its beginning, and is seen."""
     project.has_tasks("one")
     agent.story(step(marks("on"), hangs()), step(starts("sleep 1000"), marks("again"), hangs()))
-    tmux = terminal()
+    tmux.open()
     build(tmux)
     eventually(lambda: agent.reached("on"))
     eventually(lambda: tmux.rows[-1].startswith("task 1 of 1 · "))
@@ -219,12 +219,12 @@ def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_r
 
 
 def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only_lines(
-    terminal: Open, project: Project, agent: Agent
+    tmux: Tmux, project: Project, agent: Agent
 ) -> None:
     project.has_tasks("one")
     works = step(says("I begin"), marks("on"), waits_for("go"), ticks="all", writes_done=True)
     agent.story(at_limit(resets_in_s=3600), works)
-    tmux = terminal()
+    tmux.open()
     build(tmux)
     eventually(lambda: re.search(r"until \d\d:\d\d: usage.* left$", tmux.rows[-1]))
     tmux.press("C-c")

@@ -10,7 +10,7 @@ from ralph_driver import COMMAND, Project, eventually, executable
 from real_agents import Play, uses
 from scripted_model import Reply, write
 from stories import Agent, edits, marks, step, waits_for
-from tmux import Open, Tmux
+from tmux import Tmux
 
 TALKER = """\
 case " $* " in *" -p "*) exec "$0.fake" "$@";; esac
@@ -40,6 +40,7 @@ def ralph(*words: str) -> str:
 
 
 def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, project: Project, talker: Agent) -> None:
+    tmux.open(100, 50)
     talker.story(step(ticks="all", writes_done=True))
     project.env["RALPH_SLACK_WEBHOOK_URL"] = "http://127.0.0.1:9/secret"
     project.has_tasks("x one")
@@ -65,6 +66,7 @@ def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, proj
 def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothing_begins_by_who_does_not(
     tmux: Tmux, project: Project, talker: Agent, stop: str
 ) -> None:
+    tmux.open(100, 50)
     project.has_tasks("one", "two")
     talker.story(step(marks("on"), waits_for("go"), ticks="first"), step(ticks="all"))
     run = project.start("feature.md", "build")
@@ -123,6 +125,7 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
 def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
     tmux: Tmux, project: Project, talker: Agent, said: tuple[str, ...]
 ) -> None:
+    tmux.open(100, 50)
     talker.story(step(), repeat=True)
     project.has_tasks("one")
     names(project, "discover")
@@ -143,13 +146,11 @@ def is_no_first_start(project: Project) -> None:
     (project.home / ".claude.json").write_text(json.dumps(settings | keys))
 
 
-def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(
-    project: Project, play: Play, terminal: Open
-) -> None:
+def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Project, play: Play, tmux: Tmux) -> None:
     is_no_first_start(project)
     spec = project.root / "specs" / "login.md"
     model = play(Reply(text="Who logs in?"), uses(write(spec, "# Login\n")), Reply(text="It is complete."))
-    tmux = terminal(100, 50)
+    tmux.open(100, 50)
     tmux.enter(ralph("discover"))
     eventually(lambda: "Who logs in?" in tmux.screen)
     tmux.enter("Everybody.")

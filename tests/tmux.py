@@ -3,22 +3,22 @@
 import re
 import subprocess
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from ralph_driver import eventually
-
-Open = Callable[..., "Tmux"]
-"""Opens a terminal of that width and height."""
 
 
 class Tmux:
     """A shell in a terminal of its own tmux server."""
 
-    def __init__(self, env: dict[str, str], cwd: Path, *, width: int, height: int) -> None:
-        self._name = f"ralph-test-{uuid.uuid4().hex}"
-        self._env = {**env, "TMUX_TMPDIR": env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "PS2": "", "SHELL": "/bin/sh"}
-        window = ("-x", str(width), "-y", str(height), "-c", str(cwd))
+    def __init__(self, env: dict[str, str], cwd: Path) -> None:
+        self._name, self._cwd, self._env = f"ralph-test-{uuid.uuid4().hex}", str(cwd), env
+
+    def open(self, width: int = 80, height: int = 40) -> None:
+        """Starts it with what the environment is now."""
+        more = {"TMUX_TMPDIR": self._env["TMPDIR"], "TERM": "xterm", "PS1": "$ ", "PS2": "", "SHELL": "/bin/sh"}
+        self._env = self._env | more
+        window = ("-x", str(width), "-y", str(height), "-c", self._cwd)
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", *window, "sh")
         eventually(lambda: self.rows[0].startswith("$"))  # what is typed before the prompt would stand in front of it
 
