@@ -253,6 +253,13 @@ class TestThePersonsOwnWork:
         assert crew.works().code == 0
         assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
 
+    def test_at_a_task_that_lands_keeps_it_from_landing(self, crew: Crew, project: Project) -> None:
+        crew.has(AB, a="meets b; echo a > a.txt", b="meets a; echo b > b.txt")
+        takes_back = f"case $PWD in *landing*) sed -i 's/\\[~\\]/[!]/' {project.progress} ;; esac"
+        run = crew.works("--setup", takes_back, code=4)
+        assert (len(crew.subjects()), "was taken back while it was tried" in run.text) == (1, True)
+        assert [project.progress_text.count(mark) for mark in ("[x]", "[!]")] == [1, 1]
+
     def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
         crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
         running = project.start(*crew.words(), command=paced(speed=10))

@@ -241,8 +241,6 @@ class Crew:
         most = self._settings.max_tries
         meanwhile = ""
         self._file.edit(trial.taken_over)
-        if trial.is_taken_back(self._file.text):
-            return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
             self.tidy()
             return iteration
@@ -252,6 +250,9 @@ class Crew:
             self._apply(trial, tip)
             if stop := self._run.interrupted():
                 return replace(iteration, ended=stop)
+        self._file.read()  # that may have taken minutes
+        if trial.is_taken_back(self._file.text):
+            return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
         if trial.is_done:
             return self._land(iteration, trial)
         blocked = trial.blocked
