@@ -354,6 +354,10 @@ class Project:
         done = subprocess.run(["git", *args], cwd=self.root, env=self.env, check=True, capture_output=True, text=True)
         return done.stdout
 
+    def does(self, script: str, **env: str) -> None:
+        """What a person does in a shell."""
+        subprocess.run(["sh", "-ec", script], cwd=self.root, env=self.env | env, check=True)
+
     def commits(self, subject: str) -> None:
         """Commits all that is there, as a person does between two runs."""
         self.git("add", "-A")

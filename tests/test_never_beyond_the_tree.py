@@ -3,15 +3,13 @@
 Each plant is made by a scripted agent in a real run. Beside the project lies a folder of somebody's, to which it leads.
 """
 
-import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
-from ralph_driver import CHECKOUT, LONG, Project, Run, progress_text
+from ralph_driver import CHECKOUT, LONG, Project, Run, everything_in, progress_text
 from stories import Agent, init, raw, result, runs, step, ticks, tries, writes
 from test_strict import KILL, ONE, files_of, kept, wants
 
@@ -95,16 +93,6 @@ WAYS = {
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
 
 
-def contents(folder: Path) -> dict[str, tuple[int, object]]:
-    """All there is below it: mode, and what it holds or where it leads."""
-    found = dict[str, tuple[int, object]]()
-    for path in folder.rglob("*"):
-        mode = path.lstat().st_mode
-        held = path.readlink() if stat.S_ISLNK(mode) else path.read_bytes() if stat.S_ISREG(mode) else None
-        found[str(path)] = (mode, held)
-    return found
-
-
 FURNISHED = """
 mkdir -p tools/prompts .ralph src
 cp $PROMPTS/PROMPT_build.md $PROMPTS/PROMPT_task.md tools/prompts
@@ -123,8 +111,7 @@ for one in precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt s
 def out(project: Project, tmp_path: Path) -> Path:
     """Somebody's folder beside the project, with all that ralph looks for in its own."""
     folder = tmp_path / "out"
-    env = {**project.env, "OUT": str(folder), "PROMPTS": str(CHECKOUT / "prompts")}
-    subprocess.run(["sh", "-ec", FURNISHED], cwd=project.root, env=env, check=True)
+    project.does(FURNISHED, OUT=str(folder), PROMPTS=str(CHECKOUT / "prompts"))
     (folder / "feature_PROGRESS.md").write_text(progress_text("x one: The first", "x other: Another"))
     (project.root / "other_PROGRESS.md").write_text(progress_text("other: Another"))
     wants(project, ONE)
@@ -152,20 +139,20 @@ def test_nothing_is_touched_outside_of_the_tree(
 ) -> None:
     does, blocks, said = PLANTS[plant]
     options = WAYS[way]
-    before = contents(out)
+    before = everything_in(out)
     deed = runs(f"{TRESPASS}; {does}; {KILL if way == 'killed' else ''}")
     if "--strict" in options:
         agent.story(tries(deed), tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")), repeat=True)
     else:
         agent.story(raw(init(), writes("src/b.py", "b = 1\n"), ticks("all"), deed, result()), step(), repeat=True)
     run = built(project, out, *options)
-    assert contents(out) == before, run.text
+    assert everything_in(out) == before, run.text
     if project.root.is_symlink():  # a start in the folder to which it leads is a start there
         assert way == "killed" or blocks in (project.root.with_name("repo.old") / project.progress.name).read_text()
         return
     if way == "killed" or "$STATE" in does:
         run = built(project, out, *options)
-        assert contents(out) == before, run.text
+        assert everything_in(out) == before, run.text
     assert said in run.text
     if blocks:
         assert run.code == 4, run.text

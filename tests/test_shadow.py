@@ -2,12 +2,10 @@
 
 import os
 import re
-import subprocess
 
 import pytest
-from ralph_driver import Project
+from ralph_driver import Project, everything_in
 from stories import Act, Agent, runs, tries, writes
-from test_never_beyond_the_tree import contents
 from test_strict import ONE, built, kept, wants
 
 ODD = ["-rf", "*.py", "new\nline", os.fsdecode(b"caf\xe9"), ":(top)x", ":!y", " ", '"q"', "é", "#x", "[ab].py"]
@@ -20,20 +18,15 @@ mkdir ../elsewhere; echo "somebody's" > ../elsewhere/b.py
 """
 
 
-def does(project: Project, script: str) -> None:
-    """What a person does, some time before a run."""
-    subprocess.run(["sh", "-ec", script], cwd=project.root, env=project.env, check=True, capture_output=True)
-
-
 def state(project: Project) -> dict[str, object]:
     """All that must be as it was: what git says, every byte and mode."""
     found: dict[str, object] = {}
     if (project.root / ".git").exists():
         asked = ("status --porcelain=v2 --branch -uall", "ls-files -s", "ls-files -v", "diff --cached --binary")
         found = {one: project.git(*one.split()) for one in (*asked, "rev-parse HEAD", "symbolic-ref HEAD")}
-    below = contents(project.root) | contents(project.root.with_name("elsewhere"))
+    below = everything_in(project.root, project.root.with_name("elsewhere"))
     ralphs = (str(project.progress), str(project.root / "new.log"))  # and what is ignored is left alone
-    return found | {name: below[name] for name in below if "/.git/" not in f"{name}/" and name not in ralphs}
+    return found | {name: below[name][::2] for name in below if "/.git/" not in f"{name}/" and name not in ralphs}
 
 
 def undone(project: Project, agent: Agent, *options: str, tried: list[list[Act]]) -> str:
@@ -58,7 +51,7 @@ MISCHIEF = {
 
 
 def test_mischief_is_noticed_and_put_back_with_git_and_without(project: Project, agent: Agent) -> None:
-    does(project, FURNISHED)
+    project.does(FURNISHED)
     project.commits("all")
     wants(project, ONE)
     tried = [[runs(one)] for one in MISCHIEF]
@@ -94,7 +87,7 @@ RAMPAGES = (
 
 def test_a_persons_unfinished_work_survives(project: Project, agent: Agent) -> None:
     """And odd names are names."""
-    does(project, FURNISHED + UNFINISHED_WORK)
+    project.does(FURNISHED + UNFINISHED_WORK)
     for name in ODD[::2]:
         (project.root / name).write_text("mine")
     wants(project, ONE)
@@ -106,8 +99,8 @@ def test_a_persons_unfinished_work_survives(project: Project, agent: Agent) -> N
 
 
 def test_a_repository_and_a_pipe_that_were_there_are_nobodys_to_move(project: Project, agent: Agent) -> None:
-    does(project, "git init -q old; echo 1 > old/x; git init -q made; cd made; echo 1 > x; git add x; git commit -qm x")
-    does(project, "git init -q bare; echo > bare/x; mkfifo pipe")
+    project.does("git init -q old; echo 1 > old/x; git init -q made; cd made; echo 1 > x; git add x; git commit -qm x")
+    project.does("git init -q bare; echo > bare/x; mkfifo pipe")
     wants(project, ONE)
     agent.story(tries(runs("echo 2 > old/x; git -C made commit -q --allow-empty -m z; rm -rf bare/.git")))
     assert "restored" not in built(project, *RESTORES, "--max-iterations", "1", code=3).text
@@ -132,10 +125,10 @@ def test_a_shadow_that_is_not_ralphs_any_more_is_an_error_and_runs_nothing(
     evil = "git --git-dir=$S config core.fsmonitor 'touch $OUT/ran; false'"
     agent.story(tries(runs(f"OUT={out}; S=$(echo $XDG_STATE_HOME/ralph/shadow/*); {evil}; cd $S; {spoils}")))
     assert said in built(project, code=1).stderr
-    held = contents(out)
+    held = everything_in(out)
     again = built(project, "--max-iterations", "1", code=1 if "link" in said else 3)
     assert ("is a link" in again.stderr) == ("link" in said)
-    assert (contents(out), (out / "ran").exists()) == (held, False)
+    assert (everything_in(out), (out / "ran").exists()) == (held, False)
 
 
 def test_a_full_disk_hides_nothing_and_what_cannot_be_held_leaves_the_room_free(project: Project, agent: Agent) -> None:
@@ -157,6 +150,6 @@ def test_a_commit_that_cannot_come_about_is_said_before(project: Project, agent:
         "git config user.name x; git config commit.gpgSign true; git config gpg.program false": "gpg failed",
         "git rev-parse HEAD > .git/MERGE_HEAD": "something is not finished",
     }.items():
-        does(project, one)
+        project.does(one)
         assert re.search(why, built(project, code=2).stderr)
     assert not agent.calls

@@ -1,6 +1,5 @@
 """--strict under kill -9, TERM and INT: each task is done once, and a person's uncommitted work stays as it is."""
 
-import subprocess
 import sys
 
 import pytest
@@ -99,7 +98,7 @@ def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, 
     deeds = BEYOND if "--only" in words else ("work", "work")
     agent = executable(project.home / "agent", AGENT.replace("RESETS", deeds[0]).replace("SPOILS", deeds[1]))
     project.env |= UNBOUNDED
-    subprocess.run(["sh", "-ec", FURNISHED], cwd=project.root, env=project.env, check=True)
+    project.does(FURNISHED)
     wants(project, TASKS)
     first, before = project.git("rev-parse", "HEAD").strip(), persons(project)
     storm = Storm(project, words[0], agent, TO_RALPH + TO_OTHERS[:1], kills=KILLS)
@@ -114,6 +113,6 @@ def test_whatever_is_hit_each_task_is_done_and_committed_once(project: Project, 
     untracked = {*project.git("ls-files", "--others", "--exclude-standard").split()}
     assert untracked - {*PERSONS} == {project.progress.name}
     assert [*(project.root / ".git").rglob("*.lock")] == []
-    subprocess.run(["git", "fsck", "--no-dangling"], cwd=project.root, env=project.env, check=True)
+    project.git("fsck", "--no-dangling")
     assert project.journal()
     assert not [run.stderr for run in storm.runs if "/ralph/" in run.stderr.partition("Traceback")[2]]
