@@ -35,6 +35,7 @@ class Local:
     def submit(self, job: Job) -> Future[Attempt]:
         """What becomes of the job, some time."""
         self._cancelled.discard(job.task)
+        self.doing[job.task] = ""
         return self._threads.submit(self._attempt, job)
 
     def cancel(self, task: str) -> None:
@@ -51,7 +52,6 @@ class Local:
         output = run.state.record(run.id, run.number, f".{job.task}.attempt")
         given = output.with_suffix(".job")
         given.write_text(json.dumps(asdict(job)))
-        self.doing[job.task] = ""
 
         def hear(_output: bytes, complaints: bytes) -> None:
             for line in complaints.decode(errors="replace").splitlines():
