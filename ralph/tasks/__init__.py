@@ -183,8 +183,8 @@ def _to_do(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[str]]]:
     done = {task.id for task in tasks if task.done}
     for task in tasks:
         if task.mark == " " and not task.done and not any(one.mark == "!" for one in task.above):
-            after = [name for one in (task, *task.above) for name in one.after]
-            yield task, [name for name in (*after, *(part.id for part in task.subtasks)) if name not in done]
+            after = [name for one in (task, *task.above) for name in one.after if name not in done]
+            yield task, after + [part.id for part in task.subtasks if not part.done]
 
 
 def stuck(tasks: Sequence[Task], alone: str | None = None) -> str:
