@@ -302,21 +302,6 @@ def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: A
     assert project.git("log", "-1", "--format=%B", "--name-only") == "tests and more\n\n# What\n\n\ntests/a.py\n"
 
 
-def test_only_holds_in_a_folder_without_git_and_for_tasks_without_ids(plain_project: Project, agent: Agent) -> None:
-    root = plain_project.root
-    (root / "app.py").write_text("mine\n")
-    wants(plain_project, "- [ ] Add the login\n- [ ] Add a login\n")
-    bad = tries(writes("app.py", "cheat\n"), writes("x/new.py", "n\n"), writes("a", "0"))
-    agent.story(bad, tries(writes("a", "1")), tries(writes("tests/b", "2")))
-    run = built(plain_project, "--only", "a", "--only", "tests/**")
-    assert plain_project.iterations("success") == [False, True, True]
-    assert "app.py" in run.text
-    assert ((root / "app.py").read_text(), (root / "x").exists()) == ("mine\n", False)
-    assert {"cheat\n", "n\n"} <= {*kept(plain_project)}
-    assert not (root / ".git").exists()
-    assert listed(plain_project) == ["- [x] add_login: Add the login", "- [x] add_login_2: Add a login"]
-
-
 def test_planning_ticks_nothing_and_makes_no_circle(project: Project, agent: Agent) -> None:
     wants(project, "- [x] old: Done before\n" + ONE)
     agent.story(step(ticks="all", adds="[x] no, a new one"), step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))
