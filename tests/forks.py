@@ -38,15 +38,7 @@ class Forked:
     """A process that does what `argv` says; to a test the same as a Popen."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        has_terminal: bool = False,
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *streams: int, has_terminal: bool
     ) -> None:
         self._news, theirs = os.pipe()
         self._said = b""
@@ -55,7 +47,7 @@ class Forked:
         with tempfile.TemporaryFile() as request, open(theirs, "wb") as theirs_only:  # noqa: PTH123 - descriptors
             request.write(json.dumps(about).encode())
             request.seek(0)
-            socket.send_fds(server(), [b"."], [stdin, stdout, stderr, theirs_only.fileno(), request.fileno()])
+            socket.send_fds(server(), [b"."], [*streams, theirs_only.fileno(), request.fileno()])
         said = self._next(None)
         what, number = said or (b"nothing", b"")
         assert what == b"born", f"it could not be started in {cwd}"

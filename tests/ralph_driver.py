@@ -31,8 +31,9 @@ from ralph.cli import main
 from ralph.run import Pace
 from ralph.process.programs import Patience
 
-how, patience = map(json.loads, sys.argv[1:3])
-sys.argv[1:3] = []
+how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}
+said = json.loads(sys.argv.pop(1))
+how |= {name: said.pop(name) for name in how if name in said}
 began, first = time.time(), Pace().running()
 
 class Other(Pace):
@@ -55,8 +56,8 @@ class Other(Pace):
         super().sleep(0 if how["times"] else seconds / how["speed"])
         self.slept += max(0, seconds) * how["times"]
 
-waits = {name: patience.pop(name) for name in ("after_result_s", "send_s", "transcript_bytes") if name in patience}
-main(Other(patience=Patience(**patience), **waits))
+waits = {name: said.pop(name) for name in ("after_result_s", "send_s", "transcript_bytes") if name in said}
+main(Other(patience=Patience(**said), **waits))
 """
 LONG = os.environ.get("RALPH_TESTS_LONG") == "1"
 """For a night: more examples of each property, and others; longer storms; tables in full."""
@@ -72,27 +73,16 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def paced(
-    *,
-    speed: float = 1,
-    times: float = 0,
-    wall_s: float = 0,
-    running_s: float = 0,
-    when: Path | str = "",
-    awake_s: float = 0,
-    marks: Path | str = "",
-    **patience_s: float,
-) -> tuple[str, ...]:
-    """A `command` for ralph at another pace: its waits and limits of time pass so many times faster.
+def paced(**how: Any) -> tuple[str, ...]:
+    """A `command` for ralph at another pace: its waits and limits of time pass `speed` times faster.
 
     With `times` it leaps over every sleep, so many times as far as it was asked to. The clock on the wall and the one
-    that nobody sets jump once, at the first such leap or when the file `when` is there: the first alone has been set,
-    both together have seen the machine asleep. The one that watches over an agent jumps by `awake_s` with each mark
-    that the agent in the folder `marks` makes; else what is measured in ralph's own waking seconds stays. How long it
-    waits for what shall end, `patience_s` says (fields of Patience and Pace).
+    that nobody sets jump once, by `wall_s` and `running_s`, at the first such leap or when the file `when` is there:
+    the first alone has been set, both together have seen the machine asleep. The one that watches over an agent jumps
+    by `awake_s` with each mark that the agent in the folder `marks` makes; else what is measured in ralph's own waking
+    seconds stays. How long it waits for what shall end, all others say (fields of Patience and Pace).
     """
-    how = {"speed": speed, "times": times, "wall_s": wall_s, "running_s": running_s, "awake_s": awake_s}
-    return (*PYTHON, "-c", PACED, json.dumps({**how, "when": str(when), "marks": str(marks)}), json.dumps(patience_s))
+    return (*PYTHON, "-c", PACED, json.dumps(how, default=str))
 
 
 def leaping(**how: Any) -> tuple[str, ...]:
@@ -187,24 +177,16 @@ def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", pla
 
 
 def launched(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: Path,
-    *,
-    stdin: int | None = None,
-    stdout: int,
-    stderr: int,
-    has_terminal: bool = False,
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path, *streams: int, has_terminal: bool = False
 ) -> Process:
     """A process in a session of its own: a fork where that does the same, else a start of all that `argv` names."""
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is all it is for
-        reads = nothing.fileno() if stdin is None else stdin
-        if can_fork(argv, env):
-            return Forked(argv, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, has_terminal=has_terminal)
-        command = [*((sys.executable, "-I", "-c", TAKE_TERMINAL) if has_terminal else ()), *argv]
-        return subprocess.Popen(
-            command, env=env, cwd=cwd, stdin=reads, stdout=stdout, stderr=stderr, start_new_session=True
-        )
+    if can_fork(argv, env):
+        return Forked(argv, env, cwd, *streams, has_terminal=has_terminal)
+    command = [*((sys.executable, "-I", "-c", TAKE_TERMINAL) if has_terminal else ()), *argv]
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        command, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +210,8 @@ class Running:
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output: Path) -> None:
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = launched(argv, env, cwd, stdout=out.fileno(), stderr=err.fileno())
+        with Path(os.devnull).open("rb") as nothing, self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = launched(argv, env, cwd, nothing.fileno(), out.fileno(), err.fileno())
 
     @property
     def pid(self) -> int:
@@ -266,7 +248,7 @@ class TtyRunning(Running):
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self.master, slave = os.openpty()
-        self.process = launched(argv, env, cwd, stdin=slave, stdout=slave, stderr=slave, has_terminal=True)
+        self.process = launched(argv, env, cwd, slave, slave, slave, has_terminal=True)
         os.close(slave)
         self._seen: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
