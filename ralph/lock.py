@@ -13,8 +13,8 @@ from ralph.errors import RalphError
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
-_TRIES, _PAUSE_S = 8, 0.002
-"""Who only looks, as `holder` does, has the lock for a moment; a run has it for longer than that."""
+_TRIES, _PAUSE_S = 20, 0.005
+"""Who only looks, as `holder` does, has the lock for a moment, on a busy machine too; a run has it for longer."""
 
 
 class Holder(NamedTuple):
