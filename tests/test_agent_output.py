@@ -105,7 +105,7 @@ COMES_TO: dict[str, tuple[str, Outcome, str]] = {
     "the last of two results": (lines(init(), result("First."), init(), result("Second.")), OK, "Second."),
     "no text beside its stream": (lines("Warning.", init(), result("R."), "A line of text."), OK, "R."),
     "its lines": ("One.\r\n\r\n  \x1b[1;32mTwo.\x1b[0m \udce9", OK, "One.\n\n  Two. \N{REPLACEMENT CHARACTER}"),
-    "its lines, also those of JSON": (FOUND, OK, FOUND),
+    "its lines and those of JSON": (FOUND, OK, FOUND),
     "a line that was cut, which does not begin anew": ("> " + "x" * 5000 + "\n", OK, "…" + "x" * 1998),
     "the end of a long result": (lines(init(), result("> " + "y" * 30_000)), OK, "…" + "y" * 19_999),
     "gemini": (lines(GEMINI, SUCCESS), OK, "Words."),

@@ -136,8 +136,7 @@ def claude(event: Event, _seen: Event) -> Iterator[Event]:
     yield event
 
 
-DIALECTS = {
-    **dict.fromkeys(("system", "assistant", "result"), claude),
+DIALECTS = dict.fromkeys(("system", "assistant", "result"), claude) | {
     "thread.started": codex,
     "init": gemini,
     "step_start": opencode,
