@@ -79,8 +79,7 @@ def updated(imported: Imported, today: Sequence[Task]) -> str:
         wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
         is_told = mark == " "
         for one in node.values():
-            was = mark_of(one.value) or " " * (one.name in PASSES)  # what is null has not passed
-            if one.name in wanted and was:
+            if one.name in wanted and (was := mark_of(one.value)):
                 is_told = True
                 now, value = wanted[one.name]
                 if was != now:

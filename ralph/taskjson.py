@@ -15,7 +15,7 @@ from ralph.words import counted, named, shortened
 _LISTS = ("userStories", "stories", "user_stories", "tasks", "requirements")
 PASSES = ("passes", "done", "completed", "complete")
 _MARKS = {
-    **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress", "false"), " "),
+    **dict.fromkeys(("pending", "todo", "open", "not_started", "in_progress", "false", ""), " "),
     **dict.fromkeys(("done", "complete", "completed", "true"), "x"),
     "blocked": "!",
 }
@@ -59,7 +59,7 @@ def _parts(text: str, at: int) -> list[Part]:
 
 def mark_of(said: Any) -> str | None:
     """The mark that a status means; None when it is none."""
-    word = str(said).strip().casefold()
+    word = str(said or "").strip().casefold()
     return _MARKS.get(re.sub(r"[\s-]+", "_", word))
 
 

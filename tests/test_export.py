@@ -54,6 +54,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
             {'1, "passes": false': '1, "passes": true', '[], "passes": false': '[], "passes": true'},
         ),
         (TWO, "[x] 1|[x] 2", {"todo": "Completed"}),
+        (TWO.replace('"todo"', "null"), "[x] 1|[x] 2", {"null": '"Completed"'}),
     ]:
         today = tasks.read(("# Tasks\n" + re.sub(r"(\[.\] [^|]+)\|?", r"- \1: x\n", listed)).encode())
         wanted = text
