@@ -13,7 +13,7 @@ from typing import Any
 import click
 import jinja2
 
-from ralph import __version__
+from ralph import __version__, files
 from ralph.errors import RalphError
 from ralph.journal import Record
 from ralph.look import plans
@@ -35,13 +35,11 @@ def report(word: str | None, *, output: str | None, opens: bool, progress_file: 
         sys.stdout.buffer.write(made)
         return 0
     path = Path(output or plan.state.folder / "report.html")
-    try:
+    with files.told(path, "written"):
         if not output:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)  # it may be a link of an agent's
         path.write_bytes(made)
-    except OSError as error:
-        raise RalphError(f"{path}: cannot be written: {error.strerror}", 1) from error
     print(plain(str(path)) + "  (--open shows it in the browser)" * (os.isatty(1) and not opens))
     if opens and click.launch(os.path.realpath(path)) != 0:
         raise RalphError(f"{path}: no program here shows it", 1, fix="open it in a browser")
