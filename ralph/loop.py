@@ -28,7 +28,8 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Prepares the next iteration, or returns why there is none. A RALPH_DONE, whoever wrote it, is checked first."""
-    follow(run)
+    if run.read().mode != run.said_mode:
+        follow(run)
     if run.strict:
         run.strict.tidy()
     while claims_done(run.file.last, run.settings) and not run.interrupted():

@@ -52,11 +52,10 @@ def end(run: Run) -> None:
 
 
 def follow(run: Run) -> None:
-    """Changes to another mode where the Mode: line of the progress file has changed since the last look."""
-    now = run.read()
+    """Changes to the mode that the Mode: line of the progress file has come to name."""
     before = run.mode
-    mode = now.mode
-    if mode == run.said_mode or now.done or (run.crew and run.crew.running):
+    mode = run.file.last.mode
+    if run.file.last.done or (run.crew and run.crew.running):
         return
     run.said_mode = mode
     try:

@@ -69,9 +69,7 @@ class Start:
 
     @property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it; empty without one. Under strict they only propose."""
-        if not self.settings.mcp:
-            return ""
+        """The server of the task tools, as claude takes it. Under strict they only propose."""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
