@@ -1,6 +1,5 @@
 """RALPH_DONE: when it is a claim, how it is checked, and how it is accepted or taken back."""
 
-import time
 from collections.abc import Sequence
 
 from ralph import progress
@@ -8,7 +7,7 @@ from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
 from ralph.verify import CommandRun, run_shell
-from ralph.words import duration
+from ralph.words import duration, stamp
 
 
 def check_claim(run: Run) -> None:
@@ -35,7 +34,7 @@ def accept(run: Run) -> None:
         run.changes.look()
     run.file.edit(progress.without_refusal)
     if run.settings.verify:
-        note = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run.changes.commit()}"
+        note = f"{stamp()} {run.changes.commit()}"
         run.file.edit(progress.with_verified, note)
 
 

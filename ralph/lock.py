@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ralph import files
 from ralph.errors import RalphError
+from ralph.words import stamp
 
 LOCKED = 75
 """EX_TEMPFAIL of sysexits.h: try again later."""
@@ -41,7 +42,7 @@ class Lock(NamedTuple):
     def begin(self, run: str, plan: str, progress: Path) -> None:
         """Leaves word of who holds it, for whoever finds it held, and for the next run if this one dies."""
         note = _note(self.tree)
-        said = (str(os.getpid()), run, time.strftime("%Y-%m-%d %H:%M:%S"), os.path.realpath(progress), plan)
+        said = (str(os.getpid()), run, stamp(), os.path.realpath(progress), plan)
         with contextlib.suppress(OSError):  # the lock itself needs no file
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.overwrite(note, "\0".join(said).encode(errors="surrogateescape"))

@@ -19,7 +19,7 @@ from ralph.look.status import facts
 from ralph.progress.file import ProgressFile
 from ralph.state import State
 from ralph.tasks import Note, Task, edits
-from ralph.words import named, plain
+from ralph.words import named, plain, stamp
 
 try:  # an extra
     from mcp.server.mcpserver import MCPServer
@@ -176,7 +176,7 @@ class Tools:
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():
-            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), _now()))
+            self._file.create(progress.fresh(self._plan.name, str(self._plan.path), stamp()))
         self._file.edit(lambda text: change(edits.with_ids(text)))
 
     def _edited(self, task_id: str, change: Callable[[bytes], bytes]) -> Answer:
@@ -195,13 +195,9 @@ class Tools:
         return answer
 
     def _noted(self, said: str) -> Answer:
-        line = f"- [{_now()}] {_one_line(said)}"
+        line = f"- [{stamp()}] {_one_line(said)}"
         self._edit(lambda text: progress.with_lines(text, "Notes", [line.encode(errors="replace")]))
         return {"noted": line}
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _one_line(said: str) -> str:

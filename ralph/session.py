@@ -19,7 +19,7 @@ from ralph.run import Run
 from ralph.screen.text import attended
 from ralph.state import State
 from ralph.verdict import Reason, Stop, one_try
-from ralph.words import counted
+from ralph.words import counted, stamp
 
 if TYPE_CHECKING:
     from ralph.start import Start
@@ -66,7 +66,7 @@ def _prepare(run: Run, held: Lock) -> None:
     opened = state.noted("breaker")
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
-        file.create(progress.fresh(start.name, where, time.strftime("%Y-%m-%d %H:%M:%S")))
+        file.create(progress.fresh(start.name, where, stamp()))
         opened = ""
     file.read()
     file.check_writable()

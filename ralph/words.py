@@ -23,6 +23,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+def stamp() -> str:
+    """The time now, as ralph writes it into files for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
 def moment(at: float, now: float) -> str:
     """`03:10`, with the date when that is not within a day."""
     return time.strftime("%H:%M" if abs(at - now) < 86_400 else "%Y-%m-%d %H:%M", time.localtime(at))

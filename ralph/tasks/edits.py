@@ -1,11 +1,10 @@
 """Edits of the task list: each changes the lines it means to change and no other byte."""
 
 import re
-import time
 
 from ralph.progress import encoded, harmless_output, insert, spliced
 from ralph.tasks import find, new_id, read
-from ralph.words import shortened
+from ralph.words import shortened, stamp
 
 _LONGEST = 600
 """Characters of a note."""
@@ -42,7 +41,7 @@ def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -
     if (task := find(read(text), task_id)) is None:
         return text
     tries = task.tries + 1
-    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    when = stamp()
     text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why)
     if task.has_more_tries(most):
         return text
