@@ -37,6 +37,15 @@ def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent:
     assert re.fullmatch(r"#1 · 1/1 tasks \(\+1\) · 1 commit \+\d+ .0 · \d+s · \$0\.01", summaries(run.text)[0])
 
 
+def test_an_empty_git_file_makes_no_lock_of_gits_of_what_the_agent_wrote(plain_project: Project, agent: Agent) -> None:
+    (plain_project.root / ".git").touch()
+    plain_project.has_tasks("one")
+    agent.story(step(writes("Cargo.lock", "1"), ticks="all", writes_done=True))
+    run = plain_project.build()
+    assert run.code == 0, run.text
+    assert (plain_project.root / "Cargo.lock").exists()
+
+
 def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between_two_iterations(
     project: Project, agent: Agent
 ) -> None:

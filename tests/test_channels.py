@@ -106,6 +106,13 @@ def test_an_answer_is_a_success_or_a_failure_that_is_told_without_secrets(server
     assert ("abcdef" in told, "T0000" in told, told.isprintable(), len(told) <= 250) == (False, False, True, True)
 
 
+def test_of_a_secret_that_begins_as_another_no_rest_is_told() -> None:
+    names = ("RALPH_KEY", "RALPH_LONG_KEY")
+    channel = Channel(Path("mine.toml"), "mine", needs=names, secret=names, command=["/nowhere/{{ RALPH_LONG_KEY }}"])
+    told = deliver(channel, STARTED, {"RALPH_KEY": "abcdefghij", "RALPH_LONG_KEY": "abcdefghij-and-more"})
+    assert "'/nowhere/***'" in told
+
+
 def test_a_program_gets_the_notice_as_it_is_and_its_failure_counts_where_its_channel_says_so(home: Path) -> None:
     def tell(channel: str, program: str, notice: Notice, timeout_s: float = 15) -> str:
         return deliver(BUILT_IN[channel], notice, {BUILT_IN[channel].needs[0]: program}, timeout_s=timeout_s)
