@@ -3,7 +3,6 @@
 They are those on PATH. What each prints and how it fails was measured with the versions that .ci/run names.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -13,68 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from ralph_driver import Project, Run
-from scripted_model import Handler, Json, Reply, ScriptedModel, Tool
-
-
-class _Others(Handler):
-    """An API whose answer is plain `data:` lines."""
-
-    def send(self, *pieces: Json) -> None:
-        lines = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces)
-        self.whole(200, lines, {"content-type": "text/event-stream"})
-
-
-class Responses(_Others):
-    """OpenAI's Responses API."""
-
-    ends = "/responses"
-
-    def answer(self, reply: Reply, body: Json) -> None:
-        number = next(self.server.ids)
-        about = {"id": f"resp_{number}", "object": "response", "model": body["model"], "output": []}
-        words: list[Json] = [{"type": "output_text", "text": reply.text, "annotations": []}]
-        items: list[Json] = [{"type": "message", "role": "assistant", "content": words}] if reply.text else []
-        for place, tool in enumerate(reply.tools):
-            call = {"call_id": f"call_{number}_{place}", "name": tool.name, "arguments": json.dumps(dict(tool.input))}
-            items.append({"type": "function_call", **call})
-        usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120, **reply.usage}
-        done = [{"type": "response.output_item.done", "output_index": at, "item": one} for at, one in enumerate(items)]
-        last = {"type": "response.completed", "response": {**about, "status": "completed", "usage": usage}}
-        self.send({"type": "response.created", "response": about}, *done, last)
-
-
-class Gemini(_Others):
-    """Google's generative language API."""
-
-    ends = ":streamGenerateContent"
-
-    def answer(self, reply: Reply, _body: Json) -> None:
-        parts: list[Json] = [{"text": reply.text}] if reply.text else []
-        parts += [{"functionCall": {"name": tool.name, "args": dict(tool.input)}} for tool in reply.tools]
-        usage = {"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120, **reply.usage}
-        said = {"content": {"role": "model", "parts": parts}, "index": 0, "finishReason": "STOP"}
-        self.send({"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"})
-
-
-class Completions(_Others):
-    """OpenAI's chat completions."""
-
-    ends = "/chat/completions"
-
-    def answer(self, reply: Reply, body: Json) -> None:
-        number = next(self.server.ids)
-        about = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
-        calls = [
-            {"index": at, "id": f"call_{number}_{at}", "type": "function"}
-            | {"function": {"name": tool.name, "arguments": json.dumps(dict(tool.input))}}
-            for at, tool in enumerate(reply.tools)
-        ]
-        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, **reply.usage}
-        words = {"role": "assistant", "content": reply.text or "", **({"tool_calls": calls} if calls else {})}
-        first = {"index": 0, "delta": words, "finish_reason": None}
-        last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
-        self.send({**about, "choices": [first]}, {**about, "choices": [last], "usage": usage})
-
+from scripted_model import Reply, ScriptedModel, Tool
 
 Play = Callable[..., ScriptedModel]
 
@@ -114,7 +52,6 @@ _OPENCODE = """{"model": "t/m1", "provider": {"t": {
 class Kind(NamedTuple):
     """What has to be known of a real agent to drive it against a model on loopback, whose address is @URL@."""
 
-    speaks: type[Handler]
     model: str
     shell: str
     """Its tool for shell commands."""
@@ -127,14 +64,14 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "claude": Kind(Handler, "sonnet", "Bash", "command", ".claude/settings.json", "{}", _CLAUDE),
-    "codex": Kind(Responses, "m1", "exec_command", "cmd", ".codex/config.toml", _CODEX, {"T_KEY": "dummy"}),
+    "claude": Kind("sonnet", "Bash", "command", ".claude/settings.json", "{}", _CLAUDE),
+    "codex": Kind("m1", "exec_command", "cmd", ".codex/config.toml", _CODEX, {"T_KEY": "dummy"}),
     "gemini": Kind(
-        *(Gemini, "gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", _GEMINI),
+        *("gemini-2.5-pro", "run_shell_command", "command", ".gemini/settings.json", _GEMINI),
         {"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": "@URL@"},
     ),
     "opencode": Kind(
-        *(Completions, "t/m1", "bash", "command", ".config/opencode/opencode.json", _OPENCODE),
+        *("t/m1", "bash", "command", ".config/opencode/opencode.json", _OPENCODE),
         {"OPENCODE_DISABLE_MODELS_FETCH": "1"},
     ),
 }
@@ -155,7 +92,7 @@ class Real:
 
     def play(self, *script: Reply) -> ScriptedModel:
         """The model that says this, known to the agent."""
-        model = self._models.enter_context(ScriptedModel(script, self.kind.speaks))
+        model = self._models.enter_context(ScriptedModel(script))
         file = self._project.home / self.kind.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.kind.settings.replace("@URL@", model.url))

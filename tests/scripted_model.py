@@ -1,18 +1,17 @@
-"""A Messages API on loopback that plays a written script to the real `claude`.
+"""A server on loopback that plays a written script to the real agents, whichever of their APIs they speak.
 
-@SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 Each request that offers tools takes the next reply; when the script is used up, the answer is `LAST`.
 Requests without tools (titles, topics) are answered aside and take none.
+@SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 """
 
 import itertools
 import json
 import re
-import select
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -24,7 +23,7 @@ class Tool(NamedTuple):
     """One tool call of a reply."""
 
     name: str
-    input: Mapping[str, Any]
+    input: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +33,11 @@ class Reply:
     text: str | None = None
     tools: Sequence[Tool] = ()
     status: int = 200
-    """Anything but 200 sends the error `message` in the API's shape."""
-    message: str = "scripted error"
     error: Json | None = None
-    """All of the error, in place of the API's shape."""
+    """What is sent with another status."""
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs: bool = False
-    """Silence after the first piece of what it says or calls, until the client goes."""
+    """Silence after the first pieces of what it says or calls, until the client goes."""
     usage: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -62,8 +59,6 @@ def edit(path: object, old: str, new: str) -> Tool:
     return Tool(name="Edit", input={"file_path": str(path), "old_string": old, "new_string": new})
 
 
-SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
-
 LAST = Reply(text="Nothing more is written.")
 
 
@@ -83,27 +78,94 @@ class Request:
         return words in self.told
 
 
+# What the APIs stream.
+
+
+def messages(reply: Reply, about: Json, number: int) -> list[Json]:
+    """Anthropic's Messages API."""
+    blocks: list[tuple[Json, Json]] = []
+    if reply.text is not None:
+        blocks += [({"type": "text", "text": ""}, {"type": "text_delta", "text": reply.text})]
+    for at, tool in enumerate(reply.tools):
+        begun = {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": tool.name, "input": {}}
+        blocks += [(begun, {"type": "input_json_delta", "partial_json": json.dumps(tool.input)})]
+    usage = {"input_tokens": 100, "output_tokens": 20, **reply.usage}
+    message = {**about, "type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": usage}
+    pieces: list[Json] = [{"type": "message_start", "message": message}]
+    for at, (begun, rest) in enumerate(blocks):
+        pieces += [
+            {"type": "content_block_start", "index": at, "content_block": begun},
+            {"type": "content_block_delta", "index": at, "delta": rest},
+            {"type": "content_block_stop", "index": at},
+        ]
+    stop = {"stop_reason": "tool_use" if reply.tools else "end_turn", "stop_sequence": None}
+    return [*pieces, {"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
+
+
+def responses(reply: Reply, about: Json, number: int) -> list[Json]:
+    """OpenAI's Responses API."""
+    words: list[Json] = [{"type": "output_text", "text": reply.text, "annotations": []}]
+    items: list[Json] = [{"type": "message", "role": "assistant", "content": words}] if reply.text else []
+    for at, tool in enumerate(reply.tools):
+        call = {"call_id": f"call_{number}_{at}", "name": tool.name, "arguments": json.dumps(tool.input)}
+        items.append({"type": "function_call", **call})
+    usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
+    done = [{"type": "response.output_item.done", "output_index": at, "item": one} for at, one in enumerate(items)]
+    about |= {"object": "response", "output": []}
+    last = {"type": "response.completed", "response": {**about, "status": "completed", "usage": usage}}
+    return [{"type": "response.created", "response": about}, *done, last]
+
+
+def contents(reply: Reply, _about: Json, _number: int) -> list[Json]:
+    """Google's generative language API."""
+    parts: list[Json] = [{"text": reply.text}] if reply.text else []
+    parts += [{"functionCall": {"name": tool.name, "args": tool.input}} for tool in reply.tools]
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120}
+    said = {"content": {"role": "model", "parts": parts}, "index": 0, "finishReason": "STOP"}
+    return [{"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"}]
+
+
+def completions(reply: Reply, about: Json, number: int) -> list[Json]:
+    """OpenAI's chat completions."""
+    about |= {"object": "chat.completion.chunk", "created": 0}
+    calls = [
+        {"index": at, "id": f"call_{number}_{at}", "type": "function"}
+        | {"function": {"name": tool.name, "arguments": json.dumps(tool.input)}}
+        for at, tool in enumerate(reply.tools)
+    ]
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    words = {"role": "assistant", "content": reply.text or "", **({"tool_calls": calls} if calls else {})}
+    first = {"index": 0, "delta": words, "finish_reason": None}
+    last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
+    return [{**about, "choices": [first]}, {**about, "choices": [last], "usage": usage}]
+
+
+APIS = {
+    "/v1/messages": messages,
+    "/responses": responses,
+    ":streamGenerateContent": contents,
+    "/chat/completions": completions,
+}
+"""By how the path of a question ends."""
+SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
+
+
 class ScriptedModel(ThreadingHTTPServer):
-    """The server; `with` starts it on a free port and ends it. `speaks` is the API that it has."""
+    """The server; `with` starts it on a free port and ends it."""
 
     daemon_threads = True
-    request_queue_size = 64
 
-    def __init__(self, script: Sequence[Reply], speaks: "type[Handler]") -> None:
-        super().__init__(("127.0.0.1", 0), speaks)
-        self.requests: list[Request] = []
-        self.ids = itertools.count(1)
-        self.closing = threading.Event()
+    def __init__(self, script: Sequence[Reply]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self._script = iter(script)
-        self._lock = threading.Lock()
+        self.requests: list[Request] = []
+        self.numbers, self._script = itertools.count(1), iter(script)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.closing.set()
         self.shutdown()
         self.server_close()
 
@@ -111,105 +173,41 @@ class ScriptedModel(ThreadingHTTPServer):
         """The reply whose turn it is."""
         if not request.body.get("tools"):
             return Reply(text="aside")
-        with self._lock:
-            self.requests.append(request)
-            return filled(next(self._script, LAST), request)
+        self.requests.append(request)
+        return next(self._script, LAST)
 
 
-def filled(reply: Reply, request: Request) -> Reply:
-    """The same with the session and the task of a strict prompt in place of their names."""
-    asked = SIGNAL.search(request.told)
-    if asked is None:
-        return reply
-
-    def fill(text: str) -> str:
-        return text.replace("@SESSION@", asked[1]).replace("@TASK@", asked[2])
-
-    tools = [tool._replace(input=json.loads(fill(json.dumps(dict(tool.input))))) for tool in reply.tools]
-    return replace(reply, text=reply.text and fill(reply.text), tools=tools)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """The Messages API of Anthropic; those of others are in real_agents.py."""
-
-    protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
     server: ScriptedModel
-    ends = "/v1/messages"
-    """How the path of a question ends."""
 
     def log_message(self, *_: object) -> None:
         """Nothing: the requests are recorded, stderr is for the tests."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if not urlsplit(self.path).path.endswith(self.ends):
-            self.whole(404, "{}", {})
-            return
-        reply = self.server.answer(Request(body))
-        error = reply.error or {"type": "api_error", "message": reply.message, "code": reply.status}
+        request = Request(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        path = urlsplit(self.path).path
+        speaks = next((APIS[end] for end in APIS if path.endswith(end)), None)
+        reply = self.server.answer(request) if speaks else Reply(status=404)
+        error = reply.error or {"type": "api_error", "message": "scripted", "code": reply.status}
+        kind, text = "application/json", json.dumps({"type": "error", "error": error})
+        if speaks and reply.status == 200:
+            number = next(self.server.numbers)
+            pieces = speaks(reply, {"id": f"id_{number}", "model": request.body.get("model")}, number)
+            kind, text = "text/event-stream", streamed(pieces[: 3 if reply.hangs else None])
+        if asked := SIGNAL.search(request.told):
+            text = text.replace("@SESSION@", asked[1]).replace("@TASK@", asked[2])
         with suppress(ConnectionError):  # a client that was interrupted goes without a word
-            if reply.status == 200:
-                self.answer(reply, body)
-            else:
-                self.whole(reply.status, json.dumps({"type": "error", "error": error}), reply.headers)
-
-    def answer(self, reply: Reply, body: Json) -> None:
-        number = next(self.server.ids)
-        blocks: list[Json] = [] if reply.text is None else [{"type": "text", "text": reply.text}]
-        blocks += [
-            {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": tool.name, "input": dict(tool.input)}
-            for place, tool in enumerate(reply.tools)
-        ]
-        message: Json = {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": body["model"],
-            "content": blocks,
-            "stop_reason": "tool_use" if reply.tools else "end_turn",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 100, "output_tokens": 20, **reply.usage},
-        }
-        self.send_response(200)
-        self.head({"content-type": "text/event-stream", "transfer-encoding": "chunked", **reply.headers})
-        self.event("message_start", message={**message, "content": [], "stop_reason": None})
-        for index, block in enumerate(message["content"]):
-            begun, piece = _begun(block)
-            self.event("content_block_start", index=index, content_block=begun)
-            self.event("content_block_delta", index=index, delta=piece)
+            self.send_response(reply.status)
+            for name, value in {"content-type": kind, **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text.encode())
             if reply.hangs:
-                self.wait_for_the_client_to_go()
-                return
-            self.event("content_block_stop", index=index)
-        stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-        self.event("message_delta", delta=stop, usage={"output_tokens": message["usage"]["output_tokens"]})
-        self.event("message_stop")
-        self.wfile.write(b"0\r\n\r\n")
-
-    def event(self, kind: str, **data: object) -> None:
-        event = f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
-
-    def whole(self, status: int, body: str, headers: Mapping[str, str]) -> None:
-        data = body.encode()
-        self.send_response(status)
-        self.head({"content-type": "application/json", "content-length": str(len(data)), **headers})
-        self.wfile.write(data)
-
-    def head(self, headers: Mapping[str, str]) -> None:
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def wait_for_the_client_to_go(self) -> None:
-        self.close_connection = True
-        while not self.server.closing.is_set():
-            if select.select([self.connection], [], [], 0.05)[0]:
-                return
+                self.rfile.read(1)
 
 
-def _begun(block: Json) -> tuple[Json, Json]:
-    """How a content block is streamed: its empty start, and all of it in one piece."""
-    if block["type"] == "tool_use":
-        return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+def streamed(pieces: list[Json]) -> str:
+    """As server-sent events; those of the first two APIs have names."""
+    return "".join(
+        (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n" for one in pieces
+    )

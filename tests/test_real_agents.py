@@ -68,7 +68,7 @@ LIMITS: dict[str, Json] = {
 def test_what_its_errors_mean(project: Project, real: Real, status: int) -> None:
     ended, code, remedy = {401: ("hopeless", 1, "log in"), 429: ("limit", 3, ""), 503: ("trouble", 3, "")}[status]
     project.has_tasks("one")
-    real.play(*[Reply(status=status, message="m", error=LIMITS.get(real.name) if status == 429 else None)] * 20)
+    real.play(*[Reply(status=status, error=LIMITS.get(real.name) if status == 429 else None)] * 20)
     run = real.build("--max-time", "50s", "--no-wait")
     assert (run.code, project.journal()[0]["ended"]) == (code, ended), run.text
     assert remedy in run.stderr

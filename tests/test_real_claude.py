@@ -133,8 +133,7 @@ def test_trouble_and_limits_are_waited_out(project: Project, play: Play) -> None
     limit["reset"] = str(resets_at)
     headers = {f"anthropic-ratelimit-unified-{name}": value for name, value in limit.items()}
     project.has_tasks("one")
-    overloaded = Reply(status=529, message="Overloaded")
-    play(overloaded, uses(bash("true"), text="I begin."), Reply(status=429, headers=headers), *finishes(project))
+    play(Reply(status=529), uses(bash("true"), text="I begin."), Reply(status=429, headers=headers), *finishes(project))
     del project.env["ANTHROPIC_API_KEY"]  # only with a subscription the real claude knows of usage limits
     project.env["CLAUDE_CODE_OAUTH_TOKEN"] = "dummy"
     run = project.build("--max-iterations", "1", "--max-failures", "1", command=leaping())
