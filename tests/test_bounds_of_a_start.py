@@ -4,7 +4,7 @@ import re
 
 import pytest
 from ralph_driver import Project, leaping, paced, progress_text
-from stories import Act, Agent, commits, edits, error_result, hangs, init, marks, raw, runs, says, starts, step, ticks
+from stories import Act, Agent, commits, error_result, hangs, init, marks, raw, runs, says, starts, step, ticks
 
 FINISHES = step(ticks="all", writes_done=True)
 
@@ -24,35 +24,31 @@ def spent(project: Project) -> list[str]:
     return re.findall(r"^Spent: (.*)$", project.progress_text, re.MULTILINE)
 
 
-def has_spent(project: Project, usd: str) -> None:
-    text = progress_text("one")
-    project.progress.write_text(text.replace("\n\n## Status", f"\nSpent: ${usd}\n\n## Status"))
-
-
-def test_no_iteration_begins_when_the_time_is_over(project: Project, agent: Agent) -> None:
-    agent.story(step(), repeat=True)
-    run = project.build("--duration", "1h", "--delay", "40m", command=leaping())
-    assert (run.code, len(agent.calls), "max-time is 1h00m" in run.stdout) == (3, 2, True), run.text
-    took_s = project.journal()[-1]["duration_s"]
-    assert took_s == pytest.approx(3600, abs=60), "nor does ralph stay for the rest of the pause"
-
-
-def test_a_running_iteration_is_ended_when_the_time_is_over(project: Project, agent: Agent) -> None:
+def test_when_the_time_is_over_a_running_iteration_is_ended_and_none_begins(project: Project, agent: Agent) -> None:
     project.has_tasks("one", "two")
     server = starts("sleep 1000", tool=True)
-    agent.story(raw(init(), ticks("one"), commits("one"), server, says("On it."), marks("later"), hangs()), FINISHES)
+    works = raw(init(), ticks("one"), commits("one"), server, says("On it."), marks("later"), hangs())
+    agent.story(works, step(), step(), FINISHES)
     run = project.build("--max-time", "4h", command=leaping(running_s=4 * 3600, when=agent.folder / "mark-later"))
     assert (run.code, len(agent.calls)) == (3, 1), run.text
     assert agent.was_interrupted()
     assert "max-time is 4h00m" in run.stdout
     assert re.search(r"^#1 · 1/2 tasks \(\+1\) · 1 commit .* · \$0\.02 · out of time", run.stdout, re.MULTILINE)
     assert (project.progress_text, project.git("log", "-1", "--format=%s")) == (progress_text("x one", "two"), "one\n")
+    run = project.build("--duration", "1h", "--delay", "40m", command=leaping())
+    assert (run.code, len(agent.calls), "max-time is 1h00m" in run.stdout) == (3, 3, True), run.text
+    took_s = project.journal()[-1]["duration_s"]
+    assert took_s == pytest.approx(3600, abs=60), "nor does ralph stay for the rest of the pause"
     assert project.build().code == 0, "the next start goes on"
 
 
 def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent: Agent) -> None:
-    has_spent(project, "1.10")
-    agent.story(spends(0.3), spends(0.35), spends(0.25), spends(0.123456), spends(0.9), FINISHES)
+    """The account of the plan is not the agent's, who deletes it; also where nobody knows what that cost."""
+    text = progress_text("one")
+    project.progress.write_text(text.replace("\n\n## Status", "\nSpent: $1.10\n\n## Status"))
+    deletes = runs("sed -i /^Spent:/d feature_PROGRESS.md")
+    last = [spends(0.123456), spends(0.9, deletes), raw(init(), deletes, exit_code=-9), FINISHES]
+    agent.story(spends(0.3), spends(0.35), spends(0.25), *last)
     limits = ("--max-iteration-cost", "0.50", "--max-cost", "$0.95", "--max-total-cost", "2")
     run = project.build(*limits)
     assert (run.code, "max-total-cost is $2.00" in run.stdout) == (3, True), run.text
@@ -67,43 +63,20 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     assert (run.code, "max-cost is $1.00, and this start cost $1.02" in run.stdout) == (3, True), run.text
     assert (budgets(agent)[3:], spent(project)) == (["1.000000", "0.876544"], ["$6.0235"]), "each start has its own"
     assert project.build("--max-total-cost", "9").code == 0
-    assert (budgets(agent)[5:], spent(project)) == (["2.976500"], ["$6.0335"]), "a person may change it"
+    assert (budgets(agent)[5:], spent(project)) == (["2.976500"] * 2, ["$6.0335"]), "a person may change it"
 
 
-def test_the_account_of_the_plan_is_not_the_agents(project: Project, agent: Agent) -> None:
-    """Who deletes it, and whose cost nobody knows."""
-    deletes = edits("Spent: $5.0000\n", "")
-    agent.story(raw(init(), deletes, exit_code=-9), spends(1, deletes))
-    has_spent(project, "5.0000")
-    for left in ("$5.0000", "$6.0000"):
-        run = project.build("1", "--max-total-cost", "6")
-        assert (run.code, spent(project)) == (3, [left]), run.text
-
-
-def test_only_a_figure_is_a_cost_and_who_complains_after_a_result_is_ended(project: Project, agent: Agent) -> None:
+def test_only_a_figure_is_a_cost_and_who_used_it_up_for_nothing_has_failed(project: Project, agent: Agent) -> None:
+    """Who complains after a result is ended."""
     ticking = runs("while sleep 0.1; do echo tick >&2; done")
-    agent.story(step(cost_usd=0.5, after=[ticking]), step(cost_usd=float("nan")), step(cost_usd=-5), spends(2))
-    assert project.build("4", "--max-total-cost", "9", command=paced(after_result_s=0.5)).code == 3
-    assert project.iterations("cost_usd") == [0.02, None, None, 2], "0.02 it said when it was ended"
-    ended, took_s = project.iterations("ended", "duration_s")[0]
-    assert (ended, took_s < 30, spent(project)) == ("ok", True, ["$2.0200"])
-
-
-OVER_BUDGET = error_result("error_max_budget_usd", "Reached maximum budget ($1)", cost_usd=1.02)
-
-
-def test_an_iteration_that_used_its_money_up_for_nothing_has_failed(project: Project, agent: Agent) -> None:
+    odd = step(cost_usd=0.5, after=[ticking]), step(cost_usd=float("nan")), step(cost_usd=-5), spends(2)
+    over = error_result("error_max_budget_usd", "Reached maximum budget ($1)", cost_usd=1.02)
     project.has_tasks("one", "two")
-    agent.story(*[raw(init(), *done, OVER_BUDGET, exit_code=1) for done in ([ticks("first")], [])], FINISHES)
-    run = project.build("--max-iteration-cost", "1", "--max-cost", "9", "--max-failures", "1")
-    assert (run.code, len(agent.calls)) == (1, 2), run.text
-    assert [line["success"] for line in project.journal()] == [True, False, False]
-    assert spent(project) == [], "the plan has no account where nobody asks for it"
-
-
-def test_done_with_the_last_cent_in_the_last_iteration_is_done(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(FINISHES)
-    bounds = ("--max-iteration-cost", "0.01", "--max-cost", "0.01", "--max-total-cost", "0.01")
-    run = project.build("1", *bounds, "--max-time", "1h", "--max-failures", "1", "--max-stalls", "1")
-    assert (run.code, spent(project)) == (0, ["$0.0100"]), run.text
+    agent.story(*odd, *[raw(init(), *done, over, exit_code=1) for done in ([ticks("first")], [])], FINISHES)
+    bounds = ("--max-iteration-cost", "1", "--max-total-cost", "9", "--max-failures", "1")
+    run = project.build(*bounds, command=paced(after_result_s=0.5))
+    assert (run.code, len(agent.calls)) == (1, 6), run.text
+    assert project.iterations("cost_usd") == [0.02, None, None, 2, 1.02, 1.02], "0.02 it said when it was ended"
+    assert project.iterations("success") == [True] * 5 + [False]
+    ended, took_s = project.iterations("ended", "duration_s")[0]
+    assert (ended, took_s < 30, spent(project)) == ("ok", True, ["$4.0600"])

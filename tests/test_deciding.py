@@ -54,6 +54,7 @@ def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") ->
         ("RALPH_DONE; - [x] a", {}, {"strict": True}, "done"),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
         ("RALPH_DONE", {}, {"once": True}, ""),
+        ("RALPH_DONE", {"iterations": 1, "cost_usd": 0.01}, {"max_iterations": 1, "max_cost": 0.01}, "done"),
         ("", {"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: "),  # sums of prices are not exact
         ("", {"cost_usd": 0.999998}, {"max_cost": 1.0}, ""),  # of the rest the agent is told six places
         ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
