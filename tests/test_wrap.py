@@ -29,15 +29,6 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("agent", "criterion", "verify", "hook")]
 
 
-@pytest.fixture
-def sandbox(project: Project) -> str:
-    """The script of docs/sandbox.md, where it can be tried."""
-    (script,) = re.findall(r"(?ms)^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text())
-    if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
-        pytest.skip("no bwrap that starts")
-    return str(executable(project.home / ".ralph" / "sandbox", script))
-
-
 TRIES = """
 cat "$HOME/.ralph.env" && echo read >> seen.txt
 echo x > "$HOME/escaped"
@@ -49,13 +40,16 @@ git add -A && git commit -qm one && echo committed >> seen.txt
 """
 
 
-def test_in_bubblewrap_the_real_claude_works_and_reaches_the_project_and_no_more(
-    project: Project, play: Play, sandbox: str
-) -> None:
+def test_in_bubblewrap_the_real_claude_works_and_reaches_the_project_and_no_more(project: Project, play: Play) -> None:
+    """In the script of docs/sandbox.md, where it can be tried."""
+    (script,) = re.findall(r"(?ms)^#!/bin/sh\nexec bwrap .*?(?=^```)", (CHECKOUT / "docs/sandbox.md").read_text())
+    if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
+        pytest.skip("no bwrap that starts")
+    sandbox = executable(project.home / ".ralph" / "sandbox", script)
     (project.home / ".ralph.env").write_text("RALPH_NTFY_TOKEN=secret\n")
     project.has_tasks("one")
     play(uses(bash(TRIES.format(outside=project.outputs))), Reply(text="Done."))
-    run = project.build("--wrap", sandbox)
+    run = project.build("--wrap", str(sandbox))
     assert (run.code, (project.root / "seen.txt").read_text()) == (0, "committed\n"), run.text
     assert not list(project.outputs.glob("escaped")) + list(project.home.glob("escaped"))
     assert project.git("log", "-1", "--format=%s") == "one\n"
