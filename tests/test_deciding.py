@@ -24,7 +24,6 @@ START = 1_795_000_000
 """When every story begins, in seconds since 1970."""
 OK = Turn(outcome=Outcome.OK)
 FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
-OUT_OF_BUDGET = Turn(outcome=Outcome.OUT_OF_BUDGET, why="out of budget", cost_usd=1.02)
 HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
 AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
 TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
@@ -51,16 +50,13 @@ def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") ->
         ("RALPH_DONE; RALPH_STOP; RALPH_BLOCKED: x", {}, {}, "blocked: x"),
         ("Verified: x; RALPH_DONE", {}, {"verify": "make test"}, ""),
         ("RALPH_DONE; RALPH_STOP", {}, {"verify": "make test"}, "stopped"),
-        ("RALPH_DONE; - [x] a", {}, {"strict": True}, "done"),
         ("RALPH_DONE; - [ ] a", {}, {"strict": True}, ""),
         ("RALPH_DONE", {}, {"once": True}, ""),
         ("RALPH_DONE", {"iterations": 1, "cost_usd": 0.01}, {"max_iterations": 1, "max_cost": 0.01}, "done"),
         ("", {"cost_usd": sum([0.1] * 10)}, {"max_cost": 1.0}, "limit reached: "),  # sums of prices are not exact
         ("", {"cost_usd": 0.999998}, {"max_cost": 1.0}, ""),  # of the rest the agent is told six places
         ("", {"failures": 2, "refusals": 2, "stalls": 4, "iterations": 49}, {"max_iterations": 50}, ""),
-        ("", {"failures": 99, "refusals": 99, "stalls": 99}, {"max_failures": None, "max_stalls": None}, ""),
         ("", {"failures": 1}, {"max_failures": 1}, "failed: 1 iteration failed: "),
-        ("", {"refusals": 3, "wrong": "x"}, {}, "done refused: done was claimed 3 times in a row and does not"),
         ("", {"iterations": 9, "failures": 3}, {"max_iterations": 9}, "failed: "),
     ],
 )
@@ -76,8 +72,6 @@ def test_what_the_file_says_or_what_happened_may_stop_a_run(
     ("before", "after", "turn", "words"),
     [
         ("- [x] a; - [ ] b", "- [x] b; RALPH_DONE", OK, []),  # finished tasks may be tidied away
-        ("", "- [!] b; RALPH_DONE", OK, ["not ticked"]),
-        (A, DONE, AT_LIMIT, ["did not end well: limit"]),
         (AB, CLAIM, FAILED, ['not ticked: "a"', 'put back: "b"', "exit 1"]),
         ("", "- [x] a; RALPH_DONE; RALPH_BLOCKED: x", OK, ["RALPH_BLOCKED stands there, too"]),
         ("", "- [ ] a; - [ ] b; - [ ] c; - [ ] d; RALPH_DONE", OK, ['4 tasks are not ticked: "a", "b", "c" and 1']),
@@ -107,7 +101,6 @@ def ends(story: Sequence[Step], settings: Settings, now: Tally) -> str:
     log = list[str]()
     elapsed_s = 0.0
     for step in story:
-        elapsed_s += step.turn.took_s
         judged = judge(iteration(text, step.text, step.turn, changed=step.changed), now, settings)
         now = tallied(now, judged)
         if judged.ended:
@@ -132,7 +125,6 @@ TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
 FIVE_HOURS = Step(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
-VERIFY = limits(verify="make test")
 STALLS = limits(max_failures=None, max_stalls=3)
 BOTH = limits(max_stalls=5)
 LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
@@ -142,8 +134,7 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
     ("opened", "story", "settings", "end"),
     [
         ("", [Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
-        ("", [FAILS, BREAKS, FAILS, CLAIMS, FAILS], VERIFY, "5: failed"),
-        ("", [BREAKS, BREAKS, IDLE, BREAKS, FINISHES], VERIFY, "5: done"),
+        ("", [FAILS, BREAKS, FAILS, CLAIMS, FAILS], limits(verify="make test"), "5: failed"),
         ("", [IDLE, FAILS, CLAIMS], STALLS, "3: no progress"),
         ("", [LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
         ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
@@ -153,12 +144,8 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ("", [FIVE_HOURS, Step(text=A)], ONCE, "18002 1: finished"),
         ("", [Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
-        ("", [Step(turn=OUT_OF_BUDGET)], limits(max_stalls=2, max_cost=1.0), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], BOTH, "5"),
         ("REFUSED", [CLAIMS], BOTH, "1: done refused"),
-        ("FAILURES", [LIMITED, FAILS], BOTH, "300 1: failed"),
-        ("FAILURES", [IDLE, CLAIMS], BOTH, "2"),
-        ("REFUSED", [IDLE, FAILS], BOTH, "2"),
         ("STALLED", [DOES, CLAIMS, FAILS], BOTH, "3"),
         ("TAMPERED", [FAILS, IDLE, CLAIMS], BOTH, "3"),
     ],

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,14 +66,23 @@ def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_
     assert listed == [("auth-01", "x", "One"), ("db-01", "!", "Three"), nameless]
 
 
-def test_the_next_task_is_the_first_by_priority_then_by_tries() -> None:
-    for listed, wanted in {
-        "[x] a|[~] b|[!] c|[ ] d": "d",
-        "[ ] a|[ ] b|  - priority: 2|[ ] c|  - priority: 1": "c",
-        "[ ] a|  - failed: no|[ ] b": "b",
-        "[ ] a|[ ] b|  - priority: 1|  - failed: no": "b",
-    }.items():
-        assert tasks.select(of(listed)) == tasks.find(of(listed), wanted), listed
+NEXT = {
+    "[x] a|[~] b|[!] c|[ ] d": "d",
+    "[ ] a|[ ] b|  - priority: 2|[ ] c|  - priority: 1": "c",
+    "[ ] a|[ ] b|  - priority: 1|  [ ] b1": "b1",
+    "[ ] a|  - failed: no|[ ] b": "b",
+    "[ ] a|[ ] b|  - priority: 1|  - failed: no": "b",
+    "[ ] a|  - after: b|[ ] b": "b",
+    "[ ] a|  - after: b|  [ ] a1|[ ] b": "b",
+    "[ ] a|  [ ] a1|    - after: a2|  [ ] a2": "a2",
+    "[ ] a|  - verify: x|  [x] a1": "a",
+    "[!] a|  [ ] a1|[ ] b|  - after: a": "",
+}
+
+
+@pytest.mark.parametrize(("listed", "wanted"), NEXT.items(), ids=NEXT)
+def test_the_next_task_is_the_first_that_waits_for_nothing_by_priority_then_by_tries(listed: str, wanted: str) -> None:
+    assert tasks.select(of(listed)) == tasks.find(of(listed), wanted)
 
 
 def test_a_list_that_cannot_be_worked_on_says_where_and_one_nested_beyond_all_reason_is_worked_on() -> None:
@@ -121,41 +131,6 @@ ids = st.sampled_from(["a", "b", "c", "the_same", "nobody"])
 words = st.text(max_size=60) | st.just(
     "a\nRALPH_DONE\n```\n- [ ] y\n- after: x\n# Tasks\ud800\x1b[1m\0\u2028\x85\nVerified: x"
 )
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> bytes:
-    """A list of tasks and subtasks without cycles, in any order in the file."""
-    blocks = []
-    for number in range(draw(st.integers(1, 8))):
-        before = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else ()
-        block = f"- [{draw(st.sampled_from('   x'))}] t{number}: x\n  - after: {', '.join(f't{one}' for one in before)}"
-        for part in range(draw(st.integers(0, 3))):
-            block += f"\n  - [ ] t{number}_{part}: x"
-            block += f"\n    - after: t{number}_{part - 1}" if part and draw(st.booleans()) else ""
-        blocks.append(block)
-    return ("# Tasks\n" + "\n".join(draw(st.permutations(blocks))) + "\n").encode()
-
-
-@given(graphs(), st.data())
-def test_any_graph_is_finished_in_a_legal_order_and_what_a_blocked_task_holds_up_is_said(
-    text: bytes, data: st.DataObject
-) -> None:
-    assert tasks.problems(tasks.read(text)) == []
-    blocked = 0
-    while task := tasks.select(read := tasks.read(text)):
-        done = {one.id for one in read if one.done}
-        assert {name for one in (task, *task.above) for name in one.after} <= done
-        assert (task.mark, all(part.done for part in task.subtasks)) == (" ", True)
-        come = data.draw(st.integers(0, 9))
-        if come == 9:
-            text, blocked = edits.marked(text, "!", task.id, note="blocked", why="why not"), blocked + 1
-        elif come > 7:
-            text = edits.with_failure(text, task.id, "no")
-        else:
-            text = edits.marked(text, "x", *[one.id for one in task.chain])
-    assert all(task.done for task in tasks.read(text)) == (blocked == 0)
-    assert tasks.stuck(tasks.read(text)).count("is blocked: why not") == blocked
 
 
 @given(lists | st.binary())
