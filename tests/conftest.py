@@ -1,10 +1,10 @@
 """Fixtures of the black-box tests, and the watch over what a test leaves behind."""
 
-import contextlib
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -65,45 +65,15 @@ def tmux(project: Project) -> Iterator[Tmux]:
     terminal.end()
 
 
-@pytest.fixture
-def mark() -> str:
-    """The value of TEST_MARK in the environment of everything that this test starts."""
-    return uuid.uuid4().hex
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Looked at after each test that has a project, whose environment has the mark."""
-    has_project = "plain_project" in request.fixturenames
-    mark = request.getfixturevalue("mark") if has_project else ""
-    yield
-    deadline = time.monotonic() + GRACE_S
-    while (left := marked(mark) if has_project else []) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    lines = []
-    for pid in left:
-        with contextlib.suppress(OSError):
-            lines.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-    kill(left)
-    assert not left, f"left running: {left} {lines}"
-
-
-@pytest.fixture(autouse=True)
-def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+def only_loopback(event: str, args: tuple[Any, ...]) -> None:
     """The test process itself reaches nothing else; the environment of a project sees to the others."""
-    connect = socket.socket.connect
-    look_up = socket.getaddrinfo
+    if event == "socket.connect" and args[0].family != socket.AF_UNIX:
+        assert str(args[1][0]).startswith(LOOPBACK), f"connects to {args[1]}"
+    if event == "socket.getaddrinfo" and args[0] is not None:
+        assert str(args[0]).startswith(LOOPBACK), f"looks up {args[0]}"
 
-    def guarded(self: socket.socket, address: Any) -> None:
-        assert self.family == socket.AF_UNIX or str(address[0]).startswith(LOOPBACK), f"connects to {address}"
-        connect(self, address)
 
-    def guarded_look_up(host: Any, *args: Any, **more: Any) -> Any:
-        assert host is None or str(host).startswith(LOOPBACK), f"looks up {host}"
-        return look_up(host, *args, **more)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
+sys.addaudithook(only_loopback)
 
 
 @pytest.fixture
@@ -115,9 +85,13 @@ def agent(tmp_path: Path) -> Agent:
 
 
 @pytest.fixture
-def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
-    """A folder with a plan, which is no git repository; ralph and its agent know nothing else of this machine."""
+def plain_project(tmp_path: Path, agent: Agent) -> Iterator[Project]:
+    """A folder with a plan, which is no git repository; ralph and its agent know nothing else of this machine.
+
+    After the test nothing that was started in its environment may be left.
+    """
     del agent  # it has to be on PATH
+    mark = uuid.uuid4().hex
     memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")
     temporary = Path(tempfile.mkdtemp(prefix="rt", dir=memory))  # short: a socket's path has 108 bytes
     root, home, state, outputs = (tmp_path / name for name in ("repo", "home", "state", "outputs"))
@@ -138,11 +112,15 @@ def plain_project(tmp_path: Path, agent: Agent, mark: str) -> Iterator[Project]:
         "HTTPS_PROXY": "http://127.0.0.1:9",
         "NO_PROXY": "127.0.0.1,localhost",
     }
-    project = Project(root=root, home=home, state=state, outputs=outputs, env=env)
-    yield project
-    for terminal in project.ttys:
-        terminal.hang_up()
+    yield Project(root=root, home=home, state=state, outputs=outputs, env=env)
+    deadline = time.monotonic() + GRACE_S
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.01)
     shutil.rmtree(temporary, ignore_errors=True)
+    if left:
+        subprocess.run(["ps", "-o", "pid,args", *map(str, left)], check=False)
+        kill(left)
+        pytest.fail("something is left running")
 
 
 @pytest.fixture

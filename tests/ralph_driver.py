@@ -4,21 +4,18 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from forks import PYTHON, Forked, can_fork
-from stories import Agent
 
 T = TypeVar("T")
 Process = Forked | subprocess.Popen[bytes]
@@ -66,12 +63,6 @@ PATIENCE_S = 60.0
 MARK = "TEST_MARK"
 """The environment name by which everything that a test starts is known."""
 
-TAKE_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
-
 
 def paced(**how: Any) -> tuple[str, ...]:
     """A `command` for ralph at another pace: its waits and limits of time pass `speed` times faster.
@@ -88,11 +79,6 @@ def paced(**how: Any) -> tuple[str, ...]:
 def leaping(**how: Any) -> tuple[str, ...]:
     """A `command` for ralph whose clock leaps over every sleep, so that waits of hours take no time; see `paced`."""
     return paced(**{"times": 1, "interrupt_s": 1, "terminate_s": 1, **how})
-
-
-def leaping_at_marks(agent: Agent) -> tuple[str, ...]:
-    """A `command` for ralph for which a quarter of an hour goes by at each mark: nobody waits for a watchdog."""
-    return leaping(awake_s=1000, marks=agent.folder)
 
 
 UNHURRIED = paced(interrupt_s=600, terminate_s=600, send_s=600)
@@ -182,10 +168,11 @@ def launched(
     """A process in a session of its own: a fork where that does the same, else a start of all that `argv` names."""
     if can_fork(argv, env):
         return Forked(argv, env, cwd, *streams, has_terminal=has_terminal)
-    command = [*((sys.executable, "-I", "-c", TAKE_TERMINAL) if has_terminal else ()), *argv]
     stdin, stdout, stderr = streams
+    if has_terminal:
+        argv = ["setsid", "--ctty", *argv]
     return subprocess.Popen(
-        command, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=not has_terminal
     )
 
 
@@ -247,21 +234,19 @@ class TtyRunning(Running):
     stderr = ""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
-        self.master, slave = os.openpty()
+        master, slave = os.openpty()
+        self._terminal = open(master, "r+b", buffering=0)  # noqa: PTH123, SIM115 - a descriptor, which _read closes
         self.process = launched(argv, env, cwd, slave, slave, slave, has_terminal=True)
         os.close(slave)
         self._seen: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._closed = False
         self._reader.start()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # Linux says EIO when the last user of the terminal is gone
-            while not self._closed:
-                if select.select([self.master], [], [], 0.05)[0]:  # who is inside read() holds the terminal open
-                    if not (data := os.read(self.master, 65536)):
-                        return  # macOS says it so
-                    self._seen.append(data)
+        """Until the last user of the terminal is gone: Linux says EIO then, macOS gives nothing."""
+        with self._terminal, contextlib.suppress(OSError):
+            while data := self._terminal.read(65536):
+                self._seen.append(data)
 
     @property
     def screen(self) -> str:
@@ -271,13 +256,7 @@ class TtyRunning(Running):
 
     def type(self, text: str) -> None:
         """What a person types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
-        os.write(self.master, text.encode())
-
-    def hang_up(self) -> None:
-        """Closes the terminal, as closing its window does."""
-        self._closed = True
-        self._reader.join()
-        os.close(self.master)
+        self._terminal.write(text.encode())
 
     def wait(self, timeout_s: float = PATIENCE_S) -> Run:
         ended = super().wait(timeout_s)
@@ -296,7 +275,6 @@ class Project:
     state: Path
     outputs: Path
     env: dict[str, str]
-    ttys: list[TtyRunning] = field(default_factory=list)
     runs: int = 0
     prefix: Sequence[str] = ()
     """Stands before each start; ("env",) makes it a real one, where it would be a fork."""
@@ -381,9 +359,7 @@ class Project:
     ) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own."""
         env = {**self.env, "TERM": "xterm", **(env or {})}
-        running = TtyRunning([*self.prefix, *command, *args], env, self.root)
-        self.ttys.append(running)
-        return running
+        return TtyRunning([*self.prefix, *command, *args], env, self.root)
 
     def ralph_tty(self, *args: str, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from offspring import Offspring
-from ralph_driver import LONG, Project, eventually, marked
+from ralph_driver import LONG, MARK, Project, eventually, marked
 from real_agents import KINDS, SLOW_S, Real
 from scripted_model import Json, Reply
 from stories import signal as done_signal
@@ -74,7 +74,7 @@ def test_what_its_errors_mean(project: Project, real: Real, status: int) -> None
     assert remedy in run.stderr
 
 
-def test_nothing_of_it_outlives_ralph(project: Project, real: Real, offspring: Offspring, mark: str) -> None:
+def test_nothing_of_it_outlives_ralph(project: Project, real: Real, offspring: Offspring) -> None:
     project.has_tasks("one")
     before = project.progress_text
     tool = f"{offspring.daemon('daemon')}; setsid {offspring.sleeper('server')} & {offspring.sleeper('tool')}"
@@ -84,7 +84,7 @@ def test_nothing_of_it_outlives_ralph(project: Project, real: Real, offspring: O
     assert os.getsid(offspring.pid("tool")) != os.getsid(run.pid), "the tool is out of reach of ralph's process group"
     run.signal(signal.SIGINT)
     assert run.wait().code == -signal.SIGINT
-    eventually(lambda: not marked(mark))
+    eventually(lambda: not marked(project.env[MARK]))
     assert (offspring.alive(), project.progress_text) == ([], before)
     is_told = any(b'"terminal_reason":"aborted_tools"' in told for told in project.transcripts().values())
     assert is_told is (real.name == "claude"), "what it cost"
