@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +15,13 @@ from ralph_driver import (
     LONG,
     Project,
     Run,
+    Running,
     alive,
     eventually,
     executable,
     is_free,
     kill,
+    leaping,
     marked,
     paced,
     progress_text,
@@ -31,30 +32,26 @@ AGENT = """\
 prompt=$(cat)
 signal=$(printf '%s' "$prompt" | grep -o '<task-done session="ralph-[^<>]*>[^<>]*</task-done>' | tail -1)
 progress=$(printf '%s' "$prompt" | sed -n 's/^Progress file: //p')
-task=${{signal%<*}}; task=${{task##*>}}
-meets() {{ touch {marks}/$task; until [ -e {marks}/$1 ]; do sleep 0.02; done; }}
+task=${signal%<*}; task=${task##*>}
+meets() { touch ~/$task; until [ -e ~/$1 ]; do sleep 0.02; done; }
 case $task in
-{cases}
+CASES
 *) echo "$task" > $task.txt ;;
 esac
 printf 'Do %s\\n\\n%s\\n' "$task" "$signal"
 """
-"""Does for each task what a shell says of it, by default writes a file; `meets b` waits for the agent of b."""
+"""Does for each task what a shell says of it, by default writes a file; `meets b` waits for the agent of b.
 
-
-@pytest.fixture
-def marks(tmp_path: Path) -> Path:
-    """Where the agents leave word for each other and for the test."""
-    folder = tmp_path / "marks"
-    folder.mkdir()
-    return folder
+Agents leave word for each other and for the test in the home.
+"""
 
 
 class Crew:
     """A project whose agent does for each task what a shell command says."""
 
-    def __init__(self, project: Project, marks: Path) -> None:
-        self.project, self.marks = project, marks
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.claude = project.home / "claude"
 
     def has(self, tasks: str, notes: str = "", **does: str) -> None:
         """Writes the progress file with this task list, and the agent."""
@@ -65,10 +62,10 @@ class Crew:
     def does(self, **does: str) -> None:
         """Writes the agent."""
         cases = "\n".join(f"{task}) {command} ;;" for task, command in does.items())
-        executable(self.marks / "claude", AGENT.format(marks=shlex.quote(str(self.marks)), cases=cases))
+        executable(self.claude, AGENT.replace("CASES", cases))
 
     def words(self, *args: str, jobs: int = 2) -> list[str]:
-        return ["feature.md", "build", "--strict", "--jobs", str(jobs), "--agent", str(self.marks / "claude"), *args]
+        return ["feature.md", "build", "--strict", "--jobs", str(jobs), "--agent", str(self.claude), *args]
 
     def works(self, *args: str, code: int = 0, jobs: int = 2) -> Run:
         run = self.project.ralph(*self.words(*args, jobs=jobs))
@@ -88,26 +85,26 @@ class Crew:
 
 
 @pytest.fixture
-def crew(project: Project, marks: Path) -> Crew:
-    return Crew(project, marks)
+def crew(project: Project) -> Crew:
+    return Crew(project)
 
 
 AB = "- [ ] a: The first\n- [ ] b: The second\n"
+A_THEN_B = f"{AB}  - after: a\n"
 
 
 class TestIndependentTasks:
     def test_are_tried_at_the_same_time_each_in_a_clone_of_its_own_and_land_one_by_one(
-        self, crew: Crew, project: Project, marks: Path
+        self, crew: Crew, project: Project
     ) -> None:
         (project.root / ".gitignore").write_text(".env\nready\n")
         project.commits("Ignore")
         (project.root / ".env").write_text("SECRET=1\n")
         (project.root / "draft.txt").write_text("mine\n")
-        tells = "cat ready > {0}/ready-$task; echo $RALPH_PORT > {0}/port-$task; "
-        tells += 'grep -c "be quick" "$progress" > {0}/said-$task'
+        tells = 'cat ready > ~/ready-$task; echo $RALPH_PORT > ~/port-$task; grep -c quick "$progress" > ~/said-$task'
         pushes = "git push -q origin HEAD:refs/heads/other"
         learns = 'sed -i "s/^## Notes$/&\\n- seen by $task/; /be quick/d" "$progress"; echo $task > $task.txt'
-        does = {one: f"{tells.format(marks)}; {pushes}; meets {other}; {learns}" for one, other in ("ab", "ba")}
+        does = {one: f"{tells}; {pushes}; meets {other}; {learns}" for one, other in ("ab", "ba")}
         listed = f"{AB}- [ ] c: The third\n  - after: a, b\n"
         crew.has(listed, notes="\n## Messages\n\nbe quick\n", **does, c="ls a.txt b.txt")
         ready = ("--setup", "cp .env ready", "--setup-copy", ".env", "--keep-clones")
@@ -119,35 +116,36 @@ class TestIndependentTasks:
         text = project.progress_text
         assert (text.count("- [x]"), "\nRALPH_DONE\nVerified: " in text) == (3, True)
         assert [f"- seen by {task}\n" in text for task in "ab"] == [True, True]
-        assert [(marks / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2, "made ready"
-        ports = {int((marks / f"port-{task}").read_text()) for task in "ab"}
+        assert [(project.home / f"ready-{task}").read_text() for task in "ab"] == ["SECRET=1\n"] * 2, "made ready"
+        ports = {int((project.home / f"port-{task}").read_text()) for task in "ab"}
         assert (len(ports), min(ports) >= 1024) == (2, True), "of its own"
         assert "other" not in project.git("branch"), "a clone cannot push"
         assert "the clones lack what you have not committed: draft.txt" in run.text
-        assert sorted((marks / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"], "told to one of them"
+        assert sorted((project.home / f"said-{task}").read_text() for task in "ab") == ["0\n", "1\n"], (
+            "told to one of them"
+        )
         assert "be quick" not in text
         assert {path.name for path in crew.clones} >= {"a", "b", "c"}, "they stay for looking"
 
     def test_of_one_parent_pass_their_roles_where_a_runner_takes_them_and_end_with_what_it_asks_for(
-        self, crew: Crew, project: Project, marks: Path
+        self, crew: Crew, project: Project
     ) -> None:
-        notes = f'echo "$@" >> {marks}/ran\nshift\nexec {shlex.join(COMMAND)} "$@"'
-        runner = executable(marks / "runner", notes)
-        executable(project.root / ".git" / "hooks" / "pre-commit", f"echo ran >> {marks}/hooks")
+        runner = executable(project.home / "runner", f'echo "$@" >> ~/ran\nshift\nexec {shlex.join(COMMAND)} "$@"')
+        executable(project.root / ".git" / "hooks" / "pre-commit", "echo ran >> ~/hooks")
         asks = "- [ ] p: The whole\n  - verify: Run `test -e a.txt -a -e b.txt` - exits with code 0\n"
         file = 'case $prompt in *"You write the tests"*) mkdir -p tests; f=tests/$task.py;; *) f=$task.txt;; esac'
-        does = {one: f"{file}; touch {marks}/{one}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
+        does = {one: f"{file}; meets {other}; echo 1 > $f" for one, other in ("ab", "ba")}
         crew.has(f"{asks}  - [ ] a: One part\n  - [ ] b: The other\n", **does, p="true")
         project.git("switch", "-qc", "ralph/other")  # below the name of ralph's own branches
-        once = f"case $PWD in *landing*) [ -e {marks}/once ] || {{ touch {marks}/once; exit 1; }} ;; esac"
+        once = "case $PWD in *landing*) [ -e ~/once ] || { touch ~/once; exit 1; } ;; esac"
         crew.works("--roles", "test,build", "--setup", once, "--runner", str(runner))
         assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
         assert project.git("ls-files").split() == ["a.txt", "b.txt", "feature.md", "tests/a.py", "tests/b.py"]
-        assert (marks / "once").exists(), "a setup may fail once where only the landing needs it"
+        assert (project.home / "once").exists(), "a setup may fail once where only the landing needs it"
         assert [passed for _, passed in crew.tries()] == [True] * 3
         assert project.progress_text.count("- [x]") == 3
-        assert (marks / "ran").read_text() == "ralph attempt\n" * 3
-        assert (marks / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
+        assert (project.home / "ran").read_text() == "ralph attempt\n" * 3
+        assert (project.home / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
 
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
         self, crew: Crew, project: Project
@@ -177,7 +175,7 @@ class TestIndependentTasks:
         project.has_tasks("a: The first", "b: The second", "c: The third")
         works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
         agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None), works, works, works)
-        run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=paced(speed=1000))
+        run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=leaping())
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
         assert sorted(project.iterations("ended", "counted")) == [("limit", False)] * 2 + [("ok", True)] * 3
@@ -203,55 +201,43 @@ class TestIndependentTasks:
 
 class TestThePersonsOwnWork:
     def test_in_the_way_is_left_alone_and_the_work_goes_to_a_branch(self, crew: Crew, project: Project) -> None:
-        (project.root / "README.md").write_text("mine\n")
-        after_a = "- [ ] a: The first\n- [ ] b: The second\n  - after: a\n"
-        crew.has(after_a, a="echo a >> README.md", b="cat README.md > b.txt")
+        (project.root / ".git" / "info").mkdir()
+        (project.root / ".git" / "info" / "exclude").write_text("a.txt\n")
+        (project.root / "a.txt").write_text("mine, and ignored here alone\n")
+        crew.has(A_THEN_B, b="cat a.txt > b.txt")
         run = project.ralph(*["all" if word == "build" else word for word in crew.words()])
         assert run.code == 4, run.text
         said = "git merge ralph/feature brings the work in: your own changes were in the way"
         assert f"{said}; validate looks at what is in your tree; then start it again" in run.stderr
         assert "\nIN_PROGRESS\n" in project.progress_text
-        assert (project.root / "README.md").read_text() == "mine\n"
+        assert (project.root / "a.txt").read_text() == "mine, and ignored here alone\n"
         assert crew.subjects() == []
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b"]
-        project.git("add", "README.md")
-        project.git("commit", "-qm", "My own")
-        crew.has("- [x] a: The first\n- [x] b: The second\n- [ ] c: The third\n", c="cat b.txt > c.txt")
+        project.git("commit", "--allow-empty", "-qm", "My own")
+        crew.has("- [ ] c: The third\n", c="cat b.txt > c.txt")
         assert said in crew.works().text, "what landed stays until it is merged"
         assert crew.subjects() == ["My own"]
         assert crew.subjects("ralph/feature") == ["a: Do a", "b: Do b", "c: Do c"]
 
-    def test_that_git_ignores_here_alone_is_not_written_over(self, crew: Crew, project: Project) -> None:
-        exclude = project.root / ".git" / "info" / "exclude"
-        exclude.parent.mkdir(exist_ok=True)
-        exclude.write_text("a.txt\n")
-        (project.root / "a.txt").write_text("mine\n")
-        crew.has("- [ ] a: The first\n")
-        assert "git merge ralph/feature brings the work in" in crew.works().text
-        assert (project.root / "a.txt").read_text() == "mine\n"
-
     def test_is_built_upon_once_it_is_committed_and_let_alone_on_another_branch(
-        self, crew: Crew, project: Project, marks: Path
+        self, crew: Crew, project: Project
     ) -> None:
-        waits = "touch {0}/begun-$task; meets {1}; echo $task > $task.txt"
-        does = {"a": waits.format(marks, "committed"), "b": waits.format(marks, "switched")}
-        crew.has("- [ ] a: The first\n- [ ] b: The second\n  - after: a\n", **does)
+        waits = "touch ~/begun-$task; meets {}; echo $task > $task.txt"
+        crew.has(A_THEN_B, a=waits.format("committed"), b=waits.format("switched"))
         running = project.start(*crew.words())
-        eventually((marks / "begun-a").exists)
-        (project.root / "mine.txt").write_text("mine\n")
-        project.git("add", "mine.txt")
-        project.git("commit", "-qm", "My own")
-        (marks / "committed").touch()
-        eventually((marks / "begun-b").exists)
-        project.git("switch", "-qc", "other")
-        (marks / "switched").touch()
+        eventually((project.home / "begun-a").exists)
+        project.does("echo mine > README.md; git add README.md; git commit -qm 'My own'; touch ~/committed")
+        eventually((project.home / "begun-b").exists)
+        project.does("git switch -qc other; echo more > README.md; touch ~/switched")
         assert "git merge ralph/feature brings the work in" in running.wait().text
         assert crew.subjects() == crew.subjects("main") == ["My own", "a: Do a"]
         assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b"]
         project.git("switch", "-q", "ralph/feature")
-        crew.has("- [x] a: The first\n- [x] b: The second\n- [ ] c: The third\n", c="cat b.txt > c.txt")
-        assert crew.works().code == 0
-        assert crew.subjects("ralph/feature") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
+        crew.has("- [ ] c: The third\n", c="cat b.txt >> README.md")
+        assert "git merge ralph/feature-next brings the work in" in crew.works().text
+        assert crew.subjects() == ["My own", "a: Do a", "b: Do b"]
+        assert crew.subjects("ralph/feature-next") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
+        assert (project.root / "README.md").read_text() == "more\n"
 
     def test_at_a_task_that_lands_keeps_it_from_landing(self, crew: Crew, project: Project) -> None:
         crew.has(AB, a="meets b; echo a > a.txt", b="meets a; echo b > b.txt")
@@ -260,51 +246,58 @@ class TestThePersonsOwnWork:
         assert (len(crew.subjects()), "was taken back while it was tried" in run.text) == (1, True)
         assert [project.progress_text.count(mark) for mark in ("[x]", "[!]")] == [1, 1]
 
-    def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project, marks: Path) -> None:
-        crew.has(AB, a=f"touch {marks}/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
+    def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project) -> None:
+        crew.has(AB, a="touch ~/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
         running = project.start(*crew.words(), command=paced(speed=10))
-        eventually((marks / "a").exists)
+        eventually((project.home / "a").exists)
         edited = project.progress_text.replace("- [~] a:", "- [ ] c: C\n  - after: zz\n- [!] a:")
         project.progress.write_text(edited)
         eventually(lambda: "a was taken back while it was tried" in running.stdout)
-        (marks / "taken-back").touch()
+        (project.home / "taken-back").touch()
         run = running.wait()
         assert (run.code, "c comes after zz, which is no task" in run.text) == (2, True)
         assert crew.subjects() == ["b: Do b"], "who is at work may finish"
         assert "- [!] a: The first\n- [x] b:" in project.progress_text
 
 
-@pytest.mark.parametrize("how", ["Ctrl+C", "kill -9", "kill -9 of the keepers, too, as when memory runs out"])
 def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_anew(
-    crew: Crew, project: Project, marks: Path, how: str
+    crew: Crew, project: Project
 ) -> None:
-    crew.has(AB, a=f"touch {marks}/a; setsid sleep 3600", b=f"touch {marks}/b; sleep 3600")
-    running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
-    for name in "ab":
-        eventually((marks / name).exists)
-    running.signal(signal.SIGINT if how == "Ctrl+C" else signal.SIGSTOP)
-    if how != "Ctrl+C":
-        keepers = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
-        kill([*map(int, keepers.stdout.split() if "keepers" in how else []), running.pid])
-    assert running.wait().code == -(signal.SIGINT if how == "Ctrl+C" else signal.SIGKILL)
-    if "keepers" not in how:  # else nobody is left to end the agents, which work on
+    sleeps = "touch ~/$task; setsid sleep 3600"
+    crew.has(AB, a=sleeps, b=sleeps)
+
+    def begins() -> Running:
+        running = project.start(*crew.words(), command=paced(interrupt_s=0.5, terminate_s=0.5))
+        for name in "ab":
+            eventually((project.home / name).exists)
+            (project.home / name).unlink()
+        return running
+
+    running = begins()
+    for which in (signal.SIGINT, signal.SIGKILL):
+        running.signal(which)
+        assert running.wait().code == -which
         eventually(lambda: not marked(project.env["TEST_MARK"]))
-    assert ("[~]" in project.progress_text) == (how != "Ctrl+C")
+        assert ("[~]" in project.progress_text) == (which == signal.SIGKILL)
+        running = begins()
+
+    running.signal(signal.SIGSTOP)  # and now the keepers, too, as when memory runs out
+    keepers = subprocess.run(["ps", "--ppid", str(running.pid), "-o", "pid="], capture_output=True, check=True)
+    kill([*map(int, keepers.stdout.split()), running.pid])
+    running.wait()
     crew.does()
-    assert ("sleep 3600" in crew.works().text) == ("keepers" in how), "ended what the run before left running"
+    assert "sleep 3600" in crew.works().text, "ended what the run before left running"
     assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 
 
-def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
-    crew: Crew, project: Project, marks: Path
-) -> None:
+def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:
     """git itself kills ralph, by a filter of the repository's own, in the middle of landing."""
     (project.root / ".gitattributes").write_text("a.txt filter=kills\n")
     project.commits("Filter")
-    project.git("config", "filter.kills.smudge", f"sh -c 'kill -9 $(cat {marks}/pid); cat'")
+    project.git("config", "filter.kills.smudge", "sh -c 'kill -9 $(cat ~/pid); cat'")
     crew.has("- [ ] a: The first\n", a="meets pid; touch a.txt")
     running = project.start(*crew.words())
-    (marks / "pid").write_text(str(running.pid))
+    (project.home / "pid").write_text(str(running.pid))
     assert running.wait().code == -signal.SIGKILL
     eventually(lambda: crew.subjects() == ["Filter", "a: Do a"])
     assert "- [x] a:" not in project.progress_text
@@ -325,87 +318,80 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(
         ("touch .gitmodules", "", (2, "clones, which lack the submodules")),
         ("true", "--jobs 21", (2, "at most 20 on one machine")),
         ("true", "--setup-copy gone", (1, "/gone: cannot be brought to a clone: No such file or directory")),
-        ("true", "--setup-copy .git", (1, "/.git: cannot be brought to a clone: Is a directory")),
+        ("true", "--executor dask://127.0.0.1:9", (1, "no cluster answers at dask://127.0.0.1:9")),
     ],
 )
 def test_what_clones_cannot_do_is_said_before_money_is_spent(
     crew: Crew, project: Project, ready: str, args: str, ends: tuple[int, str]
 ) -> None:
     crew.has(AB)
-    subprocess.run(["sh", "-c", ready], cwd=project.root, env=project.env, check=True)
-    run = crew.works(*args.split(), code=ends[0])
-    assert ends[1] in run.stderr.splitlines()[-1]
+    project.does(ready)
+    soon = "from ralph.crew import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
+    run = project.ralph(*crew.words(*args.split()), command=(*PYTHON, "-c", soon))
+    assert (run.code, len(run.stderr.splitlines())) == (ends[0], 1), run.text
+    assert ends[1] in run.stderr
     assert (crew.tries(), "[~]" in project.progress_text) == ([], False)
 
 
-class TestACluster:
-    def test_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_another(
-        self, crew: Crew, project: Project, marks: Path
-    ) -> None:
-        programs = list[subprocess.Popen[bytes]]()
+def test_a_cluster_works_on_the_tasks_and_one_whose_worker_dies_is_tried_by_another(
+    crew: Crew, project: Project
+) -> None:
+    programs = list[subprocess.Popen[bytes]]()
+    file = project.home / "scheduler.json"
 
-        def dask(*words: str, **more: str) -> None:
-            argv = [sys.executable, "-m", "dask", *words, "--host", "127.0.0.1", "--no-dashboard"]
-            env = {**project.env, **more}
-            nothing = subprocess.DEVNULL
-            programs.append(subprocess.Popen(argv, env=env, stdout=nothing, stderr=nothing, start_new_session=True))
+    def dask(*words: str, **more: str) -> None:
+        argv = [sys.executable, "-m", "dask", *words, "--host", "127.0.0.1", "--no-dashboard"]
+        nothing = subprocess.DEVNULL
+        argv += ["--scheduler-file", str(file)]
+        programs.append(subprocess.Popen(argv, env={**project.env, **more}, stdout=nothing, stderr=nothing))
 
-        def said_by(task: str) -> int:
-            return int(eventually(lambda: (marks / task).exists() and (marks / task).read_text()))
+    def said_by(task: str) -> int:
+        said = project.home / task
+        return int(eventually(lambda: said.exists() and said.read_text()))
 
-        try:
-            file = marks / "scheduler.json"
-            dask("scheduler", "--port", "0", "--scheduler-file", str(file))
-            asked = re.compile(r"tcp:(//127\.0\.0\.1:\d+)")
-            address = eventually(lambda: asked.findall(file.read_text() if file.exists() else ""))[0]
-            for number in "12":
-                home = {"XDG_STATE_HOME": f"{marks}/state{number}", "WORKER": number}
-                dask("worker", f"tcp:{address}", "--no-nanny", "--nthreads", "1", **home)
-            words = crew.words("--executor", f"dask:{address}")
-            crew.has(AB, a=f'echo $WORKER > {marks}/a; [ -e {marks}/again ] || sleep 3600; echo "$task" > a.txt')
-            running = project.start(*words)
-            worker = programs[said_by("a")]
-            (marks / "again").touch()
-            worker.kill()
-            run = running.wait(120)
-            assert run.code == 0, run.text
-            assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+    try:
+        dask("scheduler", "--port", "0")
+        for number in "12":
+            home = {"XDG_STATE_HOME": f"{project.home}/state{number}", "WORKER": number}
+            dask("worker", "--no-nanny", "--nthreads", "1", **home)
+        asked = re.compile(r"tcp:(//127\.0\.0\.1:\d+)")
+        address = eventually(lambda: asked.findall(file.read_text() if file.exists() else ""))[0]
+        words = crew.words("--executor", f"dask:{address}")
+        crew.has(AB, a='echo $WORKER > ~/a; [ -e ~/again ] || sleep 3600; echo "$task" > a.txt')
+        running = project.start(*words)
+        worker = programs[said_by("a")]
+        (project.home / "again").touch()
+        worker.kill()
+        run = running.wait(120)
+        assert run.code == 0, run.text
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
 
-            sleeps = f"echo $$ > {marks}/$task; sleep 3600"
-            crew.has("- [ ] c: The third\n- [ ] d: The fourth\n", c=sleeps, d=sleeps)
-            running = project.start(*words)
-            third = said_by("c")
-            project.progress.write_text(project.progress_text.replace("- [~] c", "- [!] c"))
-            eventually(lambda: not alive(third))
-            fourth = said_by("d")
-            running.signal(signal.SIGKILL)
-            eventually(lambda: not alive(fourth))
+        sleeps = "echo $$ > ~/$task; sleep 3600"
+        crew.has("- [ ] c: The third\n- [ ] d: The fourth\n", c=sleeps, d=sleeps)
+        running = project.start(*words)
+        third = said_by("c")
+        project.progress.write_text(project.progress_text.replace("- [~] c", "- [!] c"))
+        eventually(lambda: not alive(third))
+        fourth = said_by("d")
+        running.signal(signal.SIGKILL)
+        eventually(lambda: not alive(fourth))
 
-            crew.has("- [ ] e: The fifth\n")
-            (marks / "here").mkdir()
-            shutil.copy(marks / "claude", marks / "here" / "only-here")
-            env = {"PATH": f"{marks / 'here'}:{project.env['PATH']}"}
-            run = project.ralph(*words, "--agent", "only-here", "--max-failures", "1", env=env)
-            assert (run.code, crew.subjects()[2:]) == (1, []), run.text
-            assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
-        finally:
-            for program in programs:
-                program.kill()
-                program.wait()
-            kill(marked(project.env["TEST_MARK"]))
-
-    def test_that_is_not_there_is_one_line(self, crew: Crew, project: Project) -> None:
-        crew.has("- [ ] a: The first\n")
-        soon = "from ralph.crew import executors; executors._CONNECT_S = 1; from ralph.cli import main; main()"
-        run = project.ralph(*crew.words("--executor", "dask://127.0.0.1:9"), command=(*PYTHON, "-c", soon))
-        assert run.code == 1
-        assert run.stderr.startswith("ralph: no cluster answers at dask://127.0.0.1:9")
-        assert len(run.stderr.splitlines()) == 1
+        crew.has("- [ ] e: The fifth\n")
+        only_here = executable(project.home / "here" / "only-here", "true")
+        env = {"PATH": f"{only_here.parent}:{project.env['PATH']}"}
+        run = project.ralph(*words, "--agent", "only-here", "--max-failures", "1", env=env)
+        assert (run.code, crew.subjects()[2:]) == (1, []), run.text
+        assert re.search(r"^ralph: the worker tcp://\S+ has no only-here on its PATH$", run.stderr, re.MULTILINE)
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+        kill(marked(project.env["TEST_MARK"]))
 
 
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_green(
-    crew: Crew, project: Project, marks: Path, seed: int
+    crew: Crew, project: Project, seed: int
 ) -> None:
     random = Random(seed)
     names = [f"t{number}" for number in range(7 if LONG else 5)]
@@ -414,7 +400,7 @@ def test_any_graph_of_tasks_lands_each_once_in_a_legal_order_with_every_commit_g
     for name, others in after.items():
         listed += f"- [ ] {name}: Task\n" + f"  - after: {', '.join(others)}\n" * bool(others)
         first = random.choice(["true", "exit 1", "kill -9 $PPID", "touch red.txt", "echo $task > shared.txt"])
-        once = f"[ -e {marks}/$task ] || {{ touch {marks}/$task; {first}; }}"
+        once = f"[ -e ~/$task ] || {{ touch ~/$task; {first}; }}"
         does[name] = f"{once}; sleep 0.{random.randint(0, 4)}; echo $task > {random.choice(names)}.txt; touch $task.own"
     crew.has(listed, **does)
     unlimited = [word for name in ("tries", "failures", "stalls") for word in (f"--max-{name}", "off")]
