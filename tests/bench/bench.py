@@ -4,6 +4,7 @@
 """
 
 import fcntl
+import marshal
 import os
 import shutil
 import statistics
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +23,11 @@ PROMPT = CHECKOUT / "prompts" / "PROMPT_build.md"
 PROGRESS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n{}\n\n## Task List\n\n{}\n## Notes\n"
 OPEN, FINISHED = PROGRESS.format("IN_PROGRESS", "- [ ] one\n"), PROGRESS.format("RALPH_DONE", "- [x] one\n")
 NEVER = ("--max-failures", "off", "--max-stalls", "off", "--delay", "0")
+STRICT = ("feature.md", "build", "--strict", "--delay", "0")
 RUNS = 5
 """Of each; the table has the medians."""
 OBEDIENT = r"""#!/bin/sh
+[ -z "$PAUSE_S" ] || sleep "$PAUSE_S"
 prompt=$(cat)
 : > "$(printf '%s\n' "$prompt" | sed -n 's/.*File `\(.*\)` exists.*/\1/p' | head -n 1)"
 printf '%s\n' "$prompt" | grep -m 1 '^<task-done '
@@ -48,24 +51,6 @@ while found=$(grep -n -m 1 '^- \[ \]' "$1"); do
   git add "$file" "$1" && git commit -qm "$task" || exit 1
 done
 """
-HOPS = """
-import sys
-from ralph.cli import main
-names, number = set(), 0
-def sees(frame, event, _):
-    global number
-    name = str(frame.f_globals.get("__name__"))
-    if event == "call" and name.partition(".")[0] == "ralph":
-        number += (name, frame.f_code.co_name) == ("ralph.loop", "reason_to_stop")
-        if number == 2:
-            names.add((name, frame.f_code.co_qualname))
-sys.setprofile(sees)
-try:
-    main()
-finally:
-    sys.setprofile(None)
-    print(f"{len({module for module, _ in names})} modules, {len(names)} functions", file=open("hops.txt", "w"))
-"""
 
 
 class Cost(NamedTuple):
@@ -87,9 +72,12 @@ class Bench:
         self.env = {**kept, **author, "HOME": str(root / "home"), "LC_ALL": "C.UTF-8"}
         venv.create(root / "venv", with_pip=True, symlinks=True)
         self.python, self.ralph = str(root / "venv/bin/python"), str(root / "venv/bin/ralph")
+        self.obedient = root / "obedient"
+        self.obedient.write_text(OBEDIENT)
+        self.obedient.chmod(0o700)
         for name in ("home", "repository", "outside"):
             self.folder(name)
-        self.cost(self.python, "-m", "pip", "install", "-q", "--compile", str(CHECKOUT), folder="home")
+        self.cost("home", self.python, "-m", "pip", "install", "-q", "--compile", str(CHECKOUT))
         self.commits("repository")
 
     def folder(self, name: str, progress: str = OPEN) -> Path:
@@ -103,27 +91,33 @@ class Bench:
 
     def commits(self, folder: str) -> None:
         for command in ("init -q", "add .", "commit -qm begin", "status"):
-            self.cost("git", *command.split(), folder=folder)
+            self.cost(folder, "git", *command.split())
 
-    def cost(self, *command: str, folder: str, code: int = 0) -> Cost:
-        """Of a run of the command with its output thrown away; it must end with that exit code."""
+    def cost(self, folder: str, *command: str) -> Cost:
+        """Of a run of the command there with its output thrown away; it must not end with an error."""
         nothing, began = subprocess.DEVNULL, time.monotonic()
         child = subprocess.Popen(
             command, cwd=self.root / folder, env=self.env, stdin=nothing, stdout=nothing, stderr=nothing
         )
         _, status, used = os.wait4(child.pid, 0)
         wall_s, child.returncode = time.monotonic() - began, os.waitstatus_to_exitcode(status)
-        if child.returncode != code:
-            sys.exit(f"{command}: exit code {child.returncode} in place of {code}")
+        if child.returncode not in (0, 3, 75):  # a limit, a lock
+            sys.exit(f"{command}: exit code {child.returncode}")
         unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
         return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / unit)
 
-    def table(self, title: str, subjects: Mapping[str, Callable[[], Cost]], runs: int = RUNS) -> None:
-        """Prints the medians of interleaved runs, and the ratios to the first, each run beside its own."""
-        costs: dict[str, list[Cost]] = {name: [] for name in subjects}
+    def table(
+        self, title: str, begin: Callable[[], object], commands: Mapping[str, Sequence[str]], runs: int = RUNS
+    ) -> None:
+        """Prints the medians of interleaved runs, and the ratios to the first, each run beside its own.
+
+        A command has its folder before it, and each run begins anew.
+        """
+        costs: dict[str, list[Cost]] = {name: [] for name in commands}
         for _ in range(runs):
-            for name, measure in subjects.items():
-                costs[name].append(measure())
+            for name, command in commands.items():
+                begin()
+                costs[name].append(self.cost(*command))
         print(f"\n## {title}\n\n| what | wall | ratio | CPU ratio | peak |\n|---|---|---|---|---|")
         first = next(iter(costs.values()))
         for name, found in costs.items():
@@ -136,80 +130,71 @@ class Bench:
 
 def start(bench: Bench) -> None:
     """Starts with nothing to do."""
-    bench.folder("outside")
-    bench.folder("repository", FINISHED)
     held = os.open(bench.root / "outside", os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    build = (bench.ralph, "feature.md", "build")
-    subjects = {
-        'python -c "import click"': partial(bench.cost, bench.python, "-c", "import click", folder="outside"),
-        "ralph --help": partial(bench.cost, bench.ralph, "--help", folder="outside"),
-        "ralph feature.md build, finished": partial(bench.cost, *build, folder="repository"),
-        "ralph feature.md build, locked": partial(bench.cost, *build, folder="outside", code=75),
+    commands = {
+        'python -c "import click"': ("outside", bench.python, "-c", "import click"),
+        "ralph --help": ("outside", bench.ralph, "--help"),
+        "ralph feature.md build, finished": ("repository", bench.ralph, "feature.md", "build"),
+        "ralph feature.md build, locked": ("outside", bench.ralph, "feature.md", "build"),
     }
-    bench.table("start-up", subjects)
+    bench.table("start-up", partial(bench.folder, "repository", FINISHED), commands)
     os.close(held)
 
 
 def loop(bench: Bench) -> None:
     """Whole runs beside a bash loop that pipes the prompt into the same agent."""
-
-    def loops(folder: str, iterations: int) -> Cost:
-        bench.folder(folder)
-        words = ("feature.md", "build", "--agent", AGENT, "--max-iterations", str(iterations), *NEVER)
-        return bench.cost(bench.ralph, *words, folder=folder, code=3)
-
     for folder in ("repository", "outside"):
-        for count in (1, 100, 1000):
-            bare = partial(bench.cost, "bash", "-c", BARE, "bare", str(count), str(PROMPT), AGENT, folder=folder)
-            bench.table(f"loop, {folder}, {count} iterations", {"bash": bare, "ralph": partial(loops, folder, count)})
+        for count in ("1", "100", "1000"):
+            bare = (folder, "bash", "-c", BARE, "bare", count, str(PROMPT), AGENT)
+            ralph = (folder, bench.ralph, "feature.md", count, "--agent", AGENT, *NEVER)
+            commands = {"bash": bare, "ralph": ralph}
+            bench.table(f"loop, {folder}, {count} iterations", partial(bench.folder, folder), commands)
 
 
 def strict(bench: Bench) -> None:
     """Whole runs under --strict beside the shell loop that a person would write for the same."""
-    obedient = bench.root / "obedient"
-    obedient.write_text(OBEDIENT)
-    obedient.chmod(0o700)
-    more = ("--strict", "--verify", "true", "--delay", "0", "--agent", str(obedient))
-    build = (bench.ralph, "feature.md", "build", *more)
-    bare = ("bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), str(obedient))
-
+    agent = str(bench.obedient)
+    bare = ("strict", "bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), agent)
+    ralph = ("strict", bench.ralph, *STRICT, "--verify", "true", "--agent", agent)
     for tasks, files in ((30, 0), (100, 0), (30, 5000)):
-        both = {"shell": partial(_all, bench, bare, tasks, files), "ralph": partial(_all, bench, build, tasks, files)}
-        bench.table(f"strict, {tasks} tasks, {files} more files", both)
+        begin = partial(_lists, bench, tasks, files)
+        bench.table(f"strict, {tasks} tasks, {files} more files", begin, {"shell": bare, "ralph": ralph})
 
 
-def _all(bench: Bench, command: tuple[str, ...], tasks: int, files: int = 0) -> Cost:
-    """Of doing so many tasks, each of which makes a file, in a repository with so many others."""
+def _lists(bench: Bench, tasks: int, files: int = 0) -> None:
+    """A repository with so many tasks, each of which makes a file, and so many other files."""
     shutil.rmtree(bench.root / "strict", ignore_errors=True)
     lines = [f"- [ ] t{n}: Task {n}\n  - verify: File `made/{n}` exists\n" for n in range(tasks)]
     folder = bench.folder("strict", PROGRESS.format("IN_PROGRESS", "".join(lines)))
-    (folder / "made").mkdir()
-    (folder / "made" / ".keep").touch()
-    for n in range(files):
-        (folder / "src" / str(n % 100)).mkdir(parents=True, exist_ok=True)
-        (folder / "src" / str(n % 100) / f"{n}.py").write_text(f"# {n}\n")
+    for name in ("made/.keep", *(f"src/{n % 100}/{n}.py" for n in range(files))):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}\n")
     bench.commits("strict")
-    return bench.cost(*command, folder="strict")
 
 
 def crew(bench: Bench) -> None:
     """Sixteen independent tasks with an agent that takes two seconds, beside xargs doing them without any check."""
-    slow = bench.root / "slow"
-    slow.write_text(OBEDIENT.replace("prompt=", "sleep 2; prompt="))
-    slow.chmod(0o700)
+    agent = str(bench.obedient)
     for jobs in ("1", "2", "4", "8"):
-        words = ("feature.md", "build", "--strict", "--delay", "0", "--agent", str(slow), "--jobs", jobs)
-        bare = ("bash", "-c", BARE_CREW, "xargs", jobs, str(slow))
-        both = {"xargs": partial(_all, bench, bare, 16), "ralph": partial(_all, bench, (bench.ralph, *words), 16)}
-        bench.table(f"crew, 16 tasks, {jobs} at once", both, runs=1)
+        slow = ("strict", "env", "PAUSE_S=2")
+        bare = (*slow, "bash", "-c", BARE_CREW, "xargs", jobs, agent)
+        ralph = (*slow, bench.ralph, *STRICT, "--agent", agent, "--jobs", jobs)
+        commands = {"xargs": bare, "ralph": ralph}
+        bench.table(f"crew, 16 tasks, {jobs} at once", partial(_lists, bench, 16), commands, runs=1)
 
 
 def hops(bench: Bench) -> None:
     """How many modules and functions of ralph's one plain iteration passes."""
-    folder = bench.folder("outside")
-    bench.cost(bench.python, "-c", HOPS, "feature.md", "2", "--agent", AGENT, *NEVER, folder="outside", code=3)
-    print(f"\n## one iteration\n\n{(folder / 'hops.txt').read_text()}", end="")
+    calls = []
+    for count in ("1", "2"):
+        folder = bench.folder("outside")
+        profiled = (bench.python, "-m", "cProfile", "-o", "profile", "-m", "ralph", "feature.md", count)
+        bench.cost("outside", *profiled, "--agent", AGENT, *NEVER)
+        seen: dict[tuple[str, int, str], tuple[int, ...]] = marshal.loads((folder / "profile").read_bytes())
+        calls.append({where: numbers[1] for where, numbers in seen.items() if "/ralph/" in where[0]})
+    more = [where for where, number in calls[1].items() if number > calls[0].get(where, 0)]
+    print(f"\n## one iteration\n\n{len({file for file, _, _ in more})} modules, {len(more)} functions")
 
 
 if __name__ == "__main__":
