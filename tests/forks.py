@@ -4,16 +4,13 @@ What an import costs or breaks, these starts do not see; a test that is about th
 """
 
 import atexit
-import contextlib
+import ctypes
 import functools
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,68 +28,32 @@ def can_fork(argv: Sequence[str], env: Mapping[str, str]) -> bool:
     at_start = {name: value for name, value in env.items() if name.startswith(READ_AT_START)}
     is_ralph = tuple(argv[:4]) == (*PYTHON, "-m", "ralph") or tuple(argv[:3]) == (*PYTHON, "-c")
     sizes = (sum(map(len, argv)), sum(len(name) + len(value) for name, value in env.items()))
-    return is_ralph and at_start == BEGINS_WITH and max(sizes) < ROOM / 2
+    return sys.platform == "linux" and is_ralph and at_start == BEGINS_WITH and max(sizes) < ROOM / 2
 
 
-class Forked:
-    """A process that does what `argv` says; to a test the same as a Popen."""
+class Forked(subprocess.Popen[bytes]):
+    """A process that does what `argv` says; to a test the same as any other Popen."""
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *streams: int, has_terminal: bool
     ) -> None:
-        self._news, theirs = os.pipe()
-        self._said = b""
-        self._code: int | None = None
+        self._streams = streams
         about = {"words": argv[len(PYTHON) :], "env": dict(env), "cwd": str(cwd), "has_terminal": has_terminal}
-        with tempfile.TemporaryFile() as request, open(theirs, "wb") as theirs_only:  # noqa: PTH123 - descriptors
-            request.write(json.dumps(about).encode())
-            request.seek(0)
-            socket.send_fds(server(), [b"."], [*streams, theirs_only.fileno(), request.fileno()])
-        said = self._next(None)
-        what, number = said or (b"nothing", b"")
-        assert what == b"born", f"it could not be started in {cwd}"
-        self.pid = int(number)
+        self._request = json.dumps(about).encode()
+        super().__init__(argv)
 
-    def __del__(self) -> None:
-        os.close(self._news)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended; negative for a death by that signal."""
-        if self._code is None:
-            if (said := self._next(timeout)) is None:
-                raise subprocess.TimeoutExpired("ralph", timeout or 0)
-            self._code = int(said[1])
-        return self._code
-
-    def poll(self) -> int | None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.wait(0)
-        return None
-
-    def send_signal(self, which: int) -> None:
-        if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, which)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def _next(self, timeout: float | None) -> list[bytes] | None:
-        """The next line about it; None when there is none in time."""
-        while b"\n" not in self._said:
-            if not select.select([self._news], [], [], timeout)[0]:
-                return None
-            more = os.read(self._news, 64)
-            assert more, "the fork server has ended, and nobody knows"
-            self._said += more
-        line, _, self._said = self._said.partition(b"\n")
-        return line.split()
+    def _execute_child(self, *_: object) -> None:
+        socket.send_fds(server(), [self._request], self._streams)
+        self.pid = int(server().recv(64))
+        self._child_created = True
 
 
 @functools.cache
 def server() -> socket.socket:
     """The socket of the process that forks: one a test process, begun when it is first needed, gone with it."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    ours.settimeout(60)
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: a fork that is left alone is ours to wait for
     with theirs:
         process = subprocess.Popen(
             [*PYTHON, str(PROGRAM), str(theirs.fileno()), "x" * ROOM],

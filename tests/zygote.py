@@ -1,8 +1,7 @@
 """The program behind forks.py: it has imported ralph, and becomes one with a fork when it is asked to.
 
-A request is a byte on the socket given by its number, with descriptors: those that shall be 0, 1 and 2, a pipe, and a
-file of JSON that says the rest. Into the pipe come the lines "born PID", once the new process is what it shall be, and
-"ended CODE".
+A request is a message of JSON on the socket given by its number, with the descriptors that shall be 0, 1 and 2; the
+answer is a pid, once that process is what it shall be. It is an orphan, and so the child of the tests.
 """
 
 import atexit
@@ -15,7 +14,6 @@ import json
 import os
 import pkgutil
 import runpy
-import signal
 import socket
 import sys
 import termios
@@ -25,43 +23,33 @@ import types
 from pathlib import Path
 from typing import Any, TextIO
 
-OUR_OWN = 3
-"""The first descriptor that a new process does not get."""
 
-
-def serve(channel: socket.socket) -> list[int]:
-    """Returns in each new process the descriptors of its request; the server leaves when the tests have ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who watch
+def serve(channel: socket.socket) -> list[str]:
+    """Returns in each new process what stands behind `python -P`; the server leaves when the tests have ended."""
     while True:
-        asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
-        if not asked:
+        request, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 3)
+        if not request:
             os._exit(0)
-        if not os.fork():
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            if not (pid := os.fork()):
-                return descriptors
-            watch(pid, descriptors.pop(OUR_OWN), descriptors)
+        if not (parent := os.fork()):
+            parent = os.getpid()
+            if os.fork():
+                os._exit(0)
+            while os.getppid() == parent:
+                time.sleep(0.0001)
+            become(json.loads(request), descriptors)
+            with channel:
+                channel.send(b"%d" % os.getpid())
+            return list(json.loads(request)["words"])
+        os.waitpid(parent, 0)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def watch(pid: int, news: int, others: list[int]) -> None:
-    """Says how this process has ended, into the pipe of its request, and ends."""
-    for descriptor in others:
-        os.close(descriptor)
-    status = os.waitpid(pid, 0)[1]
-    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
-        os.write(news, b"ended %d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
-
-
-def become(descriptors: list[int]) -> list[str]:
-    """Makes of this process what a new one finds that was started so; what stands behind `python -P`."""
-    with open(descriptors[-1]) as file:  # noqa: PTH123 - a descriptor
-        request = json.load(file)
-    words: list[str] = request["words"]
-    for number, descriptor in enumerate(descriptors[:OUR_OWN]):
+def become(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Makes of this process what a new one finds that was started so."""
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
+        os.close(descriptor)
     os.setsid()
     if request["has_terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -69,15 +57,11 @@ def become(descriptors: list[int]) -> list[str]:
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
-    if sys.platform == "linux":
-        show([sys.executable, "-P", *words], [f"{name}={value}" for name, value in request["env"].items()])
-    os.write(descriptors[OUR_OWN], b"born %d\n" % os.getpid())
-    os.closerange(OUR_OWN, 1024)
     sys.stdin = opened(0, "r", sys.stdin)
     sys.stdout = opened(1, "w", sys.stdout)
     sys.stderr = opened(2, "w", sys.stderr)
-    sys.orig_argv = [sys.executable, "-P", *words]
-    return words
+    sys.orig_argv = [sys.executable, "-P", *request["words"]]
+    show(sys.orig_argv, [f"{name}={value}" for name, value in request["env"].items()])
 
 
 def opened(number: int, mode: str, like: TextIO) -> Any:
@@ -136,9 +120,8 @@ def load() -> None:
 
 if __name__ == "__main__":
     load()
-    words = become(serve(socket.socket(fileno=int(sys.argv[1]))))
     try:
-        run(*words)
+        run(*serve(socket.socket(fileno=int(sys.argv[1]))))
     except SystemExit as ended:
         end(ended.code)
     end(0)
