@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no se
 
 BUILD = ("feature.md", "build", "--delay", "0")
 DONE = step(ticks="all", writes_done=True)
-NO_CORE_FILES = ("sh", "-c", 'ulimit -c 0; exec "$@"', "sh")
+IN_BACKGROUND = ("sh", "-c", "ulimit -c 0; trap '' INT QUIT; exec \"$@\"", "sh")
+"""As a script's `ralph ... &`, which inherits that these are ignored; and it leaves no core file."""
 LOCKED = 75
 
 
@@ -96,7 +97,8 @@ def test_a_second_signal_or_sigquit_waits_for_nobody(
 ) -> None:
     notify_with(project, tmp_path, f"exec {offspring.sleeper('channel')}")
     deaf = (ignores("INT", "TERM", "HUP"), starts(offspring.stubborn("stubborn")))
-    run = start(project, agent, *deaf, prefix=NO_CORE_FILES, command=UNHURRIED)
+    run = start(project, agent, *deaf, prefix=IN_BACKGROUND, command=UNHURRIED)
+    assert agent.calls[0].ignored == []
     eventually(lambda: offspring.alive() == ["channel", "stubborn"])
     if which is signal.SIGQUIT:
         run.signal(which)
@@ -105,31 +107,23 @@ def test_a_second_signal_or_sigquit_waits_for_nobody(
     eventually(lambda: not offspring.alive())
 
 
-def test_two_signals_at_once_are_one_wish(project: Project) -> None:
+def test_two_signals_at_once_are_one_wish_and_the_next_ends_a_git_that_hangs(
+    project: Project, offspring: Offspring, tmp_path: Path
+) -> None:
     """A closing terminal hangs up twice, and systemd ends a service with SIGTERM and SIGHUP."""
     folder = project.outputs / "slow"
+    hung = f"[ ! -e {folder}/clean ] || exec {offspring.sleeper('git')}"
+    executable(tmp_path / "bin" / "git", f'{hung}\nPATH="${{PATH#*:}}"; exec git "$@"')
     ends = f"cd {shlex.quote(str(folder))}; trap 'sleep 0.5; touch clean; exit 1' INT; touch on"
     agent = executable(folder / "agent", f"cat >/dev/null; {ends}; while :; do sleep 0.05; done")
     run = project.start(*BUILD, "--agent", str(agent), command=UNHURRIED)
     eventually((folder / "on").exists)
     for which in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):  # so that both are there when it runs
         run.signal(which)
-    assert run.wait().code in (-signal.SIGHUP, -signal.SIGTERM)
-    assert (folder / "clean").exists()
-
-
-def test_a_background_job_of_a_script_whose_git_hangs_ends_by_the_second_signal(
-    project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
-) -> None:
-    """A shell starts `ralph ... &` with SIGINT and SIGQUIT ignored, and that is inherited."""
-    hung = f"exec {offspring.sleeper('git')}"
-    asked = f'[ -e {agent.folder}/mark-on ] && {hung}\nPATH="${{PATH#*:}}"; exec git "$@"'
-    executable(tmp_path / "bin" / "git", asked)
-    run = start(project, agent, prefix=("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"))
-    assert agent.calls[0].ignored == []
-    run.signal(signal.SIGINT)
-    offspring.pid("git")
-    assert (hammer(run, signal.SIGINT).code, offspring.alive()) == (-signal.SIGINT, [])
+    eventually(lambda: offspring.alive() or run.poll())
+    assert offspring.alive() == ["git"], "the agent had its time"
+    ended = hammer(run, signal.SIGINT)
+    assert (ended.code in (-signal.SIGHUP, -signal.SIGTERM), offspring.alive()) == (True, []), ended.text
 
 
 def test_under_nohup_and_beside_a_person_who_commits_a_run_goes_on(

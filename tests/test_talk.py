@@ -39,20 +39,37 @@ def ralph(*words: str) -> str:
     return shlex.join([*COMMAND, "feature.md", *words])
 
 
-def test_what_a_person_wishes_is_built_without_another_question(tmux: Tmux, project: Project, talker: Agent) -> None:
+def names(project: Project, mode: str) -> None:
+    """The progress file names this mode."""
+    said = project.progress_text.replace("Plan: feature.md\n", f"Plan: feature.md\nMode: {mode}\n")
+    project.progress.write_text(said)
+
+
+def test_what_a_person_wishes_is_planned_and_built_without_another_question(
+    tmux: Tmux, project: Project, talker: Agent
+) -> None:
+    """In a mode that the file names, which gives way to the next, and in one that the person names."""
     tmux.open(100, 50)
-    talker.story(step(ticks="all", writes_done=True))
+    talker.story(step(), step(ticks="all", writes_done=True))
     project.env["RALPH_SLACK_WEBHOOK_URL"] = "http://127.0.0.1:9/secret"
     project.has_tasks("x one")
-    tmux.enter(f"RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")
+    names(project, "discover")
+    tmux.enter(ralph())
     eventually(lambda: "What shall be done?" in tmux.screen)
     assert project.ralph("feature.md", "build").code == 75, "nobody else works here meanwhile"
     tmux.enter("suspend")  # as Ctrl+Z does
     eventually(lambda: tmux.rows[-1].startswith("$"))
     tmux.enter("fg")
     tmux.enter("two")
-    eventually(lambda: "go on with build? [y/N]" in tmux.screen)
+    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
     assert "feature.md is as it was · 2 tasks (+1), 1 ticked · what this cost is not known here" in tmux.screen
+    tmux.enter("y")
+    assert tmux.exit_code() == 0, tmux.screen
+    assert ("Mode:" in project.progress_text, len(talker.calls)) == (False, 1), "planned, and build is next"
+    tmux.enter(f"clear; RALPH_DELAY=0 RALPH_SLACK_WEBHOOK_URL=http://127.0.0.1:9 {ralph('talk')}")
+    eventually(lambda: "What shall be done?" in tmux.screen)
+    tmux.enter("")
+    eventually(lambda: "go on with build? [y/N]" in tmux.screen)
     tmux.enter("y")
     assert tmux.exit_code() == 0, tmux.screen
     assert "- [x] two\n\n- [x] one" in project.progress_text
@@ -92,12 +109,6 @@ def test_a_run_at_work_is_stopped_after_its_iteration_by_who_says_yes_and_nothin
     assert (tmux.exit_code(), len(talker.calls)) == (0, 1), tmux.screen
 
 
-def names(project: Project, mode: str) -> None:
-    """The progress file names this mode."""
-    said = project.progress_text.replace("Plan: feature.md\n", f"Plan: feature.md\nMode: {mode}\n")
-    project.progress.write_text(said)
-
-
 def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_once(
     project: Project, agent: Agent
 ) -> None:
@@ -119,23 +130,6 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     assert "this mode is a conversation" in starts[4].stdout
     later = [one for one in server.received[1:] if b"conversation" in one.body]
     assert (b"is a conversation" in first.body, len(later)) == (True, 1)
-
-
-@pytest.mark.parametrize("said", [(), ("discover",)])
-def test_a_mode_that_the_file_names_gives_way_to_the_next_once_it_is_over(
-    tmux: Tmux, project: Project, talker: Agent, said: tuple[str, ...]
-) -> None:
-    tmux.open(100, 50)
-    talker.story(step(), repeat=True)
-    project.has_tasks("one")
-    names(project, "discover")
-    tmux.enter(ralph(*said))
-    eventually(lambda: "What shall be done?" in tmux.screen)
-    tmux.enter("two")
-    eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
-    tmux.enter("y")
-    assert tmux.exit_code() == 0, tmux.screen
-    assert ("Mode:" in project.progress_text, len(talker.calls)) == (False, 1), "planned, and build is next"
 
 
 def is_no_first_start(project: Project) -> None:

@@ -37,8 +37,7 @@ def serve(channel: socket.socket) -> list[str]:
             while os.getppid() == parent:
                 time.sleep(0.0001)
             become(json.loads(request), descriptors)
-            with channel:
-                channel.send(b"%d" % os.getpid())
+            channel.send(b"%d" % os.getpid())
             return list(json.loads(request)["words"])
         os.waitpid(parent, 0)
         for descriptor in descriptors:

@@ -97,20 +97,18 @@ def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, 
 # Read-only, and vanished.
 
 
-@pytest.mark.parametrize("what", ["the working directory", "transcripts"])
-def test_a_folder_that_turns_read_only_while_an_agent_works(
-    project: Project, agent: Agent, offspring: Offspring, no_override: list[str], what: str
+def test_a_working_directory_that_turns_read_only_while_an_agent_works(
+    project: Project, agent: Agent, offspring: Offspring, no_override: list[str]
 ) -> None:
     project.has_tasks("one", "two")
     server = starts(offspring.sleeper("server"))
     agent.story(raw(init(), server, ticks("one"), marks("on"), waits_for("go"), result()))
     running = project.start(*BUILD, prefix=no_override)
     eventually(lambda: agent.reached("on"))
-    folder = project.root if what == "the working directory" else project.state_folders[0] / what
-    folder.chmod(0o500)
+    project.root.chmod(0o500)
     agent.let("go")
     run = running.wait()
-    folder.chmod(0o700)
+    project.root.chmod(0o700)
     said(run, "Permission denied")
     assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (1, [], True)
     goes_on(project, agent)
