@@ -102,15 +102,6 @@ def test_a_persons_unfinished_work_survives(project: Project, agent: Agent) -> N
     assert not (project.root / ".git" / "rebase-merge").exists()
 
 
-def test_a_repository_and_a_pipe_that_were_there_are_nobodys_to_move(project: Project, agent: Agent) -> None:
-    project.does("git init -q old; echo 1 > old/x; git init -q made; cd made; echo 1 > x; git add x; git commit -qm x")
-    project.does("git init -q bare; echo > bare/x; mkfifo pipe")
-    wants(project, ONE)
-    agent.story(tries(runs("echo 2 > old/x; git -C made commit -q --allow-empty -m z; rm -rf bare/.git")))
-    assert "restored" not in built(project, *RESTORES, "--max-iterations", "1", code=3).text
-    assert (project.root / "old" / "x").read_text() == "2\n"
-
-
 SPOILT = {
     "rm index": "was changed, and does not know any more how files were",
     "mv objects $OUT; ln -s $OUT objects": "objects: is a link, and ralph made none there",
