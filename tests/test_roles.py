@@ -21,51 +21,45 @@ def has_prompt(project: Project, mode: str, text: str) -> None:
 def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_once(
     project: Project, agent: Agent
 ) -> None:
+    """A red gate is followed by fix, and a rejection by whoever builds; each start goes on with the next role."""
     wants(project, ONE)
     own = (CHECKOUT / "prompts" / "PROMPT_review.md").read_text().replace("RALPH_ONLY", "RALPH_MODEL: opus\nRALPH_ONLY")
     has_prompt(project, "review", own)
     agent.story(
         tries(TESTS, writes("app.py", "no test\n")),
         tries(TESTS),
+        tries(writes("x", "1\n")),
         tries(MADE),
         tries(writes("one.txt", "spoilt\n"), said="I may not."),
+        tries(signals=REJECT),
+        tries(writes("one.txt", "2\n")),
         tries(said="Add one.txt\n\nIt holds a number."),
     )
-    run = built(project, *ROLES)
-    roles = [("test", False), ("test", True), ("build", True), ("review", False), ("review", True)]
-    assert project.iterations("mode", "success") == roles
-    test, _, build, review, _ = agent.calls
+    args = (*ROLES, "--max-tries", "off")
+    built(project, *args, "--max-iterations", "3", code=3)
+    assert listed(project)[-2] == "  - role: fix"
+    assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
+    built(project, *args, "--max-iterations", "3", code=3)
+    assert "  - role: build" in listed(project)
+    assert (project.root / "one.txt").read_text() == "1\n", "whoever reviews changes nothing"
+    assert re.search(r"failed: .* rejected: an empty one is accepted", project.progress_text)
+    built(project, *args)
+    tests, makes = [("test", False), ("test", True)], [("build", False), ("fix", True)]
+    reviews = [("review", False), ("review", False), ("build", True), ("review", True)]
+    assert project.iterations("mode", "success") == tests + makes + reviews
+    test, _, build, _, review, _, again, _ = agent.calls
     assert "You write the tests of one task" in test.prompt
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt
+    assert "an empty one is accepted" in again.prompt
     assert "--tools=Read,Write,Edit,Glob,Grep" in test.argv
     assert not {word.partition("=")[0] for word in build.argv} & {"--tools", "--model"}
     assert review.argv[review.argv.index("--model") + 1] == "opus"
-    assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
-    assert (project.root / "one.txt").read_text() == "1\n", "whoever reviews changes nothing"
     assert (marks_of(project), "role:" in project.progress_text) == (["- [x] one"], False)
     said = "%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)|%(trailers:key=Ralph-Role,valueonly,separator=%x2C)"
     assert project.git("log", "-1", f"--format={said}") == "one: Add one.txt|one|review\n"
-    assert files_of(project) == ["one.txt", "tests/one.py"]
-    assert "review" in project.ralph("log", "feature.md").stdout, run.text
-
-
-def test_a_red_gate_is_followed_by_fix_and_a_rejection_by_whoever_builds(project: Project, agent: Agent) -> None:
-    wants(project, ONE)
-    agent.story(
-        tries(), tries(writes("x", "1\n")), tries(MADE), tries(signals=REJECT), tries(writes("one.txt", "2\n")), tries()
-    )
-    args = (*ROLES, "--max-tries", "off")
-    built(project, *args, "--max-iterations", "2", code=3)
-    assert listed(project)[-2] == "  - role: fix"
-    built(project, *args, "--max-iterations", "2", code=3)
-    assert "  - role: build" in listed(project), "a restart goes on where it says"
-    assert re.search(r"failed: .* try 2: rejected: an empty one is accepted", project.progress_text)
-    built(project, *args)
-    roles = [("test", True), ("build", False), ("fix", True), ("review", False), ("build", True), ("review", True)]
-    assert project.iterations("mode", "success") == roles
-    assert "an empty one is accepted" in agent.prompts[4]
-    assert project.git("show", "HEAD:one.txt") == "2\n"
+    assert files_of(project) == ["one.txt", "tests/one.py", "x"]
+    assert "review" in project.ralph("log", "feature.md").stdout
 
 
 def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done_once_its_checks_pass(

@@ -3,8 +3,6 @@
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from stories import signal
 
 from ralph.strict.signal import Finding, heard, message, wished
@@ -22,12 +20,11 @@ COUNT = {
     f"I ran `pytest`. {DONE}\n\n": Finding(),
     f"```\nnever closed, so no fence\n{DONE}": Finding(),
     f"ü \ud800\n{DONE}": Finding(),
-    f"<task-blocked id='auth-02' session='{TOKEN}'>x < y & \"z\"</task-blocked>": Finding(blocked='x < y & "z"'),
+    f"<task-blocked id='auth-02' session='{TOKEN}'>x < {TOKEN}</task-blocked>": Finding(blocked="x < SESSION"),
     f'<task-blocked session="{TOKEN}"></task-blocked>': Finding(blocked="it gave no reason"),
     f"Sorry.\n{REJECTED}": Finding(failed="rejected: no test for an empty name", rejected=True),
 }
 COUNT_NOT = {
-    "": SILENT,
     f"> {DONE}": SILENT,
     f"```\n{DONE}\n```": SILENT,
     f"I shall say {DONE} soon.": SILENT,
@@ -65,20 +62,6 @@ def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
     assert wished(f"It is built.\n{MODE}\n{DONE}", TOKEN) == "review"
     for said in (f"I could say {MODE}", f"```\n{MODE}\n```", MODE.replace(TOKEN, OLD), MODE.replace(TOKEN, ""), ""):
         assert wished(said, TOKEN) == ""
-
-
-TAGS = ("<task-done", "<task-blocked", "</task-done>", "</task-blocked>", " session=", ' id="auth-02"', ">", "/>")
-MARKS = ('"', "'", " ", "\n", "```", "`", "> ", "auth-02", "\ufeff", "ü")
-PIECES = st.sampled_from((*TAGS, REJECTED, *MARKS, OLD, TOKEN, TOKEN[:-1], DONE, BLOCKED, f"\n{DONE}\n"))
-
-
-@given(st.lists(PIECES, max_size=16).map("".join) | st.text(), st.text(alphabet="abc .>-\n"))
-def test_nothing_is_believed_without_the_token_and_a_signal_of_its_own_is_heard(said: str, words: str) -> None:
-    found = claim(said)
-    assert not (found.blocked and found.failed)
-    assert TOKEN not in found.blocked + found.failed
-    assert claim(said.replace(TOKEN, OLD)).failed
-    assert claim(f"{words}\n{DONE}\n{words}") == Finding()
 
 
 def test_the_message_is_made_of_the_agents_words_and_git_reads_ralphs_trailers_alone() -> None:
