@@ -1,9 +1,11 @@
 """Cheats that go beyond the agent's own turn: by its checks, by hooks, by ralph's death, by files that govern ralph."""
 
+import shutil
+
 import pytest
 from ralph_driver import CHECKOUT, Project, executable
-from stories import Agent, runs, tries, writes
-from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_of, subjects, tried, wants
+from stories import Agent, runs, step, tries, writes
+from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_of, subjects, wants
 
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
 
@@ -53,37 +55,12 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
         assert said in [line for line in listed(project) if "failed:" in line][-1]
 
 
-DEATHS = {
-    "ralph": (KILL, -9),
-    "keeper": ("kill -9 $(ps -o ppid= -p $PPID)", 1),
-    "quit": (KILL.replace("9", "QUIT"), -3),
-}
-
-
-@pytest.mark.parametrize(("kill", "code"), DEATHS.values(), ids=DEATHS)
-def test_settings_that_it_wrote_before_a_death_count_for_nothing(
-    project: Project, agent: Agent, kill: str, code: int
+def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_for_nothing(
+    project: Project, agent: Agent
 ) -> None:
-    wants(project, "- [ ] one: The first\n")
-    env, text = project.root / ".ralph.env", "RALPH_STRICT=true\nRALPH_VERIFY=test -e one.txt\n"
-    env.write_text(text)
-    agent.story(
-        tries(writes(".ralph.env", "RALPH_VERIFY=true\n"), *LIES, runs(f"{kill}; sleep 60")),
-        tries(writes("one.txt", "1")),
-    )
-    assert project.build().code == code
-    again = project.build()
-    assert again.code == 1, again.text
-    assert "start it again" in again.stderr
-    assert env.read_text() == text
-    assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
-    assert project.build().code == 0
-    assert tried(project)[-1] == ("one", True)
-
-
-def test_what_it_ticked_and_what_only_forbids_is_put_back_after_ralphs_death(project: Project, agent: Agent) -> None:
-    """Also where it emptied ralph's notes first."""
-    app = project.root / "app.py"
+    """Of ralph, of the keeper alone, and of ralph once it had emptied ralph's notes."""
+    env, app = project.root / ".ralph.env", project.root / "app.py"
+    env.write_text("# mine\n")
     app.write_text("committed\n")
     project.commits("app")
     app.write_text("mine, not committed\n")
@@ -92,25 +69,30 @@ def test_what_it_ticked_and_what_only_forbids_is_put_back_after_ralphs_death(pro
     project.git("add", "staged.txt")
     cheat = "echo cheat > app.py; echo evil > evil.py; mkdir tests; echo > tests/half; git add -A; git commit -qm x"
     begun = "git rev-parse HEAD > .git/CHERRY_PICK_HEAD"
+    settings = writes(".ralph.env", "RALPH_VERIFY=true\n")
     notes = "for note in $XDG_STATE_HOME/ralph/*/running/[stu]*; do : > $note; done"
     agent.story(
-        tries(*LIES, runs(f"{cheat}; {begun}; {KILL}")),
+        tries(*LIES, settings, runs(f"{cheat}; {begun}; {KILL}")),
         tries(writes("tests/one.txt", "1")),
-        tries(*LIES, runs(f"{notes}; {KILL}")),
+        tries(*LIES, settings, runs("kill -9 $(ps -o ppid= -p $PPID); sleep 60")),
+        tries(*LIES, runs(f"{notes}; {KILL.replace('9', 'QUIT')}")),
         tries(),
     )
     words = ("--only", "tests/**", "--max-iterations", "1")
-    built(project, *words, code=-9)
-    half_edited = project.root / f".{project.progress.name}.abc_12xy.ralph"
-    half_edited.write_text("# Progress: fea")
-    assert "as it was left" in built(project, *words, code=3).text
-    assert not half_edited.exists()
-    assert app.read_text() == "mine, not committed\n"
-    left = project.git("status", "--porcelain").splitlines()
-    assert left == [" M app.py", "A  staged.txt", "?? feature_PROGRESS.md"]
-    assert subjects(project) == ["one: Did it", "app", "plan"]
-    assert files_of(project) == ["tests/half", "tests/one.txt"]
-    built(project, *words, code=-9)
+    for death in (-9, 1):
+        built(project, *words, code=death)
+        half_edited = project.root / f".{project.progress.name}.abc_12xy.ralph"
+        half_edited.write_text("# Progress: fea")
+        assert "start it again" in built(project, *words, code=1).stderr
+        assert env.read_text() == "# mine\n"
+        assert (CHECKOUT / "prompts" / "PROMPT_build.md").is_file(), "ralph's own templates are nobody's to move"
+        built(project, *words, code=3 if death == -9 else -3)
+        assert not half_edited.exists()
+        assert app.read_text() == "mine, not committed\n"
+        left = project.git("status", "--porcelain").splitlines()
+        assert left == [" M app.py", "A  staged.txt", "?? feature_PROGRESS.md"]
+        assert subjects(project) == ["one: Did it", "app", "plan"]
+        assert files_of(project) == ["tests/half", "tests/one.txt"]
     built(project, *words, code=3)
     assert marks_of(project) == ["- [x] one", "- [ ] oth"]
 
@@ -141,3 +123,49 @@ def test_the_plans_settings_stay_and_what_a_person_writes_there_does_too(project
     assert project.ralph(*plan_file[:-2]).code == 4
     assert f"RALPH_BLOCKED: ralph: {template} was changed" in project.progress_text
     assert template.read_text() == "other"
+
+
+COMMITTED = '[ "$1" = committed ]'
+WITHIN = {
+    "before git has made the commit": ("pre-commit", "true", "one: done before ralph was killed"),
+    "the branch has moved and the index has not": ("reference-transaction", COMMITTED, "one: Did it"),
+    "when the commit is made and ralph does not know": ("post-commit", "true", "one: Did it"),
+}
+
+
+@pytest.mark.parametrize(("hook", "condition", "subject"), WITHIN.values(), ids=WITHIN)
+def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
+    project: Project, agent: Agent, hook: str, condition: str, subject: str
+) -> None:
+    (project.root / "staged.txt").write_text("staged\n")
+    project.git("add", "staged.txt")
+    (project.root / "mine.txt").write_text("mine\n")
+    wants(project, ONE)
+    killed = project.outputs / "killed"
+    has_hook(project, f"[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\n{KILL} $PPID", hook)
+    agent.story(tries(writes("one.txt", "1\n"), writes("more/one.txt", "1\n")))
+    built(project, code=-9)
+    if hook == "pre-commit":  # as docs/strict.md allows
+        shutil.rmtree(project.state_folders[0].parent / "shadow")
+    built(project)
+    assert len(agent.calls) == 1, "it was ticked, and no agent is paid again"
+    assert subjects(project) == [subject, "plan"]
+    assert project.git("log", "--format=%(trailers:key=Ralph-Task,valueonly)").split() == ["one"]
+    assert sorted(files_of(project)) == ["more/one.txt", "one.txt"]
+    status = project.git("status", "--porcelain").splitlines()
+    assert status == ["A  staged.txt", "?? feature_PROGRESS.md", "?? mine.txt"]
+    assert list((project.root / ".git").glob("*.lock")) == []
+
+
+def test_what_a_try_left_that_was_cut_short_is_committed_though_a_later_one_was_restored(
+    project: Project, agent: Agent
+) -> None:
+    """And what a person sets between that death and the next keeps no start from working."""
+    wants(project, "- [ ] one: The first\n  - verify: File `two.txt` exists\n")
+    made, dies = writes("one.txt", "1\n"), runs(KILL)
+    agent.story(tries(made, dies), step(dies), tries(made), tries(made, writes("two.txt", "2\n")))
+    built(project, "--on-failure", "restore", code=-9)
+    assert project.build().code == -9
+    project.git("config", "core.editor", "vi")
+    built(project, "--on-failure", "restore")
+    assert sorted(files_of(project)) == ["one.txt", "two.txt"]

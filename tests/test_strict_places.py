@@ -1,11 +1,13 @@
 """--strict where a project is not simply a repository with commits, and where a try leaves what is hard to put back."""
 
+import json
 import stat
 from dataclasses import replace
+from pathlib import Path
 
-from ralph_driver import Project
+from ralph_driver import Project, executable
 from stories import Agent, runs, tries, writes
-from test_strict import ONE, built, subjects, wants
+from test_strict import ODD, ONE, OTHER, built, subjects, wants
 
 
 def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> None:
@@ -54,3 +56,33 @@ def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(pro
     assert "RALPH_BLOCKED: ralph: 1001 new files, such as many/1, " in project.progress_text
     assert len([*(project.root / "many").iterdir()]) == 1001
     built(project, code=4)
+
+
+JJ = """\
+[ "$1 $2 $3" = "--no-pager --color=never commit" ] || exit 8
+for word; do printf '%s\\0' "$word"; done >> $HOME/asked; echo >> $HOME/asked
+[ -e $HOME/refuses ] && { rm $HOME/refuses; echo "Error: refused" >&2; exit 1; }
+git add -A && git commit -qm "by jj"
+"""
+
+
+def test_jj_commits_exactly_what_was_changed(project: Project, agent: Agent, tmp_path: Path) -> None:
+    """A stand-in is called as jj's manual says. A commit that it refuses is a failed try; what git has then stays."""
+    executable(tmp_path / "bin" / "jj", JJ)
+    (project.root / ".jj").mkdir()
+    (project.root / ".jj" / ".gitignore").write_text("*\n")
+    (project.home / "refuses").touch()
+    wants(project, ONE + OTHER)
+    agent.story(
+        tries(writes("one.txt", "1"), writes(".jj/op", "x"), *(writes(name, "x") for name in ODD)),
+        tries(writes("other", "1")),
+        tries(),
+    )
+    run = built(project)
+    assert "one, try 1: Error: refused" in run.text
+    assert "put back" not in run.text
+    assert project.git("log", "-1", "--format=%s") == "by jj\n"
+    _, other, one = [line.split("\0")[3:] for line in (project.home / "asked").read_text().split("\0\n")[:-1]]
+    assert other[2:] == ['root-file:"other"']
+    assert "Ralph-Task: one" in one[1]
+    assert sorted(one[2:]) == sorted(f"root-file:{json.dumps(name, ensure_ascii=False)}" for name in ("one.txt", *ODD))
