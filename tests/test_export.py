@@ -51,7 +51,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
             "[ ] T-001|  [x] T-001.1|  [x] T-001.2",
             {'1, "passes": false': '1, "passes": true', '[], "passes": false': '[], "passes": true'},
         ),
-        (TWO, "[x] 1|[x] 2", {"todo": "Completed"}),
+        (TWO, "[ ] 1|[ ] 2", {"Completed": "todo"}),
         (TWO.replace('"todo"', "null"), "[x] 1|[x] 2", {"null": '"Completed"'}),
     ]:
         today = tasks.read(("# Tasks\n" + re.sub(r"(\[.\] [^|]+)\|?", r"- \1: x\n", listed)).encode())

@@ -67,7 +67,7 @@ def test_a_task_is_read_with_what_is_nested_below_it_and_ids_may_stand_in_stars_
 
 
 NEXT = {
-    "[x] a|[~] b|[!] c|[ ] d": "d",
+    "[x] a|  [!] a1|[~] b|[!] c|[ ] d|  - after: a": "d",
     "[ ] a|[ ] b|  - priority: 2|[ ] c|  - priority: 1": "c",
     "[ ] a|[ ] b|  - priority: 1|  [ ] b1": "b1",
     "[ ] a|  - failed: no|[ ] b": "b",
@@ -76,7 +76,7 @@ NEXT = {
     "[ ] a|  - after: b|  [ ] a1|[ ] b": "b",
     "[ ] a|  [ ] a1|    - after: a2|  [ ] a2": "a2",
     "[ ] a|  - verify: x|  [x] a1": "a",
-    "[!] a|  [ ] a1|[ ] b|  - after: a": "",
+    "[ ] a|  [x] a1|[!] b|  [ ] b1|[ ] c|  - after: b": "",
 }
 
 
