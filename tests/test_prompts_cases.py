@@ -8,11 +8,9 @@ from ralph_driver import Project
 from stories import Agent, step
 
 
-def write(folder: Path, text: str, mode: str = "build") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"PROMPT_{mode}.md"
-    file.write_text(text)
-    return file
+def write(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "PROMPT_build.md").write_text(text)
 
 
 def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(project: Project, agent: Agent) -> None:
@@ -25,28 +23,21 @@ def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(proje
     for name, folder in stronger.items():
         write(folder, name + ": {{ ITERATION }} of {{ MAX_ITERATIONS }}")
         assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith(f"\n\n{name}: 1 of 2")
-    for _ in range(2):
-        assert project.ralph("feature.md", *words).code == 3
-    assert agent.prompts == ["given: 1 of 2", "given: 2 of 2", "given: 3 of 2", "given: 4 of 2"]
+    assert project.ralph("feature.md", *words).code == 3
+    assert agent.prompts == ["given: 1 of 2", "given: 2 of 2"]
+    assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith("given: 3 of 2")
 
 
 def test_a_template_of_the_original_works_unchanged_and_any_plan_name_arrives_exactly(project: Project) -> None:
-    name = "$(touch pwned) {{ 7 * 7 }}\n${PROGRESS_FILE}.md"
-    (project.root / name).write_text("Do it.\n")
-    text = """# Build
-
-Read ${PLAN_FILE} and ${PROGRESS_FILE} of ${PLAN_NAME}. If ${AUTO_COMMIT} is true, commit.
-{{ PLAN_NAME }}, {{ PLAN_FILE }}
-
-```bash
-echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'
-```"""
-    write(project.root / ".ralph", text)
-    run = project.ralph(name, "build", "--dry-run")
-    values = {"PLAN_FILE": str(project.root / name), "PLAN_NAME": name[:-3], "AUTO_COMMIT": "true"}
-    values["PROGRESS_FILE"] = f"{name[:-3]}_PROGRESS.md"
-    expected = re.sub(r"\$\{([A-Z]+_[A-Z]+)\}|\{\{ (\w+) \}\}", lambda found: values[found[1] or found[2]], text)
-    assert (run.code, run.stdout.partition("\n\n")[2].strip("\n")) == (0, expected), run.text
+    name = "$(touch pwned) {{ 7 * 7 }}\n${PROGRESS_FILE}"
+    plan = project.root / f"{name}.md"
+    plan.write_text("Do it.\n")
+    command = """echo "$HOME ${HOME} $(date) ${x:-y} {a,b} 100% {1}" | awk '{ print $1 }'"""
+    template = "Read ${PLAN_FILE}, ${PROGRESS_FILE}, ${PLAN_NAME}: ${AUTO_COMMIT}\n{{ PLAN_NAME }}, {{ PLAN_FILE }}\n\n"
+    write(project.root / ".ralph", template + command)
+    run = project.ralph(plan.name, "build", "--dry-run")
+    told = f"Read {plan}, {name}_PROGRESS.md, {name}: true\n{name}, {plan}\n\n{command}"
+    assert (run.code, run.stdout.partition("\n\n")[2]) == (0, told), run.text
     assert not (project.root / "pwned").exists()
 
 
