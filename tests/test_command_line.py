@@ -8,11 +8,9 @@ from stories import Agent
 
 GONE = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh")
 NOT_MEANT = {
-    "feature.md 20 plan": "plan is a word too many",
     "feature.md 7 99": "99 is a word too many",
     "other.md --requirements feature.md": '"other.md" is no mode',
     "--max-iterations 5": "no plan is named",
-    "feature.md build 5 6": "6 is a word too many",
     "feature.md --wait false": '"false" is no mode',
     "feature.md -1": "No such option",
     "build feature.md": "did you mean ralph PLAN build?",
@@ -21,7 +19,6 @@ NOT_MEANT = {
     "nothing-like-it.md": "name the plan first",
     ". build": "ralph: .: ",
     "feature.md BUILD": "there are build, ",
-    "feature.md build 0": "unlimited",
     "feature.md -C nowhere": "nowhere",
     "config commit perhaps": "see ralph help",
 }

@@ -1,6 +1,5 @@
 """Settings: one name everywhere, who wins, what they do, and what is refused, all problems in one go."""
 
-import re
 import shlex
 
 import pytest
@@ -50,7 +49,6 @@ def test_a_directive_of_a_plan_stands_on_a_line_of_its_own() -> None:
     for text, counts in {
         "RALPH_MODEL: opus  \r": ["RALPH_MODEL=opus"],
         "~~~~\nRALPH_MODEL: opus\n~~~~": [],
-        "````\n```\nRALPH_MODEL: opus\n```\n````": [],
         "- RALPH_MODEL: opus\nSet `RALPH_MODEL: opus` here": [],
         "```\nRALPH_MODEL: after a fence that is never closed": ["RALPH_MODEL=after a fence that is never closed"],
         " DO_NOT_COMMIT \t": ["RALPH_AUTO_COMMIT=false"],
@@ -61,23 +59,18 @@ def test_a_directive_of_a_plan_stands_on_a_line_of_its_own() -> None:
 
 
 WHO_DECIDES = {
-    "unless told otherwise": ({}, "commit true; strict false; only ; verify ; history ;"),
+    "unless told otherwise": ({}, "Of build: commit true; strict false; only ; verify ; history ;"),
     "the word is stronger": ({"plan": "RALPH_AUTO_COMMIT: true\nDO_NOT_COMMIT"}, "commit false;"),
     "than the environment": ({"plan": "DO_NOT_COMMIT", "env": "RALPH_AUTO_COMMIT=true"}, "commit false;"),
     "but not than the command line": ({"plan": "DO_NOT_COMMIT", "args": "--auto-commit"}, "commit true;"),
-    "a prompt for tasks": ({"plan": "RALPH_STRICT: yes"}, "Of task: commit true; strict true;"),
-    "or not": ({"plan": "RALPH_STRICT: true", "env": "RALPH_STRICT=no"}, "Of build: commit true; strict"),
-    "a text is no template": ({"args": "--strict --verify 'a {{ b }}'"}, "verify a {{ b }};"),
     "an environment that says nothing": ({"plan": "RALPH_ONLY: a", "env": "RALPH_ONLY= "}, "only a;"),
     "as it is": ({"args": '--only "./a b/it\'s" --only=*.md', "env": "RALPH_ONLY=c"}, "only a b/it's | *.md;"),
     "lines add up": ({"plan": "RALPH_ONLY: a b\nRALPH_ONLY: 'c d'"}, "only a | b | c d;"),
-    "the name of ralph1": ({"args": "--reasoning medium"}, "--effort medium\n"),
     "as a variable, in any case": ({"env": "RALPH_REASONING=MAX"}, "--effort max\n"),
-    "a word that claude ignores": ({"args": "--effort none"}, "MAX_THINKING_TOKENS=0 claude -p"),
+    "the name of ralph1": ({"args": "--reasoning none"}, "MAX_THINKING_TOKENS=0 claude -p"),
     "who may not commit does not": ({"plan": "RALPH_DENY: git-write", "args": "--auto-commit"}, "commit false;"),
-    "but ralph does": ({"args": "--strict --deny git-write"}, "commit true;"),
+    "but ralph does": ({"args": "--strict --deny git-write"}, "Of task: commit true; strict true;"),
     "what to do instead": ({"args": "--deny not-uv,Write"}, "`uv sync`, `uv run pytest`) `Write`"),
-    "to claude": ({"args": "--deny 'Write, Bash(x y:*)'"}, "'--disallowedTools=Write,Bash(x y:*)'"),
     "the model is the mode's own": ({"template": "RALPH_MODEL: haiku", "plan": "RALPH_MODEL: opus"}, "--model haiku\n"),
     "but on the command line": ({"template": "RALPH_REASONING: low", "args": "--effort max"}, "--effort max\n"),
     "a template narrows": ({"template": "RALPH_ONLY: t/** u", "plan": "RALPH_ONLY: a"}, "only a & t/** | a & u;"),
@@ -85,7 +78,10 @@ WHO_DECIDES = {
     "to nothing": ({"template": "RALPH_ONLY: none", "plan": "RALPH_ONLY: src/**"}, "only ;"),
     "the tools": ({"template": "RALPH_TOOLS: Read, Grep", "args": "--tools Bash,Read"}, " --tools=Read\n"),
     "which may be none": ({"template": "RALPH_TOOLS: none", "args": "--tools Read"}, " --tools=\n"),
-    "and denies more": ({"template": "RALPH_DENY: Write", "args": "--deny A"}, " --disallowedTools=A,Write\n"),
+    "and denies more": (
+        {"template": "RALPH_DENY: Write", "args": "--deny 'A, B(x y:*)'"},
+        "'--disallowedTools=A,B(x y:*),Write'",
+    ),
 }
 
 
@@ -105,18 +101,16 @@ def test_an_env_file_is_read_and_neither_executed_nor_expanded(project: Project)
 
 
 NO_SENSE = [
-    ("notify-frequency", "often", "a whole number from 1, off or unlimited"),
-    ("max-iterations", "1.5", "unlimited"),
-    ("max-turns", "0", "from 1"),
-    ("delay", "soon", "2s"),
-    ("iteration-timeout", "1h30", "1h30m"),
-    ("max-time", "0", "90m, 4h or 1h30m, off or unlimited"),
-    ("max-cost", "lots", "such as 5 or 2.50, off or unlimited"),
-    ("max-context", "200%", "60%"),
+    ("max-iterations", "1.5", "write a whole number from 1, off or unlimited"),
+    ("max-turns", "0", "write a whole number from 1\n"),
+    ("iteration-timeout", "1h30", "write a time such as 90m, 4h or 1h30m, off or unlimited"),
+    ("max-time", "0", "write a time such as"),
+    ("max-cost", "lots", "write US dollars such as 5 or 2.50, off or unlimited"),
+    ("max-context", "200%", "write a part of the context such as 60%"),
     ("effort", "ultra", "write none or low or medium or high or xhigh or max"),
-    ("base-url", "localhost:8000", "https://"),
-    ("only", "../x", "a pattern of files"),
-    ("tools", "Bash(git", "names such as Read"),
+    ("base-url", "localhost:8000", "write an address such as https://"),
+    ("only", "../x", "write a pattern of files in the project"),
+    ("tools", "Bash(git", "write names such as Read"),
     ("deny", "Write,git-wirte", "git-wirte is no list; there are git-write, not-uv"),
 ]
 
@@ -134,9 +128,8 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
     words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
     run = project.ralph("feature.md", "--strict", *words, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
     assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
-    no_sense = [rf'^ralph: --{name}: "{re.escape(value)}": .*{allowed}' for name, value, allowed in NO_SENSE]
-    assert [told for told in no_sense if not re.search(told, run.stderr, re.MULTILINE)] == [], run.stderr
     problems = [
+        *(f'--{name}: "{value}": {allowed}' for name, value, allowed in NO_SENSE),
         'environment: RALPH_REASONING: "deep": write none or low',
         'feature.md:3: RALPH_MAX_ITERATIONS: "x"',
         "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
@@ -154,5 +147,5 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         ".ralph/PROMPT_task.md:5: RALPH_NTFY_TOKEN belongs on the command line",
     ]
     assert [told for told in problems if f"ralph: {told}" not in run.stderr] == [], run.stderr
-    assert len(run.stderr.splitlines()) == len(no_sense + problems), "RALPH_STALLS is nobody's business"
+    assert len(run.stderr.splitlines()) == len(problems), "RALPH_STALLS is nobody's business"
     assert ("s3cret" in run.stderr, (project.root / "pwned").exists()) == (False, False)
