@@ -3,9 +3,8 @@
 import re
 
 from ralph_driver import Project, leaping
-from stories import Act, Agent, commits, error_result, fails, init, prints, raw, runs, says, step, writes
+from stories import Act, Agent, edits, error_result, fails, init, prints, raw, runs, says, step, writes
 
-MINUS = "\N{MINUS SIGN}"
 CLAIM = step(writes_done=True)
 
 
@@ -13,37 +12,26 @@ def summaries(text: str) -> list[str]:
     return re.findall(r"^#\d+ · .*$", text, re.MULTILINE)
 
 
-def test_it_builds_until_the_agent_says_done_and_sums_up_each_iteration(project: Project, agent: Agent) -> None:
+def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_is_done_is_only_said(
+    plain_project: Project, agent: Agent
+) -> None:
+    project = plain_project
+    project.git("init", "-q")
     project.has_tasks("one", "two")
-    (project.root / "old.txt").write_text("1\n2\n3\n")
-    project.commits("start")
-    deeds = [writes("new.txt", "a\nb\nc\n"), commits("one"), runs("rm old.txt"), commits("two")]
-    agent.story(step(*deeds, ticks="one", adds="three", cost_usd=0.41), step(ticks="all", writes_done=True))
+    adds = [writes("a.txt", "1\n2\n3\n"), runs("git add a.txt && git commit -qm first")]
+    changes = [writes("a.txt", "4\n"), runs("git commit -qam second"), runs("git commit -q --allow-empty -m third")]
+    first = step(*adds, ticks="one", adds="three", cost_usd=0.41)
+    agent.story(first, step(*changes, ticks="all", writes_done=True))
     run = project.build()
-    assert (run.code, len(agent.calls)) == (0, 2), run.text
+    assert (run.code, len(agent.calls), "fatal" in run.text) == (0, 2, False), run.text
     assert "- [ ]" not in project.progress_text
     assert "\nRALPH_DONE\n" in project.progress_text
     one, two = summaries(run.text)
-    assert re.fullmatch(rf"#1 · 1/3 tasks \(\+1, 1 new\) · 2 commits \+\d+ {MINUS}\d+ · \d+s · \$0\.41", one)
-    assert re.fullmatch(r"#2 · 3/3 tasks \(\+2\) · \d+s · \$0\.01", two)
-
-
-def test_it_builds_where_nothing_is_committed_yet(plain_project: Project, agent: Agent) -> None:
-    plain_project.git("init", "-q")
-    plain_project.has_tasks("one")
-    agent.story(step(ticks="one", file="a.txt", commits="first", writes_done=True))
-    run = plain_project.build()
-    assert (run.code, "fatal" in run.text) == (0, False), run.text
-    assert re.fullmatch(r"#1 · 1/1 tasks \(\+1\) · 1 commit \+\d+ .0 · \d+s · \$0\.01", summaries(run.text)[0])
-
-
-def test_an_empty_git_file_makes_no_lock_of_gits_of_what_the_agent_wrote(plain_project: Project, agent: Agent) -> None:
-    (plain_project.root / ".git").touch()
-    plain_project.has_tasks("one")
-    agent.story(step(writes("Cargo.lock", "1"), ticks="all", writes_done=True))
-    run = plain_project.build()
-    assert run.code == 0, run.text
-    assert (plain_project.root / "Cargo.lock").exists()
+    minus = "\N{MINUS SIGN}"
+    assert re.fullmatch(rf"#1 · 1/3 tasks \(\+1, 1 new\) · 1 commit \+3 {minus}0 · \d+s · \$0\.41", one)
+    assert re.fullmatch(rf"#2 · 3/3 tasks \(\+2\) · 2 commits \+1 {minus}3 · \d+s · \$0\.01", two)
+    again, seen = project.build(), project.ralph_tty("feature.md")
+    assert (again.code, again.text, seen.code, seen.stdout.count("\n"), len(agent.calls)) == (0, "", 0, 1, 2), seen.text
 
 
 def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between_two_iterations(
@@ -72,14 +60,14 @@ FAILURES = {
 }
 
 
-def test_each_of_these_is_a_failed_iteration_and_does_not_count_when_something_worked_since(
+def test_each_of_these_is_a_failed_iteration_that_may_claim_nothing_and_does_not_count_when_something_worked_since(
     project: Project, agent: Agent
 ) -> None:
     """Of the failures two in a row stand between good iterations, and three would be too many."""
     project.has_tasks("1", "2", "3", "4")
     story = list[tuple[str, Act]]()
-    for place, failure in enumerate(FAILURES.items()):
-        story.append(failure)
+    for place, (name, failure) in enumerate(FAILURES.items()):
+        story.append((name, raw(edits("IN_PROGRESS", "RALPH_DONE"), *failure["acts"], exit_code=failure["exit_code"])))
         if place % 2:
             story.append(("good", step(ticks="first")))
     agent.story(*(act for _, act in story), step(ticks="first", writes_done=True))
@@ -88,15 +76,7 @@ def test_each_of_these_is_a_failed_iteration_and_does_not_count_when_something_w
     good = project.iterations("success")
     assert [name for (name, _), fine in zip(story, good[:-1], strict=True) if not fine] == list(FAILURES)
     assert all(project.iterations("counted"))
-
-
-# RALPH_DONE is a claim: the refusals.
-
-
-def verification(project: Project) -> str:
-    """What the section says; fails where there are several, or none."""
-    _, section = project.progress_text.split("## Verification")
-    return section.split("\n## ")[0]
+    assert run.stderr.count("RALPH_DONE refused: the iteration that claimed it did not end well: ") == len(FAILURES)
 
 
 def test_a_claim_with_open_tasks_is_refused_and_the_next_iteration_can_mend_it(project: Project, agent: Agent) -> None:
@@ -105,9 +85,9 @@ def test_a_claim_with_open_tasks_is_refused_and_the_next_iteration_can_mend_it(p
     agent.story(CLAIM, step(ticks="one", writes_done=True))
     run = project.build("2")
     assert (run.code, "RALPH_DONE refused: 2 tasks are not ticked" in run.stderr) == (3, True), run.text
-    assert "RALPH_DONE" not in project.progress_text.split("## Verification")[0]
-    assert "\nIN_PROGRESS\n" in project.progress_text
-    assert ['"two"' in verification(project), '"one"' in verification(project)] == [True, False]
+    before, section = project.progress_text.split("## Verification")
+    assert ("RALPH_DONE" in before, "\nIN_PROGRESS\n" in before) == (False, True)
+    assert ['"two"' in section, '"one"' in section] == [True, False]
     agent.story(CLAIM, CLAIM, step(ticks="two"), CLAIM, CLAIM, step(ticks="three", writes_done=True))
     run = project.build()
     assert (run.code, len(agent.calls)) == (0, 8), run.text
@@ -124,12 +104,3 @@ def test_refused_again_and_again_it_needs_a_person_and_a_word_in_a_fence_is_no_c
     run = project.build()
     assert (run.code, project.iterations("refused")) == (4, [False, True, True, True]), run.text
     assert "\nRALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: " in project.progress_text
-
-
-def test_a_claim_of_an_iteration_that_ended_badly_is_refused_and_that_is_said(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    failed, error, killed = (step(writes_done=True, ok=code != 0, exit_code=code) for code in (1, 0, -9))
-    agent.story(failed, error, killed, step(ticks="all", writes_done=True))
-    run = project.build("--max-failures", "off", "--max-stalls", "off")
-    assert (run.code, len(agent.calls)) == (0, 4), run.text
-    assert run.stderr.count("ralph: RALPH_DONE refused: the iteration that claimed it did not end well: ") == 3

@@ -1,7 +1,6 @@
 """How ralph is called (design section 3) and how it ends (section 8)."""
 
-import pytest
-from ralph_driver import Mailbox, Project
+from ralph_driver import Project
 from stories import Agent, step
 
 
@@ -73,20 +72,3 @@ def test_cron_needs_no_home_and_nothing_is_left_but_the_progress_file_and_a_priv
     assert [path.name for path in project.home.iterdir()] == [".gitconfig"]
     (folder,) = project.state_folders
     assert (folder.name[:8], folder.stat().st_mode & 0o777) == ("feature-", 0o700)
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "telling"),
-    [("RALPH_DONE", 0, "done"), ("RALPH_STOP", 3, "stop"), ("RALPH_BLOCKED: no key", 4, "no key")],
-)
-def test_a_start_that_finds_a_control_word_says_one_line_where_somebody_looks(
-    project: Project, agent: Agent, status: str, code: int, telling: str
-) -> None:
-    project.has_tasks("x one", status=status)
-    mailbox, before = Mailbox(project), project.progress.read_bytes()
-    run = project.build()
-    assert (run.code, run.text) == (code, "")
-    assert (mailbox.notices, project.progress.read_bytes(), project.state_folders) == ([], before, [])
-    run = project.ralph_tty("feature.md")
-    assert (run.code, run.stdout.count("\n"), telling in run.stdout.lower()) == (code, 1, True), run.stdout
-    assert not agent.calls
