@@ -9,7 +9,6 @@ import pytest
 from ralph_driver import Mailbox, Project, eventually, leaping, paced, progress_text
 from stories import (
     LIMIT,
-    Act,
     Agent,
     api_error,
     at_limit,
@@ -21,7 +20,6 @@ from stories import (
     runs,
     says,
     step,
-    tool_result,
 )
 
 HOUR_S = 3600.0
@@ -97,34 +95,37 @@ def test_who_does_not_want_to_wait_or_has_no_time_for_it_comes_back_later(projec
     assert project.build("--no-wait").code == 0
 
 
-@pytest.mark.parametrize(("word", "code"), [("RALPH_STOP", 3), ("RALPH_DONE", 0)], ids=["stop", "done"])
-def test_a_word_in_the_file_ends_the_wait(project: Project, agent: Agent, word: str, code: int) -> None:
-    agent.story(at_limit(resets_in_s=24 * HOUR_S))
-    running = project.start("feature.md", command=paced(speed=20))
-    eventually(lambda: "waiting until" in running.stdout)
-    text = progress_text("one", status=word)
+def test_an_agent_that_is_replaced_is_waited_for_and_a_word_in_the_file_ends_a_wait(
+    project: Project, agent: Agent
+) -> None:
+    project.has_tasks("one", "two")
+    claude = shutil.which("claude", path=project.env["PATH"])
+    agent.story(step(runs(f"mv {claude} {claude}.new"), ticks="first"), at_limit(resets_in_s=24 * HOUR_S))
+    running = project.start("feature.md", "--delay", "0", command=paced(speed=20))
+    eventually(lambda: "cannot be started" in running.stdout)
+    Path(f"{claude}.new").rename(f"{claude}")
+    eventually(lambda: "): usage limit: " in running.stdout)
+    text = progress_text("one", status="RALPH_STOP")
     project.progress.write_text(text)
-    run = running.wait()
-    assert (run.code, len(agent.calls), project.progress_text) == (code, 1, text), run.text
-
-
-REJECTED = rate_limit(resets_at=time.time() + HOUR_S)
-QUOTED = tool_result(f"cat notes.md\n{LIMIT}\nAPI Error: 529 Overloaded", is_error=True)
-ON_OVERAGE = rate_limit(resets_at=time.time() + HOUR_S, overage=True)
-NO_LIMITS = [step(QUOTED), raw(init(), says(LIMIT), result(LIMIT)), step(ON_OVERAGE), step(REJECTED)]
+    run, again = running.wait(), project.build()
+    assert (run.code, len(agent.calls), project.progress_text) == (3, 2, text), run.text
+    waited = ["#2 trouble (not counted)", "wait", "#2 limit (not counted)", "wait"]
+    assert happened(project) == ["#1 ok", *waited, "stopped"]
+    assert (again.code, again.text) == (3, ""), "which the next start finds, and says nothing"
 
 
 def test_the_words_of_a_limit_alone_are_none_nor_is_what_failed_for_another_reason(
     project: Project, agent: Agent
 ) -> None:
-    wrong: list[Act] = [says(LIMIT), tool_result(LIMIT), REJECTED, result("It went wrong.", ok=False)]
+    rejected, on_overage = (rate_limit(resets_at=time.time() + HOUR_S, overage=overage) for overage in (False, True))
+    no_limits = [raw(init(), says(LIMIT), result(LIMIT)), step(on_overage), step(rejected)]
+    failed = raw(init(), says(LIMIT), rejected, result("It went wrong.", ok=False), exit_code=1)
     broken = api_error("API Error: 500 Internal server error", "server_error", status=500)
-    failed, trouble = (raw(init(), *acts, exit_code=1) for acts in (wrong, [REJECTED, *broken]))
-    agent.story(*NO_LIMITS, failed, trouble, FINISHES)
+    agent.story(*no_limits, failed, raw(init(), rejected, *broken, exit_code=1), FINISHES)
     run = project.build("--max-stalls", "off", command=leaping())
     assert run.code == 0, run.text
-    good = [f"#{number} ok" for number in range(1, 5)]
-    assert happened(project) == [*good, "#5 failed", "#6 trouble (not counted)", "wait", "#6 ok", "done"]
+    ended = ["#1 ok", "#2 ok", "#3 ok", "#4 failed", "#5 trouble (not counted)", "wait", "#5 ok", "done"]
+    assert happened(project) == ended
     assert waits(project) == [30], "trouble does not last until a limit ends"
 
 
@@ -159,7 +160,6 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
 
 OVERLOADED = refused("API Error: 529 Overloaded. This is a server-side issue.", "server_error", status=529)
 TROUBLES = (
-    OVERLOADED,
     refused("Bad gateway", "unknown", status=502),
     refused("API Error: terminated", "server_error"),
     refused("API Error: Unable to connect to API (ConnectionRefused)", "server_error"),
@@ -168,36 +168,21 @@ TROUBLES = (
 )
 
 
-def test_trouble_is_no_iteration_and_no_failure(project: Project, agent: Agent) -> None:
+def test_trouble_is_no_iteration_and_no_failure_and_after_three_hours_of_it_the_next_start_tries_again(
+    project: Project, agent: Agent
+) -> None:
     mailbox = Mailbox(project)
     project.has_tasks("one")
-    agent.story(*TROUBLES, DONE)
+    agent.story(*[OVERLOADED] * 17, *TROUBLES, DONE)
+    run = project.build(*STRICT, command=leaping())
+    assert (run.code, "ralph: API Error: 529" in run.stderr) == (1, True), run.text
+    ended = [*["#1 trouble (not counted)", "wait"] * 16, "#1 trouble", "trouble"]
+    assert (happened(project), waits(project)) == (ended, [30, 60, 120, 240, 480, *[900] * 11])
+    assert project.progress_text == progress_text("one"), "no breaker is open"
+    told = len(mailbox.titles)
     run = project.build(*STRICT, command=leaping())
     assert run.code == 0, run.text
-    assert happened(project) == [*["#1 trouble (not counted)", "wait"] * 6, "#1 ok", "done"]
-    assert waits(project) == [30, 60, 120, 240, 480, 900]
+    assert happened(project)[len(ended) :] == [*["#2 trouble (not counted)", "wait"] * 5, "#2 ok", "done"]
     said = re.findall(r"waiting until \d\d:\d\d \((\w+)\): trouble outside: ", run.stdout)
-    assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s", "15m00s"]
-    assert len(re.findall(r"^#1 · 1/1 tasks", run.stdout, re.MULTILINE)) == 1
-    assert mailbox.titles == ["Ralph Started", "Ralph Progress", "Ralph Complete!"], "nobody needs to know"
-
-
-def test_an_agent_that_is_replaced_meanwhile_is_waited_for(project: Project, agent: Agent) -> None:
-    project.has_tasks("one", "two")
-    claude = shutil.which("claude", path=project.env["PATH"])
-    agent.story(step(runs(f"mv {claude} {claude}.new"), ticks="first"), DONE)
-    running = project.start("feature.md", "--delay", "0", command=paced(speed=20))
-    eventually(lambda: "cannot be started" in running.stdout)
-    Path(f"{claude}.new").rename(f"{claude}")
-    run = running.wait()
-    assert (run.code, happened(project)[-4:]) == (0, ["#2 trouble (not counted)", "wait", "#2 ok", "done"]), run.text
-
-
-def test_three_hours_of_trouble_end_the_run_and_the_next_start_tries_again(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(*[OVERLOADED] * 17, DONE)
-    run = project.build(command=leaping())
-    assert (run.code, "ralph: API Error: 529" in run.stderr) == (1, True), run.text
-    assert happened(project) == [*["#1 trouble (not counted)", "wait"] * 16, "#1 trouble", "trouble"]
-    assert project.progress_text == progress_text("one"), "no breaker is open"
-    assert project.build().code == 0
+    assert said == ["30s", "1m00s", "2m00s", "4m00s", "8m00s"]
+    assert mailbox.titles[told:] == ["Ralph Started", "Ralph Progress", "Ralph Complete!"], "nobody needs to know"
