@@ -15,7 +15,6 @@ SPENT = "You've hit your org's monthly spend limit · ask your admin to raise it
 NO_MODEL = "There's an issue with the selected model (opsu)."
 TROUBLE: dict[str, tuple[Act, str, str]] = {
     "nobody is logged in": (refused("Not logged in", "authentication_failed"), "Not logged in", "log in"),
-    "the credit is used up": (refused("Credit balance is too low", "billing_error", status=400), "balance", "credit"),
     "there is no such model": (refused(NO_MODEL, "model_not_found", status=404), "opsu", "--model"),
     "it is refused as root": (raw(prints(ROOT, stderr=True), exit_code=1), "root", "IS_SANDBOX"),
     "no such option": (raw(prints("error: unknown option '--x'\n", stderr=True), exit_code=1), "--x", "--"),
@@ -81,6 +80,7 @@ def test_a_command_as_it_stands_gets_the_prompt_and_its_own_arguments_and_a_path
 
 OWN = """command = ["COMMAND"]
 run = ["exec"]
+prompt = ["-f", "{file}", "{}"]
 env = { MINE = "yes" }
 [flags]
 model = ["--model={}"]
@@ -91,21 +91,27 @@ says = "That was all"
 WRONG = {
     "command": "Expected '='",
     'command = "mine"': "a list of words",
-    "command = []": "a list of words",
     "run = []": "command",
     'command = ["a"]\nflags = []': "object",
-    'command = ["a"]\nenv = "x"': "object",
 }
 
 
 def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Project) -> None:
+    """The prompt comes in a file and as a word; what only a template asks of who cannot do it is said, and no more."""
+    (project.root / ".ralph").mkdir()
+    template = project.root / ".ralph" / "PROMPT_build.md"
+    template.write_text("{#\nRALPH_TOOLS: Read #}\nWork on\n{{ PLAN_FILE }} {file}")
     file = project.home / ".ralph" / "agents" / "mine.toml"
     file.parent.mkdir(parents=True)
-    says = 'cat >/dev/null; echo "$MINE $*" > seen.txt; echo "That was ${ALL:-no idea}."; exit 9'
-    file.write_text(OWN.replace("COMMAND", script(project, f"/bin/sh\n{says}")))
+    shows = '(echo "$MINE $1 $2 $3 $4"; cat "$5" -; echo; echo "$6") > seen.txt'
+    says = 'echo "That was ${ALL:-no idea}."; exit 9'
+    file.write_text(OWN.replace("COMMAND", script(project, f"/bin/sh\n{shows}\n{says}")))
     words = ("--agent", "mine", "--model", "m1", "--no-wait", "--", "x")
     run = project.build(*words, env={"ALL": "all for today"})
-    assert (run.code, (project.root / "seen.txt").read_text()) == (3, "yes exec --model=m1 x\n"), run.text
+    prompt = f"Work on\n{project.root / 'feature.md'} {{file}}\n"
+    told = f"yes exec --model=m1 x -f\n{prompt * 2}"
+    assert (run.code, (project.root / "seen.txt").read_text()) == (3, told), run.text
+    assert re.search(r"PROMPT_build.md:2: the agent \S*mine cannot do this", run.stderr), run.stderr
     assert (project.journal()[0]["agent"], project.journal()[0]["ended"]) == ("mine", "limit")
     run = project.build(*words)
     assert (run.code, "  That was no idea.\n" in run.stdout) == (1, True), run.text
@@ -116,30 +122,6 @@ def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Projec
         file.write_text(wrong)
         run = project.build("--agent", "mine")
         assert (run.code, f"{file}: is no agent file: " in run.stderr, why in run.stderr) == (2, True, True), run.text
-
-
-@pytest.mark.parametrize(
-    ("prompt", "shows"),
-    [
-        pytest.param("", 'echo "$*"; cat', id="on its standard input, unless the file says more"),
-        pytest.param('prompt = ["-f", "{file}"]', 'echo "$1 $2"; cat "$4" -', id="in a file"),
-        pytest.param('prompt = ["{}"]', 'echo "$1 $2"; echo "$3"; cat', id="as a word"),
-    ],
-)
-def test_the_file_of_an_agent_says_how_the_prompt_arrives(project: Project, prompt: str, shows: str) -> None:
-    """And what only a template asks of an agent that cannot is said, and no more."""
-    (project.root / ".ralph").mkdir()
-    (project.root / ".ralph" / "PROMPT_build.md").write_text(
-        "{#\nRALPH_TOOLS: Read #}\nWork on\n{{ PLAN_FILE }} {file}"
-    )
-    file = project.home / ".ralph" / "agents" / "mine.toml"
-    file.parent.mkdir(parents=True)
-    command = script(project, f"/bin/sh\n({shows}) > seen.txt")
-    file.write_text(f'command = ["{command}"]\nrun = ["exec"]\n{prompt}\n')
-    run = project.build("1", "--agent", "mine", "--", "x")
-    told = f"exec x\nWork on\n{project.root / 'feature.md'} {{file}}"
-    assert (run.code, (project.root / "seen.txt").read_text().strip()) == (3, told), run.text
-    assert re.search(r"PROMPT_build.md:2: the agent \S*mine cannot do this", run.stderr), run.stderr
 
 
 def test_the_agents_environment_holds_nothing_of_ralphs_or_the_persons(project: Project, agent: Agent) -> None:
