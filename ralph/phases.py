@@ -74,12 +74,12 @@ def hand_on(run: Run, stop: Stop) -> bool:
     mode = run.settings.following
     if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
         return False
-    run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
     if run.todo:
         run.file.edit(progress.with_status, "IN_PROGRESS")
         raise RalphError(f"{run.todo}; {mode} looks at what is in your tree", 4, fix="then start it again")
     rounds = f"{run.file.last.round + 1}/{run.settings.max_rounds}"
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
+    run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
     return True
 
 
