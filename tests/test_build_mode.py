@@ -50,7 +50,6 @@ def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between
 
 
 FAILURES = {
-    "exit 1 and an error": fails(),
     "an error with exit 0, called success": fails(exit_code=0),
     "exit 1 after a good result": step(exit_code=1),
     "a beginning without an end": raw(init(), says("Hm.")),
