@@ -7,13 +7,17 @@ import re
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ralph_driver import COMMAND, Project, alive, eventually, leaping, paced
 from stories import (
     Act,
     Agent,
+    api_retry,
     at_limit,
     hangs,
     ignores,
@@ -32,6 +36,12 @@ from stories import (
     weighs,
 )
 from tmux import Tmux, lines_only
+
+from ralph.progress import parse
+from ralph.screen.text import columns, wrapped
+from ralph.screen.view import View, status_line
+from ralph.settings import Settings
+from ralph.verdict import Tally
 
 BUILD = ("feature.md", "build", "--delay", "0")
 FIRST_ROW = re.compile(r"(\$ )?ralph: build|#1 ·")
@@ -109,66 +119,39 @@ WORKED = (
   context 37%
 #1 · 3/3 tasks (+2) · _ · $0.41
 ralph: verifying: until [ -e go ]; do sleep 0.01; done
+task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e… · _
 """
 )
-VERIFYING = "task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e… · _"
-END = """\
-ralph: verified in _
-ralph: done · 3/3 tasks · 1 iteration · 0 commits · _ · $0.41
-$
-"""
 
 
-def test_a_run_is_seen_as_it_happens(tmux: Tmux, project: Project, agent: Agent) -> None:
+def test_a_run_is_seen_as_it_happens_and_goes_on_behind_ctrl_s_where_nothing_that_is_typed_is_lost(
+    tmux: Tmux, project: Project, agent: Agent
+) -> None:
     project.has_tasks("x one", "two", "three")
     agent.story(step(*STORY, ticks="all", writes_done=True, cost_usd=0.41))
     tmux.open()
     build(tmux, "--verify", "until [ -e go ]; do sleep 0.01; done")
     shows(tmux, SPEAKING)
+    ralph = ralph_in(project)
+    tmux.press("C-s")
     agent.let("more")
-    shows(tmux, WORKED + VERIFYING)
+    eventually(lambda: "\nRALPH_DONE\n" in project.progress_text)
+    tmux.press("C-q")
+    shows(tmux, WORKED)
+    tmux.enter("echo its code=$?=")  # after words that may be cut off
+    tmux.press("C-s")
     (project.root / "go").touch()
-    shows(tmux, WORKED + END)
+    eventually(lambda: not alive(ralph))
+    tmux.press("C-q")
+    eventually(lambda: "code=0=" in tmux.screen)
 
 
-def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
-    tmux: Tmux, project: Project, agent: Agent
-) -> None:
-    """tmux wraps anew what stands there, so that the row at the bottom becomes two."""
-    project.has_tasks("one")
-    words = "So many words that no terminal is so wide, and a bit more"
-    agent.story(step(ignores("INT"), says(words), waits_for("go"), says("No more."), hangs()))
-    tmux.open(60)
-    build(tmux, command=paced(interrupt_s=600))
-    shows(tmux, WIDE)
-    assert "--include-partial-messages" not in agent.calls[0].argv
-    tmux.resize(28)
-    shows(tmux, NARROW)
-    agent.let("go")
-    shows(tmux, NARROW.replace("ore\n", "ore\n  No more.\n"))
-    tmux.press("C-c")
-    eventually(lambda: tmux.rows[-1].startswith("ending the agent · "))
-    tmux.resize(80)
-    tmux.press("C-\\")
-    assert tmux.exit_code() == 130
-    ended = seen(tmux).replace("\n", "").partition("  No more.")[2]
-    assert ended.startswith(CTRL_C), "no status line is left"
-
-
-WIDE = """
-ralph: build feature · iteration 1 · 0/1 tasks
-  claude-sonnet-5 · your login pays
-  So many words that no terminal is so wide, and a bit more
-task 1 of 1 · iteration 1 · _ · thinking
-"""
 NARROW = """
 ralph: build feature · itera
 tion 1 · 0/1 tasks
   claude-sonnet-5 · your log
 in pays
-  So many words that no term
-inal is so wide, and a bit m
-ore
+  Before.
 task 1 of 1 · thinking
 """
 CTRL_C = (
@@ -177,53 +160,13 @@ CTRL_C = (
 )
 
 
-def test_a_run_finishes_behind_ctrl_s_and_what_is_typed_meanwhile_is_not_lost(
+def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
     tmux: Tmux, project: Project, agent: Agent
 ) -> None:
+    """tmux wraps what stands there anew, so that the row at the bottom becomes two; in a wait it says what is left."""
     project.has_tasks("one")
-    agent.story(step(says("I begin to"), marks("on"), waits_for("go"), says("speak."), ticks="all", writes_done=True))
-    tmux.open(100)
-    build(tmux)
-    eventually(lambda: agent.reached("on"))
-    tmux.enter("echo its code=$?=")  # after words that may be cut off
-    ralph = ralph_in(project)
-    tmux.press("C-s")
-    agent.let("go")
-    eventually(lambda: not alive(ralph))
-    assert "\nRALPH_DONE\n" in project.progress_text
-    tmux.press("C-q")
-    eventually(lambda: "code=0=" in tmux.screen)
-
-
-def test_after_kill_9_the_terminal_works_and_one_that_is_closed_leaves_nothing_running(
-    tmux: Tmux, project: Project, agent: Agent
-) -> None:
-    """What stands of the status line is overwritten: the cursor rests at its beginning, and is seen."""
-    project.has_tasks("one")
-    agent.story(step(marks("on"), hangs()), step(starts("sleep 1000"), marks("again"), hangs()))
-    tmux.open()
-    build(tmux)
-    eventually(lambda: agent.reached("on"))
-    eventually(lambda: tmux.rows[-1].startswith("task 1 of 1 · "))
-    os.kill(ralph_in(project), signal.SIGKILL)
-    eventually(lambda: tmux.rows[-1] == "$")
-    tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
-    wrapped = [" echo", ("long " * 16).rstrip()]
-    eventually(lambda: tmux.rows[-4:-2] == wrapped)
-    eventually(lambda: not alive(agent.calls[0].pid))
-    build(tmux)
-    eventually(lambda: agent.reached("again"))
-    pids = ralph_in(project), agent.calls[-1].pid, agent.child()
-    tmux.close_the_window()
-    eventually(lambda: not any(map(alive, pids)))
-
-
-def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only_lines(
-    tmux: Tmux, project: Project, agent: Agent
-) -> None:
-    project.has_tasks("one")
-    works = step(says("I begin"), marks("on"), waits_for("go"), ticks="all", writes_done=True)
-    agent.story(at_limit(resets_in_s=3600), works)
+    talks = ignores("INT"), says("Before."), waits_for("go"), says("After."), hangs()
+    agent.story(at_limit(resets_in_s=3600), step(*talks))
     tmux.open()
     build(tmux)
     eventually(lambda: re.search(r"until \d\d:\d\d: usage.* left$", tmux.rows[-1]))
@@ -231,13 +174,52 @@ def test_waits_say_how_long_they_still_take_and_in_the_background_there_are_only
     assert tmux.exit_code() == 130
     assert " left" not in seen(tmux)
     tmux.enter("clear")
-    build(tmux, after="&")
-    eventually(lambda: "  I begin\n" in tmux.screen)
-    assert "task 1 of 1" not in tmux.screen
+    build(tmux, command=paced(interrupt_s=600))
+    eventually(lambda: "  Before.\ntask 1 of 1 · iteration 1 · _ · thinking" in seen(tmux))
+    assert "--include-partial-messages" not in agent.calls[-1].argv
+    tmux.resize(28)
+    shows(tmux, NARROW)
     agent.let("go")
-    eventually(lambda: "ralph: done" in tmux.screen)
-    lines = seen(tmux).partition("build feature · iteration 1")[2].splitlines()
-    assert lines[1:4] == ["  claude-sonnet-5 · your login pays", "  I begin", "#1 · 1/1 tasks (+1) · _ · $0.01"]
+    shows(tmux, NARROW.replace("  Before.\n", "  Before.\n  After.\n"))
+    tmux.press("C-c")
+    eventually(lambda: tmux.rows[-1].startswith("ending the agent · "))
+    tmux.resize(80)
+    tmux.press("C-\\")
+    assert tmux.exit_code() == 130
+    ended = seen(tmux).replace("\n", "").partition("  After.")[2]
+    assert ended.startswith(CTRL_C), "no status line is left"
+
+
+def test_after_kill_9_the_terminal_works_a_background_job_shows_only_lines_and_a_closed_window_leaves_nothing_running(
+    tmux: Tmux, project: Project, agent: Agent
+) -> None:
+    """What stands of the status line is overwritten: the cursor rests at its beginning, and is seen."""
+    project.has_tasks("one", "two")
+    works = step(says("I begin"), waits_for("go"), ticks="first")
+    agent.story(step(marks("on"), hangs()), works, step(starts("sleep 1000"), marks("again"), hangs()))
+    tmux.open()
+    build(tmux)
+    eventually(lambda: agent.reached("on"))
+    eventually(lambda: tmux.rows[-1].startswith("task 1 of 2 · "))
+    os.kill(ralph_in(project), signal.SIGKILL)
+    eventually(lambda: tmux.rows[-1] == "$")
+    tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
+    wrapped = [" echo", ("long " * 16).rstrip()]
+    eventually(lambda: tmux.rows[-4:-2] == wrapped)
+    eventually(lambda: not alive(agent.calls[0].pid))
+    tmux.enter("clear")
+    build(tmux, "1", after="&")
+    eventually(lambda: "  I begin\n" in tmux.screen)
+    assert "task 1 of 2" not in tmux.screen
+    agent.let("go")
+    eventually(lambda: "ralph: limit reached" in tmux.screen)
+    lines = seen(tmux).partition("build feature · iteration ")[2].splitlines()
+    assert lines[1:4] == ["  claude-sonnet-5 · your login pays", "  I begin", "#1 · 1/2 tasks (+1) · _ · $0.01"]
+    build(tmux)
+    eventually(lambda: agent.reached("again"))
+    pids = ralph_in(project), agent.calls[-1].pid, agent.child()
+    tmux.close_the_window()
+    eventually(lambda: not any(map(alive, pids)))
 
 
 def test_a_pipe_gets_plain_lines_quiet_is_a_line_per_iteration_and_verbose_is_everything(
@@ -266,10 +248,8 @@ def test_a_pipe_gets_plain_lines_quiet_is_a_line_per_iteration_and_verbose_is_ev
 HOSTILE = (
     "\x1b]0;stolen title\x07\x1b[2J\x1b[35;43m\x9b32m\x1bP+q\x1b\\\x08\x7f\rover\x00written \x1b]52;c;cHduZWQ=\x07"
 )
-NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\0", "")])
+NAMED = shlex.join(["bash", "-c", 'exec -a "$0" sleep 60', HOSTILE.replace("\x00", "")])
 ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "\x00", "\rover")
-REACHED = "stolen title"
-"""The harmless part of HOSTILE."""
 
 
 def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Agent) -> None:
@@ -296,15 +276,16 @@ def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Age
     run = project.start_tty(*BUILD, command=leaping()).wait()
     assert (run.code, len(agent.calls)) == (4, 6), run.stdout
     assert [escape for escape in ESCAPES if escape in run.stdout] == []
-    repeated = [line for line in run.stdout.splitlines() if REACHED in line and line.startswith(("\x1b", "ralph:"))]
+    harmless = "stolen title"
+    repeated = [line for line in run.stdout.splitlines() if harmless in line and line.startswith(("\x1b", "ralph:"))]
     assert len(repeated) >= 4, "the failures, the wait and the end"
-    assert run.stdout.count(REACHED) >= len(acts) + len(repeated)
+    assert run.stdout.count(harmless) >= len(acts) + len(repeated)
 
 
 MUCH = "A word of some length. " * 1000
 
 
-@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-", "&>/dev/full", "&> >(:)"])
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "&>/dev/full", "&> >(:)"])
 def test_closed_descriptors_a_full_device_and_who_stops_reading(project: Project, agent: Agent, closed: str) -> None:
     """And no other file takes the number of a closed descriptor."""
     project.has_tasks("one", "two")
@@ -319,3 +300,59 @@ def test_closed_descriptors_a_full_device_and_who_stops_reading(project: Project
     texts = [text for name, text in project.transcripts().items() if name.endswith(".jsonl")]
     kinds = [json.loads(line)["type"] for text in texts for line in text.splitlines()]
     assert kinds.count("result") == 2, "transcripts are whole and hold nothing of ralph's own"
+
+
+TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
+DOES = (
+    (init(), "thinking"),
+    (tool("Read", file_path="a.py"), "Read a.py"),
+    (tool("Bash", tool_id="t2", command="pytest"), "Bash pytest"),
+    (tool_result("x"), "Bash pytest"),
+    (tool("Grep", tool_id="t3", parent="t2", pattern="foo"), "Grep foo"),
+    (tool_result("x", tool_id="t3", parent="t2"), "Bash pytest"),
+    (api_retry(), "retrying (529 overloaded)"),
+    (result(), "leaving"),
+    (init(), "thinking"),
+    (tool("Bash", command="pytest -q tests/test_greeting.py"), "Bash pytest -q tests/test_greeting.py"),
+)
+FITS = {
+    100: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
+    80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
+    70: "task 4 of 15 · iteration 7 · 1h02m · Bash pytest -q tests/… · idle 12s",
+    40: "Bash pytest -q tests/test_gr… · idle 12s",
+    1: "…",
+}
+"""What the agent does gives way first, then cost, time, the iteration and the task."""
+
+
+def test_the_status_line_says_what_the_agent_does_and_of_the_figures_what_fits() -> None:
+    view = View(lambda _line: None)
+    stream, before = view.begin(), view.heard_at
+    for event, doing in DOES:
+        stream.sees(json.dumps(event).encode() + b"\n")
+        assert view.doing == doing, event
+    assert before < view.heard_at
+    view.heard_at = time.monotonic() - 12
+    tally, file = Tally(iterations=6, cost_usd=3.41), SimpleNamespace(last=parse(TASKS))
+    now: Any = SimpleNamespace(view=view, tally=tally, number=7, file=file, elapsed_s=lambda: 3720)
+    now.settings, now.phase, now.crew = Settings(), None, None
+    for width, line in FITS.items():
+        assert status_line(now, width) == line
+
+
+ROWS = {
+    "one two three": ["one two", "three"],
+    "one\n\ntwo": ["one", "", "two"],
+    "abcdefghijklm": ["abcdefghi", "jklm"],
+    "日本語日本語": ["日本語日", "本語"],
+    "    indented text": ["    indented"[:9], "ted text"],
+    "\t\x1b[2J": ["    \ufffd[2J"],
+}
+
+
+def test_a_text_has_columns_in_which_it_is_wrapped() -> None:
+    for text in ("plain", "日本a", "\uff37\uff29a", "e\u0301tude", "a\u200bbcd\u200de", "☁\ufe0fabc", "…·▸⎿✗"):
+        assert columns(text) == 5, text
+    for text, rows in ROWS.items():
+        assert list(wrapped(text, 9)) == rows
+    assert sum(map(len, wrapped("x" * 2_000_000, 80))) == 2_000_000, "an endless line takes no time"
