@@ -57,7 +57,9 @@ def stands(project: Project) -> tuple[str, str, int]:
 # How it stands.
 
 
-def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, agent: Agent) -> None:
+def test_each_state_has_its_word_its_reason_and_its_exit_code_and_is_seen_from_anywhere(
+    project: Project, agent: Agent, tmp_path: Path
+) -> None:
     assert stands(project) == ("new", "there is no progress file yet", 3)
     project.has_tasks("x one", status="RALPH_DONE")
     assert stands(project) == ("done", "", 0)
@@ -68,7 +70,8 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, 
     assert stands(project) == ("stopped", "RALPH_STOP stands in the progress file", 3)
     project.has_tasks("one", "two")
     assert stands(project) == ("new", "", 3)
-    agent.story(step(), fails(), at_limit(), step(blocks="which database?"))
+    done = step(marks("on"), waits_for("go"), ticks="all", writes_done=True)
+    agent.story(step(), fails(), at_limit(), step(blocks="which database?"), done)
     project.build("--max-iterations", "1")
     assert stands(project) == ("stopped", "limit reached: max-iterations is 1", 3)
     project.build("--max-failures", "1")
@@ -85,24 +88,20 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code(project: Project, 
     assert stands(project) == ("blocked", "which database?", 4)
     said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
     assert said in project.ralph("status", "feature").stdout.splitlines()
-
-
-def test_a_run_is_seen_at_work_from_anywhere(project: Project, agent: Agent, tmp_path: Path) -> None:
     project.has_tasks("one")
-    agent.story(step(marks("on"), waits_for("go"), ticks="all", writes_done=True))
     running = project.start("feature.md", "--verify", "until test -e go; do sleep 0.05; done")
     eventually(lambda: agent.reached("on"))
-    assert stands(project) == ("running", "build, iteration 1", 3)
     assert told(project)["holder"]["pid"] == running.pid
-    assert f"(pid {running.pid})" in project.ralph("status", "feature").stdout
     for name in ("feature.md", "feature_PROGRESS.md", "feature"):
         seen = project.ralph("status", str(project.root / name), cwd=tmp_path)
-        assert seen.stdout.startswith("feature · running: build, iteration 1\n"), name
+        assert seen.stdout.startswith("feature · running: build, iteration 4\n"), name
+        assert f"(pid {running.pid})" in seen.stdout
+    assert '<span class="running">running</span>' in project.ralph("report", "feature", "-o", "-").stdout
     agent.let("go")
-    eventually(lambda: told(project)["why"] == "build, iteration 1, verifying")
+    eventually(lambda: stands(project) == ("running", "build, iteration 4, verifying", 3))
     (project.root / "go").touch()
     assert running.wait().code == 0
-    assert told(project)["holder"] is None
+    assert (told(project)["holder"], stands(project)) == (None, ("done", "", 0))
 
 
 def test_no_start_is_turned_away_because_somebody_looks(project: Project, agent: Agent) -> None:
@@ -130,22 +129,28 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     rows = night.ralph("status", "feature.md").stdout.partition("The last iterations:\n")[2].splitlines()
     assert [line.split()[1:3] for line in rows] == [["plan", "#1"], ["build", "#2"], ["build", "#2"], ["build", "#3"]]
     (night.root / "auth_PROGRESS.md").write_text(progress_text("x one", status="RALPH_DONE", plan="auth"))
-    (night.root / "copy_PROGRESS.md").write_text(progress_text("one", status="RALPH_BLOCKED: why?"))
+    blocked = progress_text("one", status="RALPH_BLOCKED: why?")
+    (night.root / "copy_PROGRESS.md").write_text(blocked.replace("\n\n## St", "\nMode: validate 2/3\n\n## St"))
     run = night.ralph("status")
     assert re.sub(r"\d+s ago", "0s ago", run.stdout).splitlines() == [
         "auth     done     1/1 tasks",
-        "copy     blocked  why? · 0/1 tasks",
+        "copy     blocked  why? · validate 2/3 · 0/1 tasks",
         "feature  stopped  limit reached: max-iterations is 2 · 1/1 tasks · 3 iterations · $0.43 · 0s ago",
     ]
     assert run.code == 4, "that of the one that needs most"
+    facts = json.loads(night.ralph("status", "--json").stdout)
+    assert [(one["mode"], one["rounds"]) for one in facts] == [("build", ""), ("validate", "2/3"), ("build", "")]
+    assert night.ralph("status", "feature", env={"XDG_STATE_HOME": "/proc/nowhere"}).stderr == ""
     (night.root / "copy_PROGRESS.md").rename(night.root / "elsewhere.md")
     assert night.ralph("status", "copy", env={"RALPH_PROGRESS_FILE": "elsewhere.md"}).code == 4
     (folder,) = night.state_folders
     journal, written = folder / "journal.jsonl", (folder / "journal.jsonl").read_text()
-    lines = [{**json.loads(line), "base": "", "head": f"--output={night.root}/made"} for line in written.splitlines()]
-    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = {"base": "", "head": f"--output={night.root}/made", "round": 2}
+    journal.write_text("".join(json.dumps({**json.loads(line), **other}) + "\n" for line in written.splitlines()))
     misses(night, ("log feature 2 --diff", 1, "iteration 2: git does not show its commits"))
     assert not (night.root / "made").exists()
+    assert "  build in round 2 ended: limit" in log(night)
+    assert ">build in round 2 #3 · " in night.ralph("report", "feature", "-o", "-").stdout
     journal.write_text(written)
     for file in (folder / "transcripts").glob("*.jsonl"):
         file.unlink()
@@ -172,28 +177,13 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     assert "\x1b" not in listed + night.ralph_tty("status", "e\x1b[2J").stdout
 
 
-def test_mode_and_round_are_shown_and_to_look_changes_nothing(project: Project, agent: Agent) -> None:
-    project.progress.write_text(progress_text("x one").replace("\n\n## Status", "\nMode: validate 2/3\n\n## Status"))
-    agent.story(step(adds="two"), step())
-    assert project.ralph("feature.md", "all", "--max-iterations", "2", "--delay", "0").code == 3
-    before = everything_in(project.root, project.home, project.state)
-    run = project.ralph("status", "feature", env={"XDG_STATE_HOME": "/proc/nowhere"})
-    assert (run.code, run.stderr) == (3, "")
-    assert project.ralph("status", "feature").stdout.splitlines()[1].startswith("2/3 · 1/2 tasks · 2 iterations")
-    assert (told(project)["mode"], told(project)["rounds"]) == ("build", "2/3")
-    listed = [re.sub(".*:[0-9]+  ", "", one).partition(" · ")[0] for one in log(project).splitlines()]
-    ended = "build in round 2 ended: limit reached: max-iterations is 2"
-    assert listed == ["validate in round 2 #1", "validate -> build", "build in round 2 #2", ended]
-    assert '">validate in round 2 #1 · ' in project.ralph("report", "feature", "-o", "-").stdout
-    assert everything_in(project.root, project.home, project.state) == before
-
-
 # What happened.
 
 
 def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_told_is_there_to_see(
     night: Project, agent: Agent, tmp_path: Path
 ) -> None:
+    before = everything_in(night.root, night.home, night.state)
     listed = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DAY TIME", log(night))
     listed = re.sub(r"\b\d+s\b", "0s", re.sub(r"until \d\d:\d\d", "until TIME", listed))
     listed = listed.replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
@@ -220,13 +210,11 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_tol
         assert changes == ["add a", "+first", "change a", "-first", "+second"]
     told = log(night, "--memory")
     assert told in night.ralph("feature.md", "--dry-run").stdout
+    assert everything_in(night.root, night.home, night.state) == before
     night.build("--max-iterations", "1")
     assert ("recorded" in agent.prompts[0], told in agent.prompts[-1]) == (False, True), "the first remembers nothing"
     lines = re.sub(r"\b\d+(s|h\d\dm|m\d\ds)\b", "0s", told.replace("\N{MINUS SIGN}", "-")).splitlines()
-    assert lines == [
-        "The last iterations, the newest last:",
-        f"- build · #2 · 0/1 tasks · 0s · $0.00 · usage limit: {LIMIT} · it did not succeed",
-        f"  {LIMIT}",
+    assert lines[3:] == [
         "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
         "  Done.",
         "- build · #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire. · it did not succeed",
