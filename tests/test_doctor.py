@@ -100,50 +100,39 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
     assert not [one for one in seen if " plan: " in one or " cron: " in one], "none is named"
 
 
-FAULTS: list[tuple[dict[str, str], str]] = [
-    ({"$claude": "#!/bin/sh\nexit 1\n"}, "agent: …nobody is logged in…claude setup-token"),
-    ({"feature.md": "F\nRALPH_DELAY: soon"}, 'settings: feature.md:2: RALPH_DELAY: "soon": write'),
-    ({".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n"}, "plan: …PROMPT_build.md: PLAN_FIEL is no"),
-    ({"feature_PROGRESS.md/x": ""}, "plan: …move it away"),
-    ({".git/HEAD": ""}, "repository: …not a git repository"),
-    ({"~/.gitconfig": "[user]\n\tuseConfigOnly = true\n"}, "repository: …commits fail…git config"),
-    ({".git/index.lock": ""}, "repository: …one that was killed left it…rm /"),
-]
-
-
-@pytest.mark.parametrize(("files", "told"), FAULTS)
-def test_what_needs_mending_is_said_with_the_remedy(patient: Project, files: dict[str, str], told: str) -> None:
-    has(patient, files)
-    seen = look(patient, "feature.md")
-    says(seen, f"bad {told}")
-    subject = f"bad {told.partition(':')[0]}:"
-    assert [one for one in seen if one.startswith("bad") and not one.startswith(subject)] == []
-
-
-def test_what_is_not_there_hides_nothing_else(patient: Project, no_override: list[str]) -> None:
-    """A progress file and prompts that may not be read; no git, no agent, a channel's file that is none."""
+def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
+    patient: Project, no_override: list[str]
+) -> None:
+    """A progress file that may not be read, one that is none, and all else that can be wrong with a project."""
     patient.has_tasks("one")
     patient.progress.chmod(0)
     run = patient.ralph("doctor", "feature.md", prefix=no_override)
-    patient.progress.chmod(0o644)
     assert (run.code, run.stderr) == (1, "")
     assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
     assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
-    (patient.root / ".ralph").mkdir(mode=0)
-    said = patient.ralph("doctor", "feature.md", prefix=no_override).stdout
-    (patient.root / ".ralph").chmod(0o755)
-    assert "\nBAD  settings    .ralph/PROMPT_build.md: cannot be read: Permission denied\n" in said
+    patient.progress.unlink()
+    has(patient, {"$claude": "#!/bin/sh\nexit 1\n", "feature_PROGRESS.md/x": "", ".git/index.lock": ""})
+    has(patient, {"~/.gitconfig": "[user]\n\tuseConfigOnly = true\n"})
+    says(
+        look(patient, "feature.md"),
+        "bad agent: …nobody is logged in…claude setup-token",
+        "bad plan: …move it away",
+        "bad repository: …commits fail…git config",
+        "bad repository: …one that was killed left it…rm /",
+    )
+    has(patient, {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n", "~/.ralph/notify/x.toml": "["})
     (programs(patient) / "claude").unlink()
-    has(patient, {"~/.ralph/notify/x.toml": "["})
-    env = {"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}  # without any name no file is read
-    said = patient.ralph("doctor", "feature.md", env=env).stdout
-    for one in (
-        "BAD  agent       the agent claude is not on the PATH",
-        "directory: 'git'\n",
-        "x.toml: is no channel file: ",
-    ):
-        assert one in said, said
-    assert said.splitlines()[-1] == "3 things to mend: agent, repository, notices."
+    says(
+        look(patient, "feature.md", env={"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}),
+        "bad plan: …PROMPT_build.md: PLAN_FIEL is no",
+        "bad agent: the agent claude is not on the PATH",
+        "bad repository: …directory: 'git'",
+        "bad notices: …x.toml: is no channel file: ",
+    )
+    has(patient, {"feature.md": "F\nRALPH_DELAY: soon", ".git/HEAD": ""})
+    seen = look(patient, "feature.md")
+    says(seen, 'bad settings: feature.md:2: RALPH_DELAY: "soon": write', "bad repository: …not a git repository")
+    assert [one for one in seen if " plan: " in one or " agent: " in one] == [], "which the settings name"
 
 
 def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
