@@ -83,22 +83,23 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
         urls = {"SLACK_WEBHOOK": server.url("/slack"), "HEARTBEAT": server.url("/monitor")}
         (project.home / ".ralph.env").write_text("".join(f"RALPH_{name}_URL={url}\n" for name, url in urls.items()))
         (project.home / ".ralph.env").chmod(0o600)
-        more = ("--heartbeat-url", urls["HEARTBEAT"], "--verify", "git log -1 && ls", "--effort=high", "--", "--debug")
-        run = rehearse(project, "feature.md", *more)
+        more = ("--strict", "--roles", "test,build,review", "--max-iterations", "9", "--effort=high", "--", "--debug")
+        verify = ("--heartbeat-url", urls["HEARTBEAT"], "--verify", "git log -1 && ls")
+        run = rehearse(project, "feature.md", *verify, *more)
         received = server.received
     assert (run.code, run.stderr, section(run, WRONG)) == (0, "", NOTHING), run.text
     assert "▸" not in run.stdout, "--verbose shows that"
     plans, builds = section(run, HAPPENED)
     assert plans.startswith("  `ralph feature.md plan`: exit code 0 · finished · 0/2 tasks · ")
-    assert builds.startswith("  `ralph feature.md build`: exit code 0 · done · 2/2 tasks · 2 iterations · 2 commits · ")
+    assert builds.startswith(
+        "  `ralph feature.md build`: exit code 0 · done · 2/2 tasks · 2 iterations · 2 commits · "
+    ), "of roles only build"
     assert ({one.path for one in received}, len(received) >= 4) == ({"/slack"}, True)
     assert all("*Rehearsal: Ralph " in json.loads(one.body)["text"] for one in received)
     (project.home / ".ralph.env").unlink()
     run = rehearse(project, "feature.md", "all", "--max-iterations", "9")
     (said,) = section(run, HAPPENED)
     assert said.startswith("  `ralph feature.md all`: exit code 0 · done · 2/2 tasks · 4 iterations · 2 commits")
-    run = rehearse(project, "feature.md", "--strict", "--roles", "test,build,review", "--max-iterations", "9")
-    assert "done · 2/2 tasks · 2 iterations · 2 commits" in section(run, HAPPENED)[-1], "of roles only build"
 
 
 def with_everything(project: Project) -> Path:
@@ -157,21 +158,10 @@ def test_nothing_is_touched_wherever_it_lies(
     assert f"1/1 tasks · 1 iteration · {commits} commit" in section(run, HAPPENED)[0]
 
 
-def test_what_would_go_wrong_is_said(project: Project) -> None:
-    """A hook refuses commits; and it reaches out of the copy."""
-    project.has_tasks("one", "two")
-    hook = f"echo new > '{project.root}/feature.md'; echo the tests fail >&2; exit 1"
-    executable(project.root / ".git" / "hooks" / "pre-commit", hook)
-    run = project.ralph("rehearse", "feature.md", "9")
-    failed, touched = section(run, WRONG)
-    assert run.code == 1
-    assert re.search("exit code 1 · failed: .*the tests fail", section(run, HAPPENED)[0])
-    assert "`ralph feature.md build` exits with 1; " in failed
-    assert "your repository is not as it was before the rehearsal: feature.md; " in touched
-
-
-def test_a_hook_pushes_nothing_and_a_limit_is_nothing_wrong(project: Project, no_override: list[str]) -> None:
-    """Nor by the path of the place; and what could not be copied is said."""
+def test_a_hook_pushes_nothing_and_what_it_refuses_or_does_to_the_original_is_said(
+    project: Project, no_override: list[str]
+) -> None:
+    """Nor by the path of the place; a limit is nothing wrong, and what could not be copied is said."""
     bare = project.root.parent / "bare.git"
     project.git("clone", "-q", "--bare", ".", str(bare))
     project.git("remote", "add", "origin", str(bare))
@@ -188,6 +178,14 @@ def test_a_hook_pushes_nothing_and_a_limit_is_nothing_wrong(project: Project, no
     project.git("commit", "-q", "--allow-empty", "-m", "for real")
     new = {path.name for path in (bare / "refs" / "heads").iterdir()}
     assert new == {"own", "path"}, "the hook does push, where it is no rehearsal"
+    hook = f"echo new > '{project.root}/feature.md'; echo the tests fail >&2; exit 1"
+    executable(project.root / ".git" / "hooks" / "pre-commit", hook)
+    run = project.ralph("rehearse", "feature.md", "9")
+    failed, touched = section(run, WRONG)
+    assert run.code == 1
+    assert re.search("exit code 1 · failed: .*the tests fail", section(run, HAPPENED)[0])
+    assert "`ralph feature.md build` exits with 1; " in failed
+    assert "your repository is not as it was before the rehearsal: feature.md; " in touched
 
 
 def test_at_any_time_it_can_be_ended_and_leaves_nothing(project: Project, no_override: list[str]) -> None:
