@@ -33,7 +33,7 @@ BOTH_KEPT = "before and after are "
 OF_GIT = ("config", "index", "index.lock", "objects", "logs", "rebase-merge", "refs/heads/main", "hooks/post-merge")
 PLANTS = {
     "links within git's folder": links({f".git/{name}": f"git/{name}" for name in OF_GIT}, blocks=True),
-    "links to folders": links({".ralph": "", "tools/prompts": "", "src": "sub", "new/er": "sub"}),
+    "links to folders": links({".ralph": "", "tools/prompts": "", "src": "sub", "lib.o": "sub", "new/er": "sub"}),
     "links to files": links(
         {name: name for name in (".ralph/PROMPT_mine.md", ".ralph.env", "feature.md")} | {"src/a.py": "sub/a.py"}
     ),
@@ -78,10 +78,10 @@ TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt;
 
 
 FURNISHED = """
-mkdir -p tools/prompts .ralph src
+mkdir -p tools/prompts .ralph src lib.o
 cp $PROMPTS/PROMPT_build.md $PROMPTS/PROMPT_task.md tools/prompts
 echo mine > .ralph/PROMPT_mine.md; echo '# mine' > .ralph.env; echo 'a = 1' > src/a.py; echo '*.o' > .gitignore
-git add -A; git commit -qm all; git pack-refs --all
+cp src/a.py lib.o; git add -A; git add -f lib.o; git commit -qm all; git pack-refs --all
 echo '{"requirement_id": "old"}' > history.jsonl; mkdir -p .git/hooks; echo "#!/bin/sh" > .git/hooks/post-merge
 mkdir $OUT; cp -r .git $OUT/git; git rev-parse HEAD > $OUT/git/refs/heads/main; cp -r tools $OUT; cd $OUT
 mkdir -p git/logs/refs/heads git/info git/objects/pack git/rebase-merge state/run sub/deep

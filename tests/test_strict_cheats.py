@@ -10,13 +10,6 @@ from test_strict import KILL, LIES, ONE, OTHER, built, files_of, listed, marks_o
 TICK_ALL = "sed -i 's/- \\[[ ~]\\]/- [x]/; s/IN_PROGRESS/RALPH_DONE/' feature_PROGRESS.md\n"
 
 
-def has_hook(project: Project, script: str, name: str = "pre-commit", folder: str = ".git/hooks") -> None:
-    """A program that git runs at a commit; where the folder is the project's, it is committed."""
-    executable(project.root / folder / name, script)
-    if folder != ".git/hooks":
-        project.commits("hooks")
-
-
 def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only_or_that_governs_ralph(
     project: Project, agent: Agent
 ) -> None:
@@ -41,7 +34,8 @@ def test_its_checks_tick_nothing_move_no_head_and_change_nothing_outside_of_only
 
 def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project: Project, agent: Agent) -> None:
     """Also where git's own folder for them leads into the project."""
-    has_hook(project, "echo THE HOOK SAYS NO >&2; exit 1", folder="hooks")
+    executable(project.root / "hooks" / "pre-commit", "echo THE HOOK SAYS NO >&2; exit 1")
+    project.commits("hooks")
     (project.root / ".git" / "hooks").symlink_to("../hooks")
     (project.root / "mine.txt").write_text("mine")
     wants(project, ONE + OTHER)
@@ -142,7 +136,8 @@ def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
     (project.root / "mine.txt").write_text("mine\n")
     wants(project, ONE)
     killed = project.outputs / "killed"
-    has_hook(project, f"[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\n{KILL} $PPID", hook)
+    kills = f"[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\n{KILL} $PPID"
+    executable(project.root / ".git" / "hooks" / hook, kills)
     agent.story(tries(writes("one.txt", "1\n"), writes("more/one.txt", "1\n")))
     built(project, code=-9)
     if hook == "pre-commit":  # as docs/strict.md allows
