@@ -34,10 +34,10 @@ COUNT_NOT = {
     f"{DONE}\n{BLOCKED}": BOTH,
     f"{DONE}\n<task-done>auth-02</task-done>": BOTH,
     DONE.replace("auth-02", "b"): "the signal is for b, and the task was auth-02",
-    DONE.replace("done", 'done id="b"', 1): "the signal is for b, and the task was",
+    DONE.replace("done", f'done id="{TOKEN}"', 1): "the signal is for SESSION",
     DONE.replace("auth-02", TOKEN): "the signal is for SESSION",
 }
-"""The last one has the token in the place of an id."""
+"""The last two have the token in the place of an id."""
 
 
 def claim(said: str) -> Finding:
