@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import stat
 import sys
 import time
 
@@ -72,7 +71,6 @@ def log_the_call(number: int, ignored: list[str]) -> None:
     log(
         call=number,
         argv=sys.argv[2:],
-        files=[stat.S_ISREG(os.fstat(number).st_mode) for number in (1, 2)],
         prompt=prompt,
         env={name: os.environ[name] for name in names},
         cwd=os.getcwd(),
@@ -136,15 +134,9 @@ def prints(act: dict[str, Any]) -> None:
 
 
 def ticks(act: dict[str, Any]) -> None:
-    every = act["which"] in ("first", "all")
-    lines = content(act["file"]).splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        bullet, box, text = line.partition(b"[ ]")
-        if box and bullet.strip() in (b"-", b"*", b"+") and (every or act["which"].encode() in text):
-            lines[number] = bullet + b"[x]" + text
-            if act["which"] == "first":
-                break
-    write(act["file"], b"".join(lines))
+    which, text = act["which"], content(act["file"])
+    old = encoded("- [ ]" if which in ("first", "all") else f"- [ ] {which}")
+    write(act["file"], text.replace(old, old.replace(b"[ ]", b"[x]"), -1 if which == "all" else 1))
 
 
 def edits(act: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ def writes(file: str, text: str, *, append: bool = False) -> Act:
 
 
 def ticks(which: str) -> Act:
-    """Ticks the first open task, all, or those with this text."""
+    """Ticks the first open task, all, or the one whose text begins so."""
     return {"act": "ticks", "which": which}
 
 
@@ -228,8 +228,6 @@ class Call:
     """Only names that begin with RALPH_, TMUX, GIT_CONFIG_, CLAUDE or ANTHROPIC_."""
     cwd: str
     pid: int
-    files: list[bool]
-    """Whether its stdout and its stderr are files."""
     ignored: list[str] = field(default_factory=list)
     """Which of SIGINT, SIGTERM, SIGHUP, SIGQUIT it found ignored."""
     call: int = 0

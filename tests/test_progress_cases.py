@@ -36,7 +36,6 @@ IN_PROGRESS
 """
 ACCIDENTS = (
     "rm feature_PROGRESS.md",
-    ": > feature_PROGRESS.md",
     "ln -sf nowhere feature_PROGRESS.md",
     "rm feature_PROGRESS.md; mkdir feature_PROGRESS.md; echo precious > feature_PROGRESS.md/x",
 )

@@ -179,15 +179,6 @@ def _said(task: Task) -> tuple[str, str]:
     return task.text, task.mark
 
 
-@given(texts | st.binary())
-def test_any_bytes_are_a_progress_file(text: bytes) -> None:
-    now = parse(text)
-    reasons = [line.decode(errors="replace").partition(":")[2] for line in of_kind(text, b"RALPH_BLOCKED(:.*)?")[0]]
-    assert now.blocked == (reasons[0].strip() if reasons else None)
-    assert (now.done, now.stop) == tuple(bool(of_kind(text, word)[0]) for word in (b"RALPH_DONE", b"RALPH_STOP"))
-    assert all(text[task.line.start : task.line.end].startswith(task.line.body) for task in now.tasks)
-
-
 Edit = Callable[[bytes], bytes]
 Says = Callable[[Progress, Progress], bool]
 VERIFIED = b"Verified:.*"
@@ -203,7 +194,7 @@ EDITS: dict[str, tuple[Edit, bytes, Says]] = {
 
 
 @pytest.mark.parametrize(("change", "kind", "says"), EDITS.values(), ids=EDITS)
-@given(text=texts)
+@given(text=texts | st.binary())
 def test_an_edit_says_what_it_shall_and_changes_no_other_byte(
     change: Edit, kind: bytes, says: Says, text: bytes
 ) -> None:
