@@ -3,7 +3,7 @@
 import shlex
 from typing import TYPE_CHECKING
 
-from ralph import files, tasklist, tasks
+from ralph import files, journal, tasklist, tasks
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.memory import memory
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def show(start: "Start", state: State) -> int:
     """Prints what the agent would be started with, and told."""
-    values: dict[str, Value] = {"ITERATION": state.iterations + 1, "MEMORY": memory(state)}
+    values: dict[str, Value] = {"ITERATION": journal.counted(state.journal) + 1, "MEMORY": memory(state)}
     if start.strict:
         path = start.progress_path
         listed = tasklist.check(start.begun(files.held(path)), path.name, start.settings)

@@ -62,7 +62,7 @@ def iterate(run: Run) -> Iteration:
 
 def _check_place(run: Run) -> None:
     """Raises RalphError before money is spent on an iteration that cannot come to anything."""
-    if not run.top.is_dir() or not run.top.samefile("."):
+    if not run.top.is_dir() or not os.path.samefile(run.top, "."):  # noqa: PTH121 - a fourth of Path's time
         raise RalphError(f"{run.top}: the working directory is gone", 1)
     if not run.start.plan.is_file():
         raise RalphError(f"{run.start.plan}: the plan is gone", 1)
@@ -155,7 +155,6 @@ def record(run: Run, iteration: Iteration) -> None:
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:
-        run.state.note("iterations", str(run.number))
         run.screen.say(said)
         run.summaries.append(said)
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)

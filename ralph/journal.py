@@ -37,7 +37,8 @@ def append(path: Path, record: dict[str, object], *, own: bool = True) -> None:
     for place in (path.parent, path) if own else ():
         if place.is_symlink():
             place.unlink()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(fd).st_size
@@ -208,6 +209,14 @@ def tells_of(found: Iterable[Record], begun: Death) -> bool:
 def rows(found: Iterable[Record]) -> list[Record]:
     """The iterations among them."""
     return [record for record in found if record.event == "iteration"]
+
+
+def counted(path: Path) -> int:
+    """How many iterations of the plan counted, in all its runs, by the last one that the journal tells of."""
+    for line in reversed(files.held(path).split(b"\n")):
+        for row in rows(parsed(line + b"\n")) if b'"iteration"' in line else ():
+            return row.iteration - (not row.counted)
+    return 0
 
 
 TOKENS = ("input", "output", "cache_read", "cache_write")

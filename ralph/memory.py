@@ -1,5 +1,6 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
+import functools
 import re
 
 from ralph import files, journal, progress
@@ -20,7 +21,7 @@ def memory(state: State) -> str:
     """The last iterations, the last change of mode with what it left, and the sums; empty before the first one."""
     written = files.held(state.journal, _TAIL_BYTES)
     iterations = [line for line in written.split(b"\n") if b'"event": "iteration"' in line]
-    rows = journal.parsed(b"\n".join([*iterations[-_ITERATIONS:], b""]))
+    rows = [row for line in iterations[-_ITERATIONS:] for row in _parsed(line)]
     if not rows:
         return ""
     lines = ["The last iterations, the newest last:"]
@@ -30,6 +31,12 @@ def memory(state: State) -> str:
         lines += [f"  {shortened(' '.join(said.split()), _WORDS)}" for said in words]
     lines += [*state.noted("left").splitlines(), f"This run so far: {rows[-1].so_far}"]
     return shortened(plain("\n".join(lines)), _MOST)
+
+
+@functools.lru_cache(maxsize=_ITERATIONS)
+def _parsed(line: bytes) -> list[journal.Record]:
+    """The record in a line of the journal, if it is whole; all but the newest were read an iteration ago."""
+    return journal.parsed(line + b"\n")
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:

@@ -132,7 +132,7 @@ class Run:
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""
         self.tally = Tally()
-        self.earlier = state.iterations
+        self.earlier = journal.counted(state.journal)
         """Iterations of the plan before this start."""
         self.summaries = deque[str](maxlen=5)
         """The lines of the last iterations."""

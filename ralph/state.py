@@ -148,10 +148,3 @@ class State:
     def noted(self, name: str) -> str:
         """The text that was kept under this name, or nothing."""
         return files.held(self.folder / "running" / name).decode(errors="surrogateescape")
-
-    @property
-    def iterations(self) -> int:
-        """How many iterations of the plan counted, in all its runs."""
-        with contextlib.suppress(ValueError):
-            return int(self.noted("iterations"))
-        return 0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import channels, files, lock, progress, sources
+from ralph import channels, files, journal, lock, progress, sources
 from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.lock import Lock
@@ -91,7 +91,7 @@ def _converse(start: "Start", state: State) -> str:
     if not agent.talk:
         raise RalphError(f"the agent {agent.name} cannot be talked to", fix="see --agent")
     command.check_there([agent], start.settings)
-    prompt = start.prompt().render({"ITERATION": state.iterations + 1, "MEMORY": memory(state)})
+    prompt = start.prompt().render({"ITERATION": journal.counted(state.journal) + 1, "MEMORY": memory(state)})
     env = {name: value for name, value in os.environ.items() if not name.startswith("RALPH_")}
     plan, before = files.held(start.plan), progress.parse(files.held(start.progress_path))
     foreground(agent.argv(start.settings, prompt), env=env)

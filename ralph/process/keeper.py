@@ -112,7 +112,8 @@ class Keeper:
         finally:
             output.close()
             errors.close()
-            _send(self._writes, None)  # whatever went wrong here, nothing outlives it
+            if not has_ended:
+                _send(self._writes, None)  # whatever went wrong here, nothing outlives it
             ended = self._came_of_it()
         return ended
 
