@@ -11,8 +11,8 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 Act = dict[str, Any]
@@ -218,21 +218,6 @@ def _deed(act: Act) -> Act:
     return prints(json.dumps(act, ensure_ascii=False) + "\n") if "type" in act else act
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One invocation as the fake saw it."""
-
-    argv: list[str]
-    prompt: str
-    env: dict[str, str]
-    """Only names that begin with RALPH_, TMUX, GIT_CONFIG_, CLAUDE or ANTHROPIC_."""
-    cwd: str
-    pid: int
-    ignored: list[str] = field(default_factory=list)
-    """Which of SIGINT, SIGTERM, SIGHUP, SIGQUIT it found ignored."""
-    call: int = 0
-
-
 class Agent:
     """The fake claude of one test: its story goes in, its log comes out."""
 
@@ -260,8 +245,9 @@ class Agent:
         return path
 
     @property
-    def calls(self) -> list[Call]:
-        return [Call(**line) for line in self._log() if "call" in line]
+    def calls(self) -> list[SimpleNamespace]:
+        """Each invocation: its argv, prompt, cwd, pid and what else fake_claude.py logs of it."""
+        return [SimpleNamespace(**line) for line in self._log() if "call" in line]
 
     @property
     def prompts(self) -> list[str]:

@@ -19,7 +19,6 @@ from ralph_driver import (
     alive,
     eventually,
     executable,
-    is_free,
     kill,
     leaping,
     marked,
@@ -97,10 +96,8 @@ class TestIndependentTasks:
     def test_are_tried_at_the_same_time_each_in_a_clone_of_its_own_and_land_one_by_one(
         self, crew: Crew, project: Project
     ) -> None:
-        (project.root / ".gitignore").write_text(".env\nready\n")
-        project.commits("Ignore")
-        (project.root / ".env").write_text("SECRET=1\n")
-        (project.root / "draft.txt").write_text("mine\n")
+        project.does("printf '.env\\nready\\n' > .gitignore; git add .; git commit -qm Ignore")
+        project.does("echo SECRET=1 > .env; echo mine > draft.txt")
         tells = 'cat ready > ~/ready-$task; echo $RALPH_PORT > ~/port-$task; grep -c quick "$progress" > ~/said-$task'
         pushes = "git push -q origin HEAD:refs/heads/other"
         learns = 'sed -i "s/^## Notes$/&\\n- seen by $task/; /be quick/d" "$progress"; echo $task > $task.txt'
@@ -239,25 +236,19 @@ class TestThePersonsOwnWork:
         assert crew.subjects("ralph/feature-next") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
         assert (project.root / "README.md").read_text() == "more\n"
 
-    def test_at_a_task_that_lands_keeps_it_from_landing(self, crew: Crew, project: Project) -> None:
-        crew.has(AB, a="meets b; echo a > a.txt", b="meets a; echo b > b.txt")
-        takes_back = f"case $PWD in *landing*) sed -i 's/\\[~\\]/[!]/' {project.progress} ;; esac"
-        run = crew.works("--setup", takes_back, code=4)
-        assert (len(crew.subjects()), "was taken back while it was tried" in run.text) == (1, True)
-        assert [project.progress_text.count(mark) for mark in ("[x]", "[!]")] == [1, 1]
-
-    def test_at_the_progress_file_holds_at_once(self, crew: Crew, project: Project) -> None:
-        crew.has(AB, a="touch ~/a; sleep 3600", b="meets a; meets taken-back; echo b > b.txt")
-        running = project.start(*crew.words(), command=paced(speed=10))
-        eventually((project.home / "a").exists)
-        edited = project.progress_text.replace("- [~] a:", "- [ ] c: C\n  - after: zz\n- [!] a:")
-        project.progress.write_text(edited)
-        eventually(lambda: "a was taken back while it was tried" in running.stdout)
-        (project.home / "taken-back").touch()
-        run = running.wait()
-        assert (run.code, "c comes after zz, which is no task" in run.text) == (2, True)
-        assert crew.subjects() == ["b: Do b"], "who is at work may finish"
-        assert "- [!] a: The first\n- [x] b:" in project.progress_text
+    def test_at_a_task_ends_who_tries_it_and_what_lands_and_nobody_else(self, crew: Crew, project: Project) -> None:
+        takes_back = "s/~\\(. [abc]:\\)/!\\1/; s/^.*d:/- [ ] e: E\\n  - after: zz\\n&/"
+        edits = f"[ -e ~/edited ] || sed -i '{takes_back}' {project.progress}; touch ~/edited"
+        cd = "- [ ] c: The third\n- [ ] d: The fourth\n"
+        does = {"a": "meets b; echo a > a.txt", "b": "meets a; echo b > b.txt", "d": "meets edited; echo d > d.txt"}
+        crew.has(AB + cd, c="sleep 20", **does)
+        run = crew.works("--setup", f"case $PWD in *landing*) {edits} ;; esac", jobs=4, code=2)
+        assert run.text.count("was taken back while it was tried") == 2, run.text
+        assert "e comes after zz, which is no task" in run.text, "it ends with what the person broke"
+        marks = {task: mark for mark, task in re.findall(r"- \[(.)\] (.):", project.progress_text)}
+        assert sorted((marks["a"], marks["b"])) == ["!", "x"], "the second was about to land"
+        assert (marks["c"], marks["d"]) == ("!", "x"), "the third was ended, and the fourth could finish"
+        assert len(crew.subjects()) == 2
 
 
 def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_anew(
@@ -302,7 +293,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Cr
     eventually(lambda: crew.subjects() == ["Filter", "a: Do a"])
     assert "- [x] a:" not in project.progress_text
     project.git("config", "--unset", "filter.kills.smudge")
-    eventually(lambda: is_free(project.root))
+    eventually(lambda: not marked(project.env["TEST_MARK"]))
     crew.works()
     assert crew.subjects() == ["Filter", "a: Do a"]
     assert "- [x] a:" in project.progress_text

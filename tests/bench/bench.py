@@ -24,8 +24,6 @@ PROGRESS = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n{}\n\n## Tas
 OPEN, FINISHED = PROGRESS.format("IN_PROGRESS", "- [ ] one\n"), PROGRESS.format("RALPH_DONE", "- [x] one\n")
 NEVER = ("--max-failures", "off", "--max-stalls", "off", "--delay", "0")
 STRICT = ("feature.md", "build", "--strict", "--delay", "0")
-RUNS = 5
-"""Of each; the table has the medians."""
 OBEDIENT = r"""#!/bin/sh
 [ -z "$PAUSE_S" ] || sleep "$PAUSE_S"
 prompt=$(cat)
@@ -107,7 +105,7 @@ class Bench:
         return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / unit)
 
     def table(
-        self, title: str, begin: Callable[[], object], commands: Mapping[str, Sequence[str]], runs: int = RUNS
+        self, title: str, begin: Callable[[], object], commands: Mapping[str, Sequence[str]], runs: int = 5
     ) -> None:
         """Prints the medians of interleaved runs, and the ratios to the first, each run beside its own.
 
