@@ -95,14 +95,15 @@ class Keeper:
         with told(job.output, "written"):
             output, errors = io.FileIO(job.output, "w+"), io.FileIO(job.errors, "w+")
         _send(self._writes, job)
-        began = heard_at = now = clock()
-        is_over = has_ended = False
+        began = heard_at = clock()
+        has_news = is_over = has_ended = False
         try:
-            while not has_ended or (heard_at == now and not signals.impatient()):
-                has_ended = signals.wait(0.0 if now == heard_at else 0.2, self._reads)
+            while not has_ended or (has_news and not signals.impatient()):
+                has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
                 now = clock()  # before it looks: what is late by then would have been heard
                 news = output.read(_CHUNK), errors.read(_CHUNK)
-                heard_at = now if any(news) else heard_at
+                has_news = any(news)
+                heard_at = now if has_news else heard_at
                 hear(*news)
                 if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
                     is_over = True  # which is asked a last time when it has ended
