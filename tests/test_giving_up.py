@@ -39,11 +39,8 @@ def take_block_out(project: Project) -> None:
 def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
     """None are ticks taken back, ignored files, ralph's own, and what stands in the progress file, committed or not."""
     project.has_tasks("one", "x two")
-    for name, text in (("clean.py", "1\n"), ("edited.py", "1\n"), (".gitignore", "*.log\n")):
-        (project.root / name).write_text(text)
-    project.commits("work")
-    (project.root / "edited.py").write_text("2\n")
-    (project.root / "draft.txt").write_text("1\n")
+    project.does("echo 1 > clean.py; echo 1 > edited.py; echo '*.log' > .gitignore; git add .; git commit -qm work")
+    project.does("echo 2 > edited.py; echo 1 > draft.txt")
     project.does("git init -q within; cd within; touch code.py; git add .; git commit -qm work; echo 1 > code.py")
     agent.story(*MOVES, *IDLE)
     run = project.build("--max-stalls", "1", str(len(MOVES)))

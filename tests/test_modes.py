@@ -1,7 +1,7 @@
 """Modes: what holds, what follows, and that the progress file says it; planning, which is one turn and no code."""
 
 from ralph_driver import Mailbox, Project, leaping
-from stories import Act, Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
+from stories import Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 
 HEAD = "Started: 2026-11-20 22:14:03\n"
 SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
@@ -52,11 +52,7 @@ def test_planning_is_one_turn_that_ends_in_progress(project: Project, agent: Age
 
 
 def test_code_written_while_planning_is_named_and_a_failure(project: Project, agent: Agent) -> None:
-    for name in ("edited.py", "dirty.py"):
-        (project.root / name).write_text("old")
-    project.git("add", "edited.py")
-    project.git("commit", "-q", "-m", "code")
-    (project.root / "mine.txt").write_text("mine")
+    project.does("echo old > edited.py; git add edited.py; git commit -qm code; echo old > dirty.py; touch mine.txt")
     commits = runs("echo x > committed.py && git add committed.py && git commit -qm eager committed.py")
     agent.story(step(*(edits("old", "new", file=name) for name in ("edited.py", "dirty.py")), commits, file="new.py"))
     run = project.plan()
@@ -145,14 +141,10 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
     project.has_tasks("one", "two", "three")
     has_mode(project, "look", "RALPH_ONCE: yes", "RALPH_MODEL: haiku")
     has_mode(project, "deep", asks="Go deep.")
-
-    def asks_for(mode: str) -> Act:
-        return edits(HEAD, f"{HEAD}Mode: {mode}\n")
-
     agent.story(
-        step(asks_for("look"), ticks="one"),
+        step(edits(HEAD, f"{HEAD}Mode: look\n"), ticks="one"),
         step(),
-        step(asks_for("no/mode"), ticks="two"),
+        step(edits(HEAD, f"{HEAD}Mode: no/mode\n"), ticks="two"),
         step(edits("Mode: no/mode", "Mode: deep"), adds="four"),
         step(edits("Mode: deep\n", ""), ticks="all"),
         step(writes_done=True),
