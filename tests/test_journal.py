@@ -46,7 +46,7 @@ def test_what_is_no_record_is_skipped_and_nonsense_in_one_left_out(begun: Path) 
     """
     noise = [b"\0" * 5000 + json.dumps(NEW).encode() + b"\r\n", b'{"message": "caf\xe9"}\n']
     noise += [b'[1]\n"text"\n7\nnull\nNaN\n{}\n', b'{"a": ' * 100_000 + b"\n", b'{"a": ' + b"9" * 5000 + b"}\n"]
-    odd = [line(timestamp="soon"), line(run=7), line(iteration=4, cost_usd="x", input=1e16, message=["x"])]
+    odd = [line(timestamp="soon"), line(run=7), line(iteration=4, cost_usd="x", input=10**16, message=["x"])]
     with begun.open("ab") as file:
         file.writelines([*noise, *(json.dumps(one).encode() + b"\n" for one in odd)])
     append(begun, line(iteration=5, message="a\nb\u2028c\x85 🚀 caf\udce9"))
