@@ -26,7 +26,7 @@ ROOM = 30_000
 def can_fork(argv: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether a fork does what a start of `argv` would do."""
     at_start = {name: value for name, value in env.items() if name.startswith(READ_AT_START)}
-    is_ralph = tuple(argv[:4]) == (*PYTHON, "-m", "ralph") or tuple(argv[:3]) == (*PYTHON, "-c")
+    is_ralph = tuple(argv[:2]) == PYTHON
     sizes = (sum(map(len, argv)), sum(len(name) + len(value) for name, value in env.items()))
     return sys.platform == "linux" and is_ralph and at_start == BEGINS_WITH and max(sizes) < ROOM / 2
 

@@ -124,24 +124,14 @@ def test_when_ralph_is_killed_its_keeper_ends_everything_and_holds_the_lock_unti
     assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
 
 
-@pytest.mark.parametrize("when", ["while an agent works", "while ralph pauses"])
-def test_without_its_keeper_a_run_ends_and_says_so(
-    project: Project, agent: Agent, offspring: Offspring, when: str
-) -> None:
-    if when == "while an agent works":
-        run = start(project, agent, starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")))
-        eventually(lambda: offspring.alive() == ["hidden", "tool"])
-    else:
-        project.has_tasks("one", "two")
-        agent.story(step(ticks="first"), step(waits_for("go"), ticks="all", writes_done=True), DONE)
-        run = project.start("feature.md", "--delay", "1s")
-        eventually(lambda: "#1 ·" in run.stdout)
+def test_without_its_keeper_a_run_ends_and_says_so(project: Project, agent: Agent, offspring: Offspring) -> None:
+    run = start(project, agent, starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")))
+    eventually(lambda: offspring.alive() == ["hidden", "tool"])
     os.kill(keeper_of(run.pid), signal.SIGKILL)
     ended = run.wait()
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert "the keeper was killed" in ended.stderr
     assert not [word for word in ("cannot be started", "Traceback") if word in ended.text]
-    agent.let("go")
     goes_on(project)
 
 

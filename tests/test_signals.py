@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of, stat
-from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, executable, leaping
-from stories import Act, Agent, hangs, ignores, init, marks, raw, says, sleeps, starts, step, waits_for, writes
+from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, executable
+from stories import Act, Agent, hangs, ignores, init, marks, raw, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
 
@@ -148,19 +148,3 @@ def test_under_nohup_and_beside_a_person_who_commits_a_run_goes_on(
     agent.let("end")
     assert (run.wait().code, older.exists()) == (0, True)
     assert project.git("log", "-1", "--format=%s") == "message\n"
-
-
-def test_an_agent_that_has_its_result_may_go_on_if_it_is_woken_and_is_ended_if_it_hangs(
-    project: Project, agent: Agent, offspring: Offspring
-) -> None:
-    """Both are successes."""
-    project.has_tasks("one")
-    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
-    hung = [sleeps(0.5), marks("much later"), hangs()]
-    server = starts(offspring.sleeper("server"))
-    agent.story(raw(*step()["acts"], *woken, *step()["acts"]), step(server, ticks="all", writes_done=True, after=hung))
-    ended = project.build(command=leaping(awake_s=1000, marks=agent.folder))  # at each mark
-    assert (ended.code, len(agent.calls), offspring.alive()) == (0, 2, []), ended.text
-    assert (project.root / "late.txt").exists()
-    assert (alive(agent.calls[1].pid), agent.was_interrupted()) == (False, True)
-    assert project.iterations("ended") == ["ok", "ok"]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from offspring import Offspring
-from ralph_driver import Project, eventually, leaping
+from ralph_driver import Project, alive, eventually, leaping
 from stories import (
     Act,
     Agent,
@@ -24,27 +24,33 @@ from stories import (
     tool,
     tool_result,
     weighs,
+    writes,
 )
 
 DONE = step(ticks="all", writes_done=True)
 
 
 def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent: Agent, offspring: Offspring) -> None:
-    """One is silent, one asks for ever as codex does offline, one prints, one is busy; the last sounds and works."""
+    """One is silent, one asks for ever as codex does offline, one prints, one is busy; the last sounds and works.
+
+    It is woken after its result, works on, and hangs after the next: that is a success.
+    """
     project.has_tasks("one")
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden"))]
     there = [runs(offspring.until(name)) for name in ("tool", "hidden")]
     asks = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
     prints_much = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
     sounds = [prints("."), marks("dot"), sleeps(0.2), prints("no\n", stderr=True), marks("complaint"), sleeps(0.2)]
+    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
+    server = starts(offspring.sleeper("server"))
     agent.story(
         raw(init(), *tools, *there, says("Let me see."), hangs()),
         raw(init(), says("I ask."), *asks * 300),
         raw(init(), *prints_much, hangs()),
         raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200),
-        raw(init(), *sounds, prints(".\n"), *DONE["acts"]),
+        raw(init(), *sounds, prints(".\n"), result(), *woken, server, *DONE["acts"], marks("much later"), hangs()),
     )
-    words = ("--iteration-timeout", "1h", "--max-failures", "5")
+    words = ("--iteration-timeout", "2h", "--max-failures", "5")
     hours = {"awake_s": 1000, "marks": agent.folder, "transcript_bytes": 100_000}
     run = project.start("feature.md", "build", "--delay", "0", *words, command=leaping(**hours))
 
@@ -56,9 +62,10 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     time_goes_by("Let me see.", 2)
     time_goes_by("overloaded", 2)
     assert (offspring.alive(), agent.was_interrupted()) == ([], True), "asked first, so that it tells its cost"
-    time_goes_by("Still at it.", 4)
+    time_goes_by("Still at it.", 8)
     ended = run.wait()
-    assert (ended.code, len(agent.calls)) == (0, 5), ended.text
+    assert (ended.code, len(agent.calls), offspring.alive()) == (0, 5, []), ended.text
+    assert (alive(agent.calls[4].pid), (project.root / "late.txt").exists()) == (False, True)
     assert "$0.02 · hung: it was silent for longer than idle-timeout" in ended.stdout
     assert "it got no answer for longer than idle-timeout, however often it asked" in ended.stdout
     assert "said too much: it printed more than ralph records of one iteration" in ended.stdout

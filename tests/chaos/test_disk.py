@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring
-from ralph_driver import Project, Run, eventually
-from stories import Agent, edits, init, marks, raw, result, runs, says, starts, step, ticks, waits_for
-from test_signals import BUILD
+from ralph_driver import Project, Run
+from stories import Agent, edits, init, raw, result, runs, says, starts, step, ticks
 
 FULL = "No space left on device"
 ONE_DONE = "- [x] one\n- [ ] two\n"
@@ -97,25 +96,8 @@ def test_a_plan_that_is_done_when_the_disk_of_the_state_fills(project: Project, 
 # Read-only, and vanished.
 
 
-def test_a_working_directory_that_turns_read_only_while_an_agent_works(
+def test_a_working_directory_that_turns_read_only_is_moved_away_and_is_removed(
     project: Project, agent: Agent, offspring: Offspring, no_override: list[str]
-) -> None:
-    project.has_tasks("one", "two")
-    server = starts(offspring.sleeper("server"))
-    agent.story(raw(init(), server, ticks("one"), marks("on"), waits_for("go"), result()))
-    running = project.start(*BUILD, prefix=no_override)
-    eventually(lambda: agent.reached("on"))
-    project.root.chmod(0o500)
-    agent.let("go")
-    run = running.wait()
-    project.root.chmod(0o700)
-    said(run, "Permission denied")
-    assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (1, [], True)
-    goes_on(project, agent)
-
-
-def test_a_working_directory_that_was_moved_away_and_one_that_was_removed(
-    project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """What is left of the progress file is what it said before, and where.
 
@@ -123,10 +105,15 @@ def test_a_working_directory_that_was_moved_away_and_one_that_was_removed(
     """
     away = project.root.with_name("away")
     project.has_tasks("one", "two", notes=KNOWN)
-    moves = f"mv {project.root} {away} && cp -r {away} {project.root}"
-    agent.story(step(starts(offspring.sleeper("server")), ticks="first", after=[runs(moves)]))
-    said(project.build(), f"{project.root}: the working directory is gone")
+    server = starts(offspring.sleeper("server"))
+    agent.story(step(server, ticks="first", after=[runs("chmod 500 .")]))
+    said(project.build(prefix=no_override), "Permission denied")
     assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (1, [], True)
+    project.root.chmod(0o700)
+    moves = f"mv {project.root} {away} && cp -r {away} {project.root}"
+    agent.story(step(server, after=[runs(moves)]))
+    said(project.build(), f"{project.root}: the working directory is gone")
+    assert (len(agent.calls), offspring.alive(), ONE_DONE in project.progress_text) == (2, [], True)
     before = project.progress.read_bytes()
     agent.story(step(after=[runs(f"rm -r {project.root}")]))
     run = project.build()
