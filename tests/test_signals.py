@@ -49,7 +49,7 @@ def hammer(running: Running, which: signal.Signals) -> Run:
         running.signal(which)
         return running.poll() is not None
 
-    eventually(ended)
+    eventually(ended, 30)  # a git that hangs has a minute
     return running.wait()
 
 

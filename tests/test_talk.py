@@ -132,16 +132,11 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     assert (b"is a conversation" in first.body, len(later)) == (True, 1)
 
 
-def is_no_first_start(project: Project) -> None:
-    """claude asks nothing of what it asks when it is new."""
+def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Project, play: Play, tmux: Tmux) -> None:
     about = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(project.root): about}}
     keys = {"customApiKeyResponses": {"approved": ["dummy"], "rejected": []}}
-    (project.home / ".claude.json").write_text(json.dumps(settings | keys))
-
-
-def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Project, play: Play, tmux: Tmux) -> None:
-    is_no_first_start(project)
+    (project.home / ".claude.json").write_text(json.dumps(settings | keys))  # it is not its first start
     spec = project.root / "specs" / "login.md"
     model = play(Reply(text="Who logs in?"), uses(write(spec, "# Login\n")), Reply(text="It is complete."))
     tmux.open(100, 50)

@@ -42,13 +42,13 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     prints_much = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
     sounds = [prints("."), marks("dot"), sleeps(0.2), prints("no\n", stderr=True), marks("complaint"), sleeps(0.2)]
     woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
-    server = starts(offspring.sleeper("server"))
+    server, hung = starts(offspring.sleeper("server")), (sleeps(0.5), marks("much later"), hangs())
     agent.story(
         raw(init(), *tools, *there, says("Let me see."), hangs()),
         raw(init(), says("I ask."), *asks * 300),
         raw(init(), *prints_much, hangs()),
         raw(init(), says("Still at it."), *[sleeps(0.3), says("Yes.")] * 200),
-        raw(init(), *sounds, prints(".\n"), result(), *woken, server, *DONE["acts"], marks("much later"), hangs()),
+        raw(init(), *sounds, prints(".\n"), result(), *woken, server, *DONE["acts"], *hung),
     )
     words = ("--iteration-timeout", "2h", "--max-failures", "5")
     hours = {"awake_s": 1000, "marks": agent.folder, "transcript_bytes": 100_000}
@@ -78,8 +78,7 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
 # The context.
 
 
-BLOCK = {"type": "content_block_start", "content_block": {"type": "tool_use"}}
-GOES_ON: Act = {"type": "stream_event", "event": BLOCK}
+GOES_ON: Act = {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {"type": "tool_use"}}}
 
 
 def fills(tokens: int, *during: Act, model: str = "claude-sonnet-5", then: Sequence[Act] = (hangs(),)) -> Act:
