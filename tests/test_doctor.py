@@ -68,14 +68,12 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
     says(
         seen,
         "ok agent: claude at /…its own login pays",
-        "ok settings: no verify command",
         "ok settings: delay 9s (--delay)",
         "ok plan: …the first start makes it",
         "ok rights: not wrapped",
         "ok repository: …A Tester <tester@example.invalid> ->",
         "ok cron: …IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
-        "warning notices: no channel is set up…ralph notify setup",
     )
     has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "~/.ralph.env": ""})
     has(patient, dict.fromkeys("abcd", ""))

@@ -187,7 +187,8 @@ def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ct
     tmux.press("C-\\")
     assert tmux.exit_code() == 130
     ended = seen(tmux).replace("\n", "").partition("  After.")[2]
-    assert ended.startswith(CTRL_C), "no status line is left"
+    assert ended.startswith(CTRL_C)
+    assert ended.endswith(" talk$ echo code=$?=code=130=$"), "no status line is left"
 
 
 def test_after_kill_9_the_terminal_works_a_background_job_shows_only_lines_and_a_closed_window_leaves_nothing_running(

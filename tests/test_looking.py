@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project, eventually, everything_in, leaping, paced, progress_text
+from ralph_driver import Project, eventually, everything_in, executable, leaping, paced, progress_text
 from stories import LIMIT, Agent, at_limit, fails, marks, prints, runs, says, step, tool, tool_result, waits_for, writes
 
 from ralph.screen.text import columns
@@ -221,6 +221,27 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_tol
         "  The disk is on fire.",
         "This run so far: 1/1 tasks · 2 iterations · 2 commits · 0s · 0s of it waiting · $0.42",
     ]
+
+
+def test_a_night_is_reported_outside_of_the_working_directory_unless_a_place_is_named(
+    night: Project, tmp_path: Path
+) -> None:
+    (folder,) = night.state_folders
+    file, shown = night.root / "my report.html", tmp_path / "shown"
+    executable(tmp_path / "bin" / "xdg-open", f'printf %s "$1" > {shown}.new && mv {shown}.new {shown}')
+    (night.root / "other.md").write_text("# Another\n")
+    assert night.ralph("report", "other.md", "--open", "-o", file.name).code == 0
+    assert eventually(lambda: shown.exists() and shown.read_text()) == str(file)
+    assert file.read_text().startswith("<!doctype html>")
+    assert "Nothing yet." in file.read_text()
+    assert night.state_folders == [folder], "nothing is made where nothing is needed"
+    before = {path.name for path in night.root.iterdir()}
+    run = night.ralph("report", "feature.md")
+    assert (run.code, run.stdout) == (0, f"{folder / 'report.html'}\n"), run.text
+    text = (folder / "report.html").read_text()
+    assert all(said in text for said in ("<small>Done.", "The disk is on fire.", "build ended: limit reached"))
+    assert before == {path.name for path in night.root.iterdir()}
+    assert "report.html  (--open shows it" in night.ralph_tty("report", "feature.md").stdout
 
 
 def test_a_running_iteration_is_followed_to_the_end_of_its_run_or_of_ralph_and_shown_again_as_it_was_seen(

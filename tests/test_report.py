@@ -1,4 +1,4 @@
-"""`ralph report`: where the page goes, what it is made of, and what a browser shows on a phone, a tablet and a desk."""
+"""The page of `ralph report`: what it is made of, and what a browser shows on a phone, a tablet and a desk."""
 
 import html
 import json
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project, eventually, executable, progress_text
-from stories import Agent, fails, raw, result, step
+from ralph_driver import progress_text
 
 from ralph import journal, progress
 from ralph.look import report
@@ -57,33 +56,6 @@ def made(lines: list[dict[str, Any]], text: str = "", *, name: str = "feature", 
         records=journal.records(lines),
     )
     return report.page(seen, BEGAN + 9999.0).decode()
-
-
-def test_a_run_is_reported_outside_of_the_working_directory_unless_a_place_is_named(
-    project: Project, agent: Agent, tmp_path: Path
-) -> None:
-    project.has_tasks("one", "two")
-    file = project.root / "my report.html"
-    shown = tmp_path / "shown"
-    executable(tmp_path / "bin" / "xdg-open", f'printf %s "$1" > {shown}.new && mv {shown}.new {shown}')
-    assert project.ralph("report", "feature.md", "--open", "-o", file.name).code == 0
-    assert eventually(lambda: shown.exists() and shown.read_text()) == str(file)
-    assert file.read_text().startswith("<!doctype html>")
-    assert "Nothing yet." in file.read_text()
-    assert not project.state_folders, "nothing is made where nothing is needed"
-    good = [*step(ticks="one", commits="made")["acts"][:-1], result("One is done.")]
-    agent.story(raw(*good), fails("The disk is on fire."))
-    project.build("2", "--max-stalls", "off")
-    before = {path.name for path in project.root.iterdir()}
-    run = project.ralph("report", "feature.md")
-    assert run.code == 0, run.text
-    path = Path(run.stdout.removesuffix("\n"))
-    (folder,) = project.state_folders
-    assert path == folder / "report.html"
-    text = path.read_text()
-    assert all(said in text for said in ("One is done.", "The disk is on fire.", "build ended: limit reached"))
-    assert before == {path.name for path in project.root.iterdir()}
-    assert "report.html  (--open shows it" in project.ralph_tty("report", "feature.md").stdout
 
 
 def heights(page: str, title: str, kind: str) -> list[float]:
