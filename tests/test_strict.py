@@ -221,7 +221,10 @@ def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(
 
 
 def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project, agent: Agent) -> None:
-    """A circle, a request to nowhere and a criterion for no machine; then one in which nothing can be begun."""
+    """A circle, a request to nowhere and a criterion for no machine; then one in which nothing can be begun.
+
+    A plan iteration that makes a circle has failed.
+    """
     agent.story()
     built(project, "--dry-run", code=4)
     wants(project, TWO + ONE)
@@ -254,6 +257,10 @@ def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project,
     assert "feature is stuck: a is blocked: no key; b waits for a: a start ends at once" in doctor.stdout
     assert "change [!] to [ ] in feature_PROGRESS.md" in doctor.stdout
     assert not any(agent.prompts)
+    wants(project, "")
+    agent.story(step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))
+    planned = project.plan("--strict")
+    assert (planned.code, "wait for each other: a, b" in planned.text) == (1, True), planned.text
 
 
 def test_an_agent_that_ticks_all_says_done_and_commits_gets_one_task_at_most(project: Project, agent: Agent) -> None:
@@ -309,18 +316,6 @@ def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: A
     assert (project.root / "a.tmp").exists()
     assert project.git("show", "HEAD:app.py") == "app\n"
     assert project.git("log", "-1", "--format=%B", "--name-only") == "tests and more\n\n# What\n\n\ntests/a.py\n"
-
-
-def test_planning_ticks_nothing_and_makes_no_circle(project: Project, agent: Agent) -> None:
-    wants(project, "- [x] old: Done before\n" + ONE)
-    agent.story(step(ticks="all", adds="[x] no, a new one"), step(adds=CIRCLE.removeprefix("- [ ] ").rstrip("\n")))
-    run = project.plan("--strict")
-    assert run.code == 0, run.text
-    assert marks_of(project)[-2:] == ["- [x] old", "- [ ] one"]
-    assert "a plan iteration ticks nothing" in run.text
-    run = project.plan("--strict")
-    assert run.code == 1, run.text
-    assert "wait for each other: a, b" in run.text
 
 
 def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: Project, agent: Agent) -> None:
