@@ -1,17 +1,12 @@
 """Modes: what holds, what follows, and that the progress file says it; planning, which is one turn and no code."""
 
-from ralph_driver import Mailbox, Project, leaping
+from ralph_driver import Mailbox, Project, leaping, progress_text
 from stories import Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 
 HEAD = "Started: 2026-11-20 22:14:03\n"
 SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
 MISSES = edits("- [x] one", "- [ ] one (not at its edges)")
 BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
-
-
-def names(project: Project, line: str) -> None:
-    """The head of the progress file has this line."""
-    project.progress.write_text(project.progress_text.replace(HEAD, f"{HEAD}{line}\n"))
 
 
 def named(project: Project) -> list[str]:
@@ -119,8 +114,7 @@ def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project
 
     def ends(mode: str, *args: str) -> tuple[int, object, list[str], str]:
         if mode:
-            project.has_tasks("x one")
-            names(project, f"Mode: {mode}")
+            project.progress.write_text(progress_text("x one").replace(HEAD, f"{HEAD}Mode: {mode}\n"))
         run = project.ralph("feature.md", *args)
         return run.code, project.iterations("mode")[-1], named(project), run.text
 
