@@ -27,6 +27,7 @@ print(json.dumps({
     "umask": os.umask(0o22),
     "parent": os.getppid(),
     "leads": [os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid()],
+    "in front": os.isatty(0) and os.tcgetpgrp(0) == os.getpid(),
     "threads": threading.active_count(),
     "descriptors": sorted(set(os.listdir("/dev/fd")) & {str(n) for n in range(64)}),
     "signals": {s.name: str(signal.getsignal(s)).split(" at ")[0] for s in signal.Signals},
