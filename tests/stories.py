@@ -160,9 +160,8 @@ def step(
     commits: str | None = None,
     writes_done: bool = False,
     blocks: str | None = None,
-    ok: bool = True,
     cost_usd: float = 0.01,
-    exit_code: int | None = None,
+    exit_code: int = 0,
     after: Sequence[Act] = (),
 ) -> Act:
     """One good invocation: init, the acts, the keywords in this order, the result, `after`, exit."""
@@ -175,9 +174,7 @@ def step(
         runs(f"git add -A && git commit -q -m {shlex.quote(commits)}") if commits else None,
     ]
     done = [deed for deed in deeds if deed is not None]
-    end = result("Done." if ok else "It went wrong.", ok=ok, cost_usd=cost_usd)
-    code = (0 if ok else 1) if exit_code is None else exit_code
-    return raw(init(), *acts, *done, end, *after, exit_code=code)
+    return raw(init(), *acts, *done, result(cost_usd=cost_usd), *after, exit_code=exit_code)
 
 
 def raw(*acts: Act, exit_code: int = 0) -> Act:
