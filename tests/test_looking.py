@@ -100,7 +100,8 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_and_is_seen_from_a
     agent.let("go")
     eventually(lambda: stands(project) == ("running", "build, iteration 4, verifying", 3))
     (project.root / "go").touch()
-    assert running.wait().code == 0
+    run = running.wait()
+    assert (run.code, "\nralph: verified in " in run.stdout) == (0, True)
     assert (told(project)["holder"], stands(project)) == (None, ("done", "", 0))
 
 
