@@ -41,7 +41,7 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     asks = (sleeps(0.2), api_retry(1, status=503, error="overloaded"))
     prints_much = [prints("x" * 1000 + "\n", times=51, stderr=stderr) for stderr in (False, True)]
     sounds = [prints("."), marks("dot"), sleeps(0.2), prints("no\n", stderr=True), marks("complaint"), sleeps(0.2)]
-    woken = [says("The job in the background is done."), marks("later"), sleeps(0.5), writes("late.txt", "late")]
+    woken = [sleeps(0.4), says("My job is done."), sleeps(0.4), marks("later"), sleeps(0.4), writes("late.txt", "late")]
     server, hung = starts(offspring.sleeper("server")), (sleeps(0.5), marks("much later"), hangs())
     agent.story(
         raw(init(), *tools, *there, says("Let me see."), hangs()),
