@@ -147,9 +147,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository that each project begins with: made once, then copied."""
     folder = tmp_path_factory.mktemp("repository")
     (folder / "feature.md").write_text("# A feature\n\nMake it so.\n")
-    (folder / "home").mkdir()
-    (folder / "home" / ".gitconfig").write_text(GITCONFIG)
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+    (folder / ".gitconfig").write_text(GITCONFIG)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     for command in ("init -q --template=", "add feature.md", "commit -q -m plan"):  # no hooks: less to copy
         subprocess.run(["git", *command.split()], cwd=folder, env=env, check=True, capture_output=True)
     return folder
