@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from forks import PYTHON, Forked, can_fork
 
 T = TypeVar("T")
-Process = Forked | subprocess.Popen[bytes]
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 COMMAND = (*PYTHON, "-m", "ralph")
@@ -164,7 +163,7 @@ def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", pla
 
 def launched(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, *streams: int, has_terminal: bool = False
-) -> Process:
+) -> subprocess.Popen[bytes]:
     """A process in a session of its own: a fork where that does the same, else a start of all that `argv` names."""
     if can_fork(argv, env):
         return Forked(argv, env, cwd, *streams, has_terminal=has_terminal)
@@ -193,7 +192,7 @@ class Run:
 class Running:
     """A ralph that runs without a terminal; its output goes to files, which no left-over can hold."""
 
-    process: Process
+    process: subprocess.Popen[bytes]
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output: Path) -> None:
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")

@@ -26,8 +26,7 @@ from stories import (
     weighs,
     writes,
 )
-
-DONE = step(ticks="all", writes_done=True)
+from test_signals import DONE
 
 
 def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent: Agent, offspring: Offspring) -> None:
