@@ -47,6 +47,9 @@ class Forked(subprocess.Popen[bytes]):
         self.pid = int(server().recv(64))
         self._child_created = True
 
+    def __del__(self) -> None:
+        """Nothing: a test may leave one that it has killed."""
+
 
 @functools.cache
 def server() -> socket.socket:
