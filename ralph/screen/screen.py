@@ -13,7 +13,7 @@ _BYTES_KEPT = 16_000_000
 """So far a reader may be behind before lines are dropped; whoever reads at all never is."""
 _TICK_S = 1.0
 _FRAME_S = 0.03
-"""Seconds between two drawings."""
+"""Seconds between two drawings, or writings: what is said meanwhile wakes nobody."""
 _RETRY_S = 0.05
 
 
@@ -41,7 +41,7 @@ class Screen:
         self._waiting: deque[tuple[int, bytearray]] = deque()
         """What is to be printed where, in this order."""
         self._bytes = 0
-        self._is_closing = False
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._print, daemon=True)
 
     def open(self) -> None:
@@ -84,10 +84,11 @@ class Screen:
     def _print(self) -> None:
         """Prints to the end: lines as they come, and the status line with them and once a second."""
         is_over = False
+        tick_s = _TICK_S if self.is_live else None
         while not is_over:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._is_closing, _TICK_S if self.is_live else None)
-                is_over = self._is_closing and not self._waiting
+                self._changed.wait_for(lambda: self._waiting or self._closing.is_set(), tick_s)
+                is_over = self._closing.is_set() and not self._waiting
                 fd, lines = self._waiting.popleft() if self._waiting else (1, bytearray())
                 self._bytes -= len(lines)
             data = bytes(lines)
@@ -103,12 +104,12 @@ class Screen:
                     time.sleep(_RETRY_S)
                 except OSError:
                     break
-            if self.is_live and not self._waiting and not self._is_closing:
-                time.sleep(_FRAME_S)
+            if not self._waiting:
+                self._closing.wait(_FRAME_S)
 
     def _status(self) -> str:
         """What is drawn of it: a row a line for certain, also where the terminal counts columns in another way."""
-        if self._is_closing or not in_front():
+        if self._closing.is_set() or not in_front():
             return ""
         edge = width() or 80
         try:
@@ -121,6 +122,6 @@ class Screen:
     def close(self) -> None:
         """Waits two seconds at most for what is still to be printed; nothing remains of the status line."""
         with self._changed:
-            self._is_closing = True
+            self._closing.set()
             self._changed.notify_all()
         self._thread.join(2.0)
