@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
-from ralph_driver import CHECKOUT, LONG, Project, Run, everything_in, progress_text
+from ralph_driver import CHECKOUT, LONG, Project, everything_in, progress_text
 from stories import Agent, init, raw, result, runs, step, ticks, tries, writes
 from test_strict import KILL, ONE, files_of, kept, wants
 
@@ -48,9 +48,10 @@ PLANTS = {
     "a note": Plant("cd $STATE/running; for one in *; do ln -sf $OUT/precious $one; done"),
     "the history": links({"history.jsonl": "precious"}),
     "the state": Plant("rm -rf $STATE; ln -s $OUT/state $STATE"),
-    "kept of the state": Plant("cd $STATE; rm -rf kept; ln -s $OUT/state kept"),
-    "transcripts of the state": Plant("cd $STATE; rm -rf transcripts; ln -s $OUT/state transcripts"),
-    "running of the state": Plant("cd $STATE; rm -rf running; ln -s $OUT/state running"),
+    **{
+        f"{name} of the state": Plant(f"cd $STATE; rm -rf {name}; ln -s $OUT/state {name}")
+        for name in ("kept", "transcripts", "running")
+    },
     "settings of git that matter": Plant(
         "git config core.worktree $OUT; git config filter.evil.clean evil; git config include.path /evil",
         [".git/config was changed: core.worktree, filter.evil.clean, include.path"],
@@ -75,8 +76,6 @@ WAYS = {
 }
 """The last one ends in ralph's death, and what counts is the start after it."""
 TRESPASS = "STATE=$(echo $XDG_STATE_HOME/ralph/*-*); echo cheat > forbidden.txt; echo '# cheat' > .ralph.env"
-
-
 FURNISHED = """
 mkdir -p tools/prompts .ralph src lib.o
 cp $PROMPTS/PROMPT_build.md $PROMPTS/PROMPT_task.md tools/prompts
@@ -91,25 +90,6 @@ for one in precious PROMPT_mine.md PROMPT_new.md .ralph.env feature.md one.txt s
 """
 
 
-@pytest.fixture
-def out(project: Project, tmp_path: Path) -> Path:
-    """Somebody's folder beside the project, with all that ralph looks for in its own."""
-    folder = tmp_path / "out"
-    project.does(FURNISHED, OUT=str(folder), PROMPTS=str(CHECKOUT / "prompts"))
-    (folder / "feature_PROGRESS.md").write_text(progress_text("x one: The first", "x other: Another"))
-    (project.root / "other_PROGRESS.md").write_text(progress_text("other: Another"))
-    wants(project, ONE)
-    return folder
-
-
-def built(project: Project, out: Path, *options: str) -> Run:
-    """A build with the names that the plants use."""
-    run = project.build(*options, *KEPT_IN, "--max-iterations", "2", env={"OUT": str(out)})
-    assert "Traceback" not in run.text, run.text
-    assert run.code in (0, 1, 2, 3, 4, -9), run.text
-    return run
-
-
 def table() -> Iterator[ParameterSet]:
     """Many links in each of the ways, another plant in one; with RALPH_TESTS_LONG=1 all in all."""
     for number, plant in enumerate(PLANTS):
@@ -119,25 +99,31 @@ def table() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("plant", "way"), list(table()))
 def test_nothing_is_touched_outside_of_the_tree(
-    project: Project, agent: Agent, out: Path, plant: str, way: str
+    project: Project, agent: Agent, tmp_path: Path, plant: str, way: str
 ) -> None:
-    does, blocks, said = PLANTS[plant]
-    options = WAYS[way]
+    """Such as a folder with all that ralph looks for in its own."""
+    out = tmp_path / "out"
+    project.env["OUT"] = str(out)
+    project.does(FURNISHED, PROMPTS=str(CHECKOUT / "prompts"))
+    (out / "feature_PROGRESS.md").write_text(progress_text("x one: The first", "x other: Another"))
+    (project.root / "other_PROGRESS.md").write_text(progress_text("other: Another"))
+    wants(project, ONE)
     before = everything_in(out)
+    does, blocks, said = PLANTS[plant]
     deed = runs(f"{TRESPASS}; {does}; {KILL if way == 'killed' else ''}")
-    if "--strict" in options:
-        agent.story(tries(deed), tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")), repeat=True)
-    else:
+    if way == "only":
         agent.story(raw(init(), writes("src/b.py", "b = 1\n"), ticks("all"), deed, result()), step(), repeat=True)
-    run = built(project, out, *options)
-    assert everything_in(out) == before, run.text
-    if project.root.is_symlink():  # a start in the folder to which it leads is a start there
-        left = project.root.with_name("repo.old") / project.progress.name
-        assert way == "killed" or "leads to" in left.read_text()
-        return
-    if way == "killed" or "$STATE" in does:
-        run = built(project, out, *options)
+    else:
+        agent.story(tries(deed), tries(deed, writes("one.txt", "1")), tries(writes("one.txt", "1")), repeat=True)
+    for _ in range(2 if way == "killed" or "$STATE" in does else 1):
+        run = project.build(*WAYS[way], *KEPT_IN, "--max-iterations", "2")
         assert everything_in(out) == before, run.text
+        assert "Traceback" not in run.text
+        assert run.code in (0, 1, 2, 3, 4, -9), run.text
+        if project.root.is_symlink():  # a start in the folder to which it leads is a start there
+            left = project.root.with_name("repo.old") / project.progress.name
+            assert way == "killed" or "leads to" in left.read_text()
+            return
     assert said in run.text
     if blocks:
         assert run.code == 4, run.text

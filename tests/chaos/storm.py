@@ -6,13 +6,16 @@ The seed decides who is hit and after how long; the machine decides what they we
 import contextlib
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
-from ralph_driver import MARK, Project, Running, eventually, marked
+import pytest
+from ralph_driver import MARK, Project, Running, eventually, executable, marked
 
+UNBOUNDED = {f"RALPH_MAX_{what}": "off" for what in ("FAILURES", "STALLS", "TRIES")}
 LOCKED = 75
 LONGEST_CALM_S = 0.2
 ENDED = (-SIGKILL, LOCKED, -SIGINT, 128 + SIGINT, -SIGTERM, 128 + SIGTERM)
@@ -29,11 +32,14 @@ TO_OTHERS: tuple[Blow, ...] = ((SIGKILL, ("agent",)), (SIGKILL, ("tool",)), (SIG
 
 
 class Storm:
-    """One plan, its agent (a program, which writes what it does into the file RECORD), and what hits them."""
+    """One plan, its agent (a script, which writes what it does into the file RECORD), and what hits them."""
 
-    def __init__(self, project: Project, seed: str, agent: Path, blows: Sequence[Blow], *, kills: int) -> None:
+    def __init__(self, project: Project, seed: str, script: str, blows: Sequence[Blow], *, kills: int) -> None:
+        if sys.platform != "linux":
+            pytest.skip("looks at /proc and uses setsid(1)")
         self._chance, self._blows, self._kills = random.Random(seed), blows, kills
-        self._project, self._agent = project, agent
+        self._project = project
+        self._agent = executable(project.home / "agent", script)
         self.record = project.outputs / "record"
         self.record.touch()
         self.runs: list[Running] = []
@@ -68,23 +74,19 @@ class Storm:
                 run.process.kill()
 
     def _start(self, words: Sequence[str]) -> Running:
-        env = {"RALPH_AGENT": str(self._agent), "RECORD": str(self.record)}
+        env = {"RALPH_AGENT": str(self._agent), "RECORD": str(self.record)} | UNBOUNDED
         self.runs.append(self._project.start("feature.md", "build", "--delay", "0", *words, env=env))
         return self.runs[-1]
 
     def _strikes(self, number: Signals, whom: Sequence[str]) -> None:
         victims = [pid for pid, role in self._roles().items() if role in whom]
         if victims:
-            self._write(f"kill {','.join(whom)} 0")
+            with self.record.open("a") as file:
+                file.write(f"kill {','.join(whom)} 0\n")
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
             self.killed += 1
-            self._write("killed - 0")
-
-    def _write(self, line: str) -> None:
-        with self.record.open("a") as file:
-            file.write(line + "\n")
 
     def _roles(self) -> dict[int, str]:
         """What everything is that carries the test's mark in its environment."""
