@@ -13,7 +13,6 @@ COVERS: dict[str, tuple[list[str], list[str]]] = {
     "{src/,lib/}*.py": (["src/a.py", "lib/b.py"], ["src/deep/a.py"]),
     "packages/*/tests": (["packages/one/tests/deep/a.js"], ["packages/one/two/tests/a.js"]),
     "*.md": (["a b\n.md"], ["docs/a.md"]),
-    "src/**/tests/*.py": (["src/tests/a.py", "src/x/y/tests/a.py"], ["src/tests/x/a.py"]),
     "a?c": (["abc"], ["a/c"]),
     "[!ab].py": (["c.py"], ["a.py"]),
     "[]].py": (["].py"], ["a.py"]),

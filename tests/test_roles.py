@@ -2,8 +2,8 @@
 
 import re
 
-from ralph_driver import CHECKOUT, Project
-from stories import Agent, edits, runs, step, tries, writes
+from ralph_driver import Project
+from stories import Agent, runs, step, tries, writes
 from test_strict import KILL, ONE, OTHER, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
@@ -12,19 +12,11 @@ TESTS = writes("tests/one.py", "assert True\n")
 MADE = writes("one.txt", "1\n")
 
 
-def has_prompt(project: Project, mode: str, text: str) -> None:
-    """The project has a template of its own for this mode."""
-    (project.root / ".ralph").mkdir()
-    (project.root / ".ralph" / f"PROMPT_{mode}.md").write_text(text)
-
-
 def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_once(
     project: Project, agent: Agent
 ) -> None:
     """A red gate is followed by fix, and a rejection by whoever builds; each start goes on with the next role."""
     wants(project, ONE)
-    own = (CHECKOUT / "prompts" / "PROMPT_review.md").read_text().replace("RALPH_ONLY", "RALPH_MODEL: opus\nRALPH_ONLY")
-    has_prompt(project, "review", own)
     agent.story(
         tries(TESTS, writes("app.py", "no test\n")),
         tries(TESTS),
@@ -53,8 +45,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert "You review; you do not build." in review.prompt
     assert "an empty one is accepted" in again.prompt
     assert "--tools=Read,Write,Edit,Glob,Grep" in test.argv
-    assert not {word.partition("=")[0] for word in build.argv} & {"--tools", "--model"}
-    assert review.argv[review.argv.index("--model") + 1] == "opus"
+    assert not [word for word in build.argv if word.startswith("--tools")]
     assert (marks_of(project), "role:" in project.progress_text) == (["- [x] one"], False)
     said = "%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)|%(trailers:key=Ralph-Role,valueonly,separator=%x2C)"
     assert project.git("log", "-1", f"--format={said}") == "one: Add one.txt|one|review\n"
@@ -80,9 +71,7 @@ def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
     """What a role may not change is put back also where ralph dies, by a start in another mode."""
     project.has_tasks("one")
     app = writes("app.py", "no test\n")
-    agent.story(step(TESTS, app, edits("Plan:", "Mode: build\nPlan:")), step(app, runs(KILL)))
-    assert project.ralph("feature.md", "test", "1").code == 3
-    assert (project.root / "tests" / "one.py").exists()
+    agent.story(step(app, runs(KILL)))
     assert project.ralph("feature.md", "review").code == -9
     assert (project.root / "app.py").exists()
     agent.story(step(), step(app, adds="Refuse an empty one"))
@@ -97,7 +86,8 @@ def test_without_strict_they_are_modes(project: Project, agent: Agent) -> None:
 def test_an_agent_asks_for_a_mode_that_its_template_names(project: Project, agent: Agent) -> None:
     wants(project, ONE + OTHER)
     ask = '<mode session="@SESSION@">{}</mode>\n<task-done session="@SESSION@">@TASK@</task-done>'
-    has_prompt(project, "validate", "{#\nRALPH_ONCE: yes\nRALPH_THEN: build\n#}\nLook.\n")
+    (project.root / ".ralph").mkdir()
+    (project.root / ".ralph" / "PROMPT_validate.md").write_text("{#\nRALPH_ONCE: yes\nRALPH_THEN: build\n#}\nLook.\n")
     other = tries(writes("two.txt", "2\n"), signals=ask.format("deploy"))
     agent.story(tries(MADE, signals=ask.format("validate")), step(), other)
     run = built(project)

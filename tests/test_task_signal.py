@@ -13,49 +13,37 @@ DONE = f'<task-done session="{TOKEN}">auth-02</task-done>'
 BLOCKED = f'<task-blocked session="{TOKEN}" id="auth-02">the database is down</task-blocked>'
 REJECTED = f'<task-reject session="{TOKEN}" id="auth-02">no test for an empty name</task-reject>'
 MODE = f'<mode session="{TOKEN}">review</mode>'
-SILENT = "it ended without a <task-done> or <task-blocked> signal"
-FOREIGN = "the signal bears the session of another run"
-BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>"
-COUNT = {
+SILENT = (
+    "it ended without a <task-done> or <task-blocked> signal that counts: alone on a line, without markup, "
+    "with session and id from the prompt"
+)
+FOREIGN = "the signal bears the session of another run; the one that counts stands in the prompt"
+BOTH = "it sent signals that differ, such as <task-done> and <task-blocked>; only one of them can be true"
+ITS_TOKEN = "the signal is for SESSION, and the task was auth-02"
+HEARD = {
     f"I ran `pytest`. {DONE}\n\n": Finding(),
     f"```\nnever closed, so no fence\n{DONE}": Finding(),
     f"ü \ud800\n{DONE}": Finding(),
     f"<task-blocked id='auth-02' session='{TOKEN}'>x < {TOKEN}</task-blocked>": Finding(blocked="x < SESSION"),
     f'<task-blocked session="{TOKEN}"></task-blocked>': Finding(blocked="it gave no reason"),
     f"Sorry.\n{REJECTED}": Finding(failed="rejected: no test for an empty name", rejected=True),
+    f"> {DONE}": Finding(failed=SILENT),
+    f"```\n{DONE}\n```": Finding(failed=SILENT),
+    f"I shall say {DONE} soon.": Finding(failed=SILENT),
+    f"an open `tick {DONE}": Finding(failed=SILENT),
+    DONE.replace(TOKEN, OLD): Finding(failed=FOREIGN),
+    f"{DONE}\n{BLOCKED}": Finding(failed=BOTH),
+    f"{DONE}\n<task-done>auth-02</task-done>": Finding(failed=BOTH),
+    DONE.replace("auth-02", "b"): Finding(failed="the signal is for b, and the task was auth-02"),
+    DONE.replace("done", f'done id="{TOKEN}"', 1): Finding(failed=ITS_TOKEN),
+    DONE.replace("auth-02", TOKEN): Finding(failed=ITS_TOKEN),
 }
-COUNT_NOT = {
-    f"> {DONE}": SILENT,
-    f"```\n{DONE}\n```": SILENT,
-    f"I shall say {DONE} soon.": SILENT,
-    f"an open `tick {DONE}": SILENT,
-    DONE.replace(TOKEN, OLD): FOREIGN,
-    f"{DONE.replace(TOKEN, OLD)}\n{DONE}": BOTH,
-    f"{DONE}\n{BLOCKED}": BOTH,
-    f"{DONE}\n<task-done>auth-02</task-done>": BOTH,
-    DONE.replace("auth-02", "b"): "the signal is for b, and the task was auth-02",
-    DONE.replace("done", f'done id="{TOKEN}"', 1): "the signal is for SESSION",
-    DONE.replace("auth-02", TOKEN): "the signal is for SESSION",
-}
-"""The last two have the token in the place of an id."""
+"""What an agent says last, and what is found in it; why it does not count the next try is told, never with a token."""
 
 
-def claim(said: str) -> Finding:
-    return heard(said, {}, token=TOKEN, task_id="auth-02")
-
-
-@pytest.mark.parametrize(("said", "found"), COUNT.items())
-def test_a_word_that_counts(said: str, found: Finding) -> None:
-    assert claim(said) == found
-
-
-@pytest.mark.parametrize(("said", "why"), COUNT_NOT.items())
-def test_anything_else_is_rejected_and_the_next_try_is_told_why(said: str, why: str) -> None:
-    found = claim(said)
-    assert (found.blocked, found.rejected) == ("", False)
-    assert found.failed.startswith(why)
-    assert not any(one in found.failed for one in (TOKEN, OLD, "\n"))
-    assert len(found.failed) < 400
+@pytest.mark.parametrize(("said", "found"), HEARD.items())
+def test_one_word_of_this_session_and_task_counts(said: str, found: Finding) -> None:
+    assert heard(said, {}, token=TOKEN, task_id="auth-02") == found
 
 
 def test_a_mode_is_asked_for_alone_on_a_line_and_with_the_session() -> None:
