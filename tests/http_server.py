@@ -1,62 +1,49 @@
-"""A real HTTP server on loopback that records what it gets and answers as a test says, or not at all."""
+"""Real HTTP servers on loopback: one that records what it gets, and answers as a test says or not at all."""
 
 import contextlib
 import threading
-from collections.abc import Sequence
-from email.message import Message
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
 
-class Received(NamedTuple):
-    """One request as it arrived."""
+class Asked(BaseHTTPRequestHandler):
+    """One request as it arrived: `command`, `path`, `headers` and `body`."""
 
-    method: str
-    path: str
-    headers: Message
-    body: bytes
-
-
-class Answer(NamedTuple):
-    """What it says."""
-
-    status: int = 200
-    body: str = ""
-    location: str = ""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: "Server"
+    server: "Loopback"
+    body = b""
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.received.append(Received(self.command, self.path, self.headers, body))
-        answer = self.server.answers[min(len(self.server.received), len(self.server.answers)) - 1]
-        self.server.go.wait()
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with contextlib.suppress(OSError):  # the client may have given up
-            self.send_response(answer.status)
-            if answer.location:
-                self.send_header("Location", answer.location)
-            self.end_headers()
-            self.wfile.write(answer.body.encode())
+            self.server.answer(self)
 
     do_GET = do_PUT = do_POST  # noqa: N815 - http.server's names
+
+    def is_told(self, status: int, body: str, headers: Mapping[str, str]) -> None:
+        """Sends this answer."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
 
     def log_message(self, *_: Any) -> None:
         """Says nothing on stderr."""
 
 
-class Server(ThreadingHTTPServer):
-    """Answers the first request with the first answer, and so on; the last one is repeated."""
+class Loopback(ThreadingHTTPServer, ABC):
+    """On a free port, while `with` lasts."""
 
     daemon_threads = True
 
-    def __init__(self, *answers: Answer) -> None:
-        self.answers: Sequence[Answer] = answers or (Answer(),)
-        self.received: list[Received] = []
-        self.go = threading.Event()
-        self.go.set()  # a test that clears it holds the answers back
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Asked)
+
+    @abstractmethod
+    def answer(self, asked: Asked) -> None:
+        """Is called in a thread of its own for each request."""
 
     @property
     def host(self) -> str:
@@ -72,6 +59,29 @@ class Server(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.go.set()
         self.shutdown()
         self.server_close()
+
+
+class Answer(NamedTuple):
+    """What it says; where the status is that of a redirect, it leads to the first page."""
+
+    status: int = 200
+    body: str = ""
+
+
+class Server(Loopback):
+    """Answers the first request with the first answer, and so on; the last one is repeated."""
+
+    def __init__(self, *answers: Answer) -> None:
+        super().__init__()
+        self.answers: Sequence[Answer] = answers or (Answer(),)
+        self.received: list[Asked] = []
+        self.go = threading.Event()
+        self.go.set()  # a test that clears it holds the answers back
+
+    def answer(self, asked: Asked) -> None:
+        self.received.append(asked)
+        status, body = self.answers[min(len(self.received), len(self.answers)) - 1]
+        self.go.wait()
+        asked.is_told(status, body, {"Location": "/"})

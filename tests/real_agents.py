@@ -95,8 +95,8 @@ class Real:
         model = self._models.enter_context(ScriptedModel(script))
         file = self._project.home / self.kind.file
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(self.kind.settings.replace("@URL@", model.url))
-        self._project.env |= {name: text.replace("@URL@", model.url) for name, text in self.kind.env.items()}
+        file.write_text(self.kind.settings.replace("@URL@", model.url("")))
+        self._project.env |= {name: text.replace("@URL@", model.url("")) for name, text in self.kind.env.items()}
         return model
 
     def runs(self, command: str, text: str | None = None) -> Reply:

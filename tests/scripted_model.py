@@ -8,13 +8,12 @@ Requests without tools (titles, topics) are answered aside and take none.
 import itertools
 import json
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from http_server import Asked, Loopback
 
 Json = dict[str, Any]
 
@@ -150,60 +149,37 @@ APIS = {
 SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
 
 
-class ScriptedModel(ThreadingHTTPServer):
-    """The server; `with` starts it on a free port and ends it."""
-
-    daemon_threads = True
+class ScriptedModel(Loopback):
+    """The server; `with` starts it and ends it."""
 
     def __init__(self, script: Sequence[Reply]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        super().__init__()
         self.requests: list[Request] = []
-        self.numbers, self._script = itertools.count(1), iter(script)
+        self._numbers, self._script = itertools.count(1), iter(script)
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-        return self
+    def answer(self, asked: Asked) -> None:
+        request = Request(json.loads(asked.body or "{}"))
+        path = urlsplit(asked.path).path
+        speaks = next((APIS[end] for end in APIS if path.endswith(end)), None)
+        reply = self._reply(request) if speaks else Reply(status=404)
+        error = reply.error or {"type": "api_error", "message": "scripted", "code": reply.status}
+        kind, text = "application/json", json.dumps({"type": "error", "error": error})
+        if speaks and reply.status == 200:
+            number = next(self._numbers)
+            pieces = speaks(reply, {"id": f"id_{number}", "model": request.body.get("model")}, number)
+            kind, text = "text/event-stream", streamed(pieces[: 3 if reply.hangs else None])
+        if signal := SIGNAL.search(request.told):
+            text = text.replace("@SESSION@", signal[1]).replace("@TASK@", signal[2])
+        asked.is_told(reply.status, text, {"content-type": kind, **reply.headers})
+        if reply.hangs:
+            asked.rfile.read(1)
 
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-    def answer(self, request: Request) -> Reply:
-        """The reply whose turn it is."""
+    def _reply(self, request: Request) -> Reply:
+        """That whose turn it is."""
         if not request.body.get("tools"):
             return Reply(text="aside")
         self.requests.append(request)
         return next(self._script, LAST)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: ScriptedModel
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the requests are recorded, stderr is for the tests."""
-
-    def do_POST(self) -> None:
-        request = Request(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        path = urlsplit(self.path).path
-        speaks = next((APIS[end] for end in APIS if path.endswith(end)), None)
-        reply = self.server.answer(request) if speaks else Reply(status=404)
-        error = reply.error or {"type": "api_error", "message": "scripted", "code": reply.status}
-        kind, text = "application/json", json.dumps({"type": "error", "error": error})
-        if speaks and reply.status == 200:
-            number = next(self.server.numbers)
-            pieces = speaks(reply, {"id": f"id_{number}", "model": request.body.get("model")}, number)
-            kind, text = "text/event-stream", streamed(pieces[: 3 if reply.hangs else None])
-        if asked := SIGNAL.search(request.told):
-            text = text.replace("@SESSION@", asked[1]).replace("@TASK@", asked[2])
-        with suppress(ConnectionError):  # a client that was interrupted goes without a word
-            self.send_response(reply.status)
-            for name, value in {"content-type": kind, **reply.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(text.encode())
-            if reply.hangs:
-                self.rfile.read(1)
 
 
 def streamed(pieces: list[Json]) -> str:

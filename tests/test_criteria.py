@@ -98,14 +98,14 @@ def test_a_file_of_the_project_exists_or_not_and_contains_a_text_or_not_wherever
 
 
 def test_a_server_is_asked_without_content_below_the_base_url_and_a_redirect_is_not_followed() -> None:
-    with Server(Answer(status=201), Answer(status=500, body="no table"), Answer(status=302, location="/")) as server:
+    with Server(Answer(status=201), Answer(status=500, body="no table"), Answer(status=302)) as server:
         base = server.url("/v1/")
         assert checked("post /api/x?y=z returns 201", base) == CommandRun(0, "POST /api/x?y=z returned 201")
         wrong = CommandRun(1, "GET /x returned 500, and should have returned 200", "no table")
         assert checked("GET /x returns 200", base) == wrong
         assert checked("GET /here returns 302", base).code == 0
     request = server.received[0]
-    assert (request.method, request.path, request.body, len(server.received)) == ("POST", "/v1/api/x?y=z", b"", 3)
+    assert (request.command, request.path, request.body, len(server.received)) == ("POST", "/v1/api/x?y=z", b"", 3)
     gone = checked("GET /x returns 200", base.replace("http://", "http://me:passw0rd@"))
     assert gone.failed.startswith("GET /x got no answer of 127.0.0.1:")
     assert gone.output == "Connection refused"

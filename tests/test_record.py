@@ -104,7 +104,7 @@ def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(pr
         run = running.wait()
     assert (run.code, "s3cr3t" in run.text) == (0, False), run.text
     assert 7 <= len(server.received) <= 10, "six turns of the agent, and four during waits of 5, 10 and 20 minutes"
-    assert {(one.method, one.path, one.body) for one in server.received} == {("GET", "/ping/s3cr3t", b"")}
+    assert {(one.command, one.path, one.body) for one in server.received} == {("GET", "/ping/s3cr3t", b"")}
 
 
 def test_notices_arrive_in_order_as_often_as_wished_and_a_channel_that_hangs_delays_nobody(
