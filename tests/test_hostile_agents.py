@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project, Running, alive, eventually
-from stories import Agent, hangs, init, marks, prints, raw, runs, says, starts, step, waits_for
+from ralph_driver import Project, alive, eventually
+from stories import Agent, hangs, init, marks, prints, raw, runs, says, starts, step
 from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -50,39 +50,25 @@ def test_ctrl_z_again_and_again_while_the_agent_is_noisy(project: Project, agent
     assert run.wait().code == -signal.SIGINT
 
 
-def test_two_ctrl_c_do_not_wait_for_who_reads_nothing_or_for_what_is_left_to_read(
+@pytest.mark.usefixtures("real_starts")  # a fork begins with what its parent has imported
+def test_much_that_nobody_reads_stays_out_of_memory_and_two_ctrl_c_do_not_wait_for_what_is_left_to_read(
     project: Project, agent: Agent
 ) -> None:
     """Ten million lines take ralph minutes."""
     project.has_tasks("one")
-    agent.story(raw(init(), prints("y\n" * 10_000, times=1000), marks("on"), hangs()))
-    run = unread(project)
-    eventually(lambda: agent.reached("on"))
+    long_line = "x" * 1_000_000 + "\n"
+    much = [prints("noise " * 1000 + "\n", times=MUCH_MB * 1000 // 6), prints(long_line, stderr=True, times=MUCH_MB)]
+    many = prints("y\n" * 10_000, times=1000)
+    agent.story(raw(init(), *much, prints(long_line, times=MUCH_MB)), raw(init(), many, marks("second"), hangs()))
+    unread = 'exec "$@" &> >(while kill -0 $$; do sleep 0.1; done)'
+    run = project.start(*BUILD, prefix=("bash", "-c", unread, "bash"))
+    eventually(lambda: agent.reached("second"))
+    status = Path(f"/proc/{run.pid}/status").read_text().splitlines()
+    (peak_mb,) = (int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM"))
     run.signal(signal.SIGINT)
     eventually(agent.was_interrupted)
     run.signal(signal.SIGINT)
     assert run.wait().code == -signal.SIGINT
-    assert not alive(agent.calls[0].pid)
-
-
-def unread(project: Project) -> Running:
-    """A build whose output nobody reads."""
-    return project.start(*BUILD, prefix=("bash", "-c", 'exec "$@" &> >(while kill -0 $$; do sleep 0.1; done)', "bash"))
-
-
-@pytest.mark.usefixtures("real_starts")  # a fork begins with what its parent has imported
-def test_much_that_it_says_and_complains_and_that_nobody_reads_stays_out_of_memory(
-    project: Project, agent: Agent
-) -> None:
-    project.has_tasks("one")
-    long_line = "x" * 1_000_000 + "\n"
-    much = [prints("noise " * 1000 + "\n", times=MUCH_MB * 1000 // 6), prints(long_line, stderr=True, times=MUCH_MB)]
-    agent.story(raw(init(), *much, prints(long_line, times=MUCH_MB)), step(marks("second"), waits_for("go")))
-    run = unread(project)
-    eventually(lambda: agent.reached("second"))
-    status = Path(f"/proc/{run.pid}/status").read_text().splitlines()
-    (peak_mb,) = (int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM"))
-    run.process.kill()
-    run.wait()
+    assert not alive(agent.calls[1].pid)
     shutil.rmtree(project.state)  # pytest would keep it
     assert peak_mb < ENOUGH_MB
