@@ -35,14 +35,24 @@ def everything(project: Project, *more: str) -> tuple[int, str]:
 # Planning.
 
 
-def test_planning_is_one_turn_that_ends_in_progress(project: Project, agent: Agent) -> None:
-    """However many iterations are allowed, without a pause after it, and whatever is declared done."""
+def test_planning_is_one_turn_that_ends_in_progress(plain_project: Project, agent: Agent) -> None:
+    """However many iterations are allowed, without a pause after it, and whatever is declared done; git is not needed.
+
+    Who fails fails the run at once, a reached limit is no plan, and a list without a task is worth a warning.
+    """
+    project = plain_project
+    failed = [fails(exit_code=0), raw(init(), exit_code=-9), at_limit()]
+    agent.story(*failed, step(), step(says("I looked around."), adds="one"))
+    assert [project.plan("--no-wait").code for _ in failed] == [1, 1, 3]
+    run = project.plan()
+    assert (run.code, "fatal" in run.text) == (0, False), run.text
+    assert "there is no task in feature_PROGRESS.md" in run.stderr
     project.has_tasks("x old", status="RALPH_DONE")
-    agent.story(step(says("I looked around."), adds="one"))
     run = project.ralph("feature.md", "plan", "--max-iterations", "5", "--delay", "1h", command=leaping())
-    assert (run.code, len(agent.calls), "RALPH_DONE put back" in run.text) == (0, 1, True), run.text
+    assert (run.code, len(agent.calls), "RALPH_DONE put back" in run.text) == (0, 5, True), run.text
     assert project.journal()[-1]["duration_s"] < 3600
-    assert str(project.root / "feature.md") in agent.prompts[0]
+    assert project.iterations("mode") == ["plan"] * 5
+    assert str(project.root / "feature.md") in agent.prompts[4]
     assert "\nIN_PROGRESS\n\n## Task List\n\n- [ ] one\n- [x] old\n" in project.progress_text
 
 
@@ -54,17 +64,6 @@ def test_code_written_while_planning_is_named_and_a_failure(project: Project, ag
     assert (run.code, len(agent.calls)) == (1, 1), run.text
     named = [f" {name}" in run.stderr for name in ("edited.py", "dirty.py", "committed.py", "new.py", "mine.txt")]
     assert named == [True, True, True, True, False], run.stderr
-
-
-def test_a_planner_that_fails_fails_the_run_at_once_and_one_that_leaves_no_task_is_worth_a_warning(
-    plain_project: Project, agent: Agent
-) -> None:
-    """A reached limit is no plan; git is not needed."""
-    agent.story(fails(exit_code=0), raw(init(), exit_code=-9), at_limit(), step())
-    *failed, run = [plain_project.plan("--no-wait") for _ in range(4)]
-    assert ([one.code for one in failed], plain_project.iterations("mode")) == ([1, 1, 3], ["plan"] * 4)
-    assert (run.code, "fatal" in run.text) == (0, False), run.text
-    assert "there is no task in feature_PROGRESS.md" in run.stderr
 
 
 # What follows on what.
