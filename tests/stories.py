@@ -76,8 +76,8 @@ def api_retry(attempt: int = 1, *, status: int | None = 529, error: str = "overl
     return {"type": "system", "subtype": "api_retry", **numbers, "error": error}
 
 
-def rate_limit(status: str = "rejected", *, resets_at: float | None = None, overage: bool = False) -> Act:
-    info: dict[str, Any] = {"status": status, "rateLimitType": "five_hour", "isUsingOverage": overage}
+def rate_limit(status: str = "rejected", *, resets_at: float | None = None) -> Act:
+    info: dict[str, Any] = {"status": status, "rateLimitType": "five_hour"}
     if resets_at is not None:
         info["resetsAt"] = int(resets_at)
     return {"type": "rate_limit_event", "rate_limit_info": info}

@@ -98,10 +98,14 @@ def lines(*printed: Act | str) -> str:
 
 
 OK, FAILED = Outcome.OK, Outcome.FAILED
+LIMITED = "You've hit your session limit · resets 3pm (UTC)"
+LIMIT = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 9_000_000_000}}
 COMES_TO: dict[str, tuple[str, Outcome, str]] = {
     "its result": (lines(init(), says("Before."), result("The result.\n")), OK, "The result."),
     "nothing of a sub-agent": (lines(init(), {**result("Of one."), "parent_tool_use_id": "t1"}), FAILED, ""),
     "the last of two results": (lines(init(), result("First."), init(), result("Second.")), OK, "Second."),
+    "its result, at a limit": (lines(init(), LIMIT, result(LIMITED)), OK, LIMITED),
+    "another error than a limit": (lines(init(), LIMIT, says(LIMITED), result("No.", ok=False)), FAILED, "No."),
     "no text beside its stream": (lines("Warning.", init(), result("R."), "A line of text."), OK, "R."),
     "its lines": ("One.\r\n\r\n  \x1b[1;32mTwo.\x1b[0m \udce9", OK, "One.\n\n  Two. \N{REPLACEMENT CHARACTER}"),
     "its lines and those of JSON": (FOUND, OK, FOUND),
