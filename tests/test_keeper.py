@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of, stat
-from ralph_driver import UNHURRIED, Project, alive, eventually, executable, is_free, paced
+from ralph_driver import UNHURRIED, Mailbox, Project, alive, eventually, executable, is_free, paced
 from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 from test_strict import wants
@@ -107,7 +107,7 @@ def test_what_a_shell_or_a_notify_script_started_is_not_the_agents_and_nobody_bu
 # Deaths.
 
 
-def test_when_ralph_is_killed_its_keeper_ends_everything_and_holds_the_lock_until_then(
+def test_when_ralph_or_its_keeper_is_killed_the_other_ends_everything_and_holds_the_lock_until_then(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
     """Killed at once: what of the agent's has no parent, no environment and no session left is known all the same."""
@@ -122,14 +122,11 @@ def test_when_ralph_is_killed_its_keeper_ends_everything_and_holds_the_lock_unti
     eventually(lambda: not offspring.alive())
     goes_on(project)
     assert not list(Path(project.env["TMPDIR"]).iterdir()), "its litter"
-
-
-def test_without_its_keeper_a_run_ends_and_says_so(project: Project, agent: Agent, offspring: Offspring) -> None:
-    run = start(project, agent, starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")))
+    run = start(project, agent, tool, hidden)
     eventually(lambda: offspring.alive() == ["hidden", "tool"])
     os.kill(keeper_of(run.pid), signal.SIGKILL)
     ended = run.wait()
-    assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
+    assert (ended.code, offspring.alive(), alive(agent.calls[-1].pid)) == (1, [], False), ended.text
     assert "the keeper was killed" in ended.stderr
     assert not [word for word in ("cannot be started", "Traceback") if word in ended.text]
     goes_on(project)
@@ -144,22 +141,19 @@ def without(module: str, name: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-c", breaks)
 
 
-def test_an_error_of_ralphs_own_leaves_nothing_running_and_is_told(
-    project: Project, agent: Agent, offspring: Offspring, tmp_path: Path
+def test_an_error_of_ralphs_own_or_its_keepers_leaves_nothing_running_and_is_told(
+    project: Project, agent: Agent, offspring: Offspring
 ) -> None:
-    notify_with(project, tmp_path, f"printf '%s\\n' \"$1\" >> {tmp_path}/notices")
+    mailbox = Mailbox(project)
     project.has_tasks("one")
     server = (starts(offspring.sleeper("server")), runs(offspring.until("server")))
     agent.story(raw(*server, prints("Hi.\n"), hangs()), DONE)
     ended = project.build(command=without("ralph.screen.view", "View.tell"))
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (1, [], False), ended.text
     assert ended.stderr.endswith("TypeError: 'NoneType' object is not callable\n")
-    assert "Ralph Blocked" in (tmp_path / "notices").read_text()
-    goes_on(project)
-
-
-def test_an_error_of_the_keepers_own_is_written_down_and_said(project: Project) -> None:
-    run = project.build(command=without("ralph.process.keeper", "start"))
+    assert "Ralph Blocked" in mailbox.titles[-1]
+    ended = project.build(command=without("ralph.process.keeper", "start"))
     (told,) = project.state.glob("ralph/*/keeper-*.txt")
-    assert (run.code, f"ralph: the keeper failed, see {told}" in run.stderr) == (1, True), run.text
+    assert (ended.code, f"ralph: the keeper failed, see {told}" in ended.stderr) == (1, True), ended.text
     assert "TypeError: 'NoneType' object is not callable" in told.read_text()
+    goes_on(project)

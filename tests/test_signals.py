@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of, stat
-from ralph_driver import COMMAND, UNHURRIED, Project, Run, Running, alive, eventually, executable
+from ralph_driver import COMMAND, UNHURRIED, Mailbox, Project, Run, Running, alive, eventually, executable
 from stories import Act, Agent, hangs, ignores, init, marks, raw, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -63,9 +63,9 @@ def goes_on(project: Project) -> None:
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_ralph_and_all_that_its_agent_started(
-    project: Project, agent: Agent, offspring: Offspring, tmp_path: Path, which: signal.Signals
+    project: Project, agent: Agent, offspring: Offspring, which: signal.Signals
 ) -> None:
-    notify_with(project, tmp_path, f"printf '%s\\n' \"$1\" >> '{tmp_path}/notices'")
+    mailbox = Mailbox(project)
     run = start(
         project,
         agent,
@@ -85,7 +85,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
     assert (ended.code, offspring.alive(), alive(agent.calls[0].pid)) == (-which, [], False), ended.text
     assert agent.was_interrupted(), "it was asked first, so that it reports its cost, though it had stopped itself"
     assert project.progress.read_bytes() == before
-    assert "Ralph Stopped" in (tmp_path / "notices").read_text()
+    assert "Ralph Stopped" in mailbox.titles[-1]
     assert not (project.root / ".git" / "index.lock").exists()
     assert "index.lock" in ended.text
     goes_on(project)
