@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ralph_driver import Mailbox, Project
+from ralph_driver import Mailbox, Project, executable
 from stories import Act, Agent, prints, raw, refused, step
 
 ROOT = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n"
@@ -37,13 +37,6 @@ def test_what_cannot_mend_itself_stops_at_once_and_changes_nothing(
     assert project.progress.read_bytes() == before
 
 
-def script(project: Project, text: str, name: str = "mine") -> str:
-    file = project.root / name
-    file.write_text(f"#!{text}\n")
-    file.chmod(0o755)
-    return str(file)
-
-
 UNSTARTED = {"claude": "on the PATH", "./missing --x": "./missing", "./feature.md": "chmod", "./odd": "#! line"}
 
 
@@ -55,7 +48,7 @@ def test_an_agent_that_cannot_start_is_said_with_the_remedy(project: Project, ag
     tools.mkdir()
     for name in ("git", "sh", "env"):
         (tools / name).symlink_to(shutil.which(name, path=project.env["PATH"]) or "/nowhere")
-    script(project, "/nowhere/python", "odd")
+    executable(project.root / "odd", "").write_text("#!/nowhere/python\n")
     run = project.build("--agent", agent_is, env={"PATH": str(tools)})
     assert (run.code, run.stderr.startswith("ralph: "), words in run.stderr) == (1, True, True), run.text
     assert "Traceback" not in run.text
@@ -105,7 +98,8 @@ def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Projec
     file.parent.mkdir(parents=True)
     shows = '(echo "$MINE $1 $2 $3 $4"; cat "$5" -; echo; echo "$6") > seen.txt'
     says = 'echo "That was ${ALL:-no idea}."; exit 9'
-    file.write_text(OWN.replace("COMMAND", script(project, f"/bin/sh\n{shows}\n{says}")))
+    mine = executable(project.root / "mine", f"{shows}\n{says}")
+    file.write_text(OWN.replace("COMMAND", str(mine)))
     words = ("--agent", "mine", "--model", "m1", "--no-wait", "--", "x")
     run = project.build(*words, env={"ALL": "all for today"})
     prompt = f"Work on\n{project.root / 'feature.md'} {{file}}\n"

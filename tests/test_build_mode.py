@@ -8,10 +8,6 @@ from stories import Act, Agent, edits, error_result, fails, init, prints, raw, r
 CLAIM = step(writes_done=True)
 
 
-def summaries(text: str) -> list[str]:
-    return re.findall(r"^#\d+ · .*$", text, re.MULTILINE)
-
-
 def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_is_done_is_only_said(
     plain_project: Project, agent: Agent
 ) -> None:
@@ -26,7 +22,7 @@ def test_it_builds_from_the_first_commit_on_and_sums_up_each_iteration_and_what_
     assert (run.code, len(agent.calls), "fatal" in run.text) == (0, 2, False), run.text
     assert "- [ ]" not in project.progress_text
     assert "\nRALPH_DONE\n" in project.progress_text
-    one, two = summaries(run.text)
+    one, two = re.findall(r"^#\d+ · .*$", run.text, re.MULTILINE)
     minus = "\N{MINUS SIGN}"
     assert re.fullmatch(rf"#1 · 1/3 tasks \(\+1, 1 new\) · 1 commit \+3 {minus}0 · \d+s · \$0\.41", one)
     assert re.fullmatch(rf"#2 · 3/3 tasks \(\+2\) · 2 commits \+1 {minus}3 · \d+s · \$0\.01", two)
@@ -44,7 +40,7 @@ def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between
     assert 600 <= project.journal()[-1]["duration_s"] < 1200, "none at the end"
     assert "ralph: build feature · iteration 2 of at most 2 · no tasks" in run.text
     run = project.build("2", "--max-stalls", "off")
-    assert [line[:2] for line in summaries(run.text)] == ["#3", "#4"]
+    assert project.iterations("iteration") == [1, 2, 3, 4]
     assert "ralph: build feature · iteration 4 · 2 of at most 2 in this start · no tasks" in run.text
 
 
