@@ -1,7 +1,7 @@
 """Deciding, a function of values: what an iteration came to, what is remembered, why to stop, how long to wait."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +27,6 @@ HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
 AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
 TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
 A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
-CLAIM = A + "; RALPH_DONE"
 
 
 def says(text: str) -> Progress:
@@ -35,9 +34,8 @@ def says(text: str) -> Progress:
     return parse(text.replace("; ", "\n").encode())
 
 
-def iteration(before: str, after: str, turn: Turn = OK, *, changed: str = "") -> Iteration:
-    files = tuple(changed.split())
-    return Iteration(before=says(before), after=says(after), turn=turn, commits=Commits(), changed=files)
+def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -> Iteration:
+    return Iteration(before=says(before), after=says(after), turn=turn, commits=Commits(), changed=changed)
 
 
 @pytest.mark.parametrize(
@@ -77,46 +75,32 @@ def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_b
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What one iteration comes to."""
-
-    text: str = A
-    """What the progress file says afterwards."""
-    turn: Turn = OK
-    changed: str = ""
-    passes: bool = True
-    """What the verify command says of its claim."""
-
-
-def ends(story: Sequence[Step], settings: Settings, now: Tally) -> str:
+def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
     """The waits and the reason of a run of these iterations, as the loop decides; it takes no time but for these."""
-    text = A
     log = list[str]()
     elapsed_s = 0.0
-    for step in story:
-        judged = judge(iteration(text, step.text, step.turn, changed=step.changed), now, settings)
+    for one in story:
+        judged = judge(one, now, settings)
         now = tallied(now, judged)
-        if judged.ended:
-            return " ".join([*log, f"{now.iterations}:", judged.ended.reason.label])
-        text = step.text.replace("; RALPH_DONE", "") if judged.refused else step.text
-        if says(text).done and settings.verify:
-            text = text.replace("RALPH_DONE", "RALPH_DONE; Verified: now" if step.passes else "")
-            now = now if step.passes else replace(now, refusals=now.refusals + 1)
-        if stop := verdict(says(text), now, settings, elapsed_s):
+        file = says("") if judged.refused else judged.after
+        if stop := judged.ended or verdict(file, now, settings, elapsed_s):
             return " ".join([*log, f"{now.iterations}:", stop.reason.label])
         if judged.again:
-            seconds = wait_s(step.turn, repeats=now.repeats - 1, now=START + elapsed_s)
+            seconds = wait_s(one.turn, repeats=now.repeats - 1, now=START + elapsed_s)
             log.append(f"{seconds:g}")
             elapsed_s += seconds
     return " ".join([*log, f"{now.iterations}"])
 
 
-FAILS = Step(turn=FAILED)
-IDLE, WORKS, DOES = Step(), Step(text=B), Step(changed="a.py")
-CLAIMS, FINISHES, BREAKS = Step(text=CLAIM), Step(text=DONE), Step(text=DONE, passes=False)
-TROUBLED, LIMITED = Step(turn=TROUBLE), Step(turn=AT_LIMIT)
-FIVE_HOURS = Step(turn=replace(AT_LIMIT, resets_at=START + 18_000))
+IDLE = iteration()
+WORKS = iteration(A, B)
+FAILS = iteration(turn=FAILED)
+CLAIMS = iteration(A, A + "; RALPH_DONE")
+FINISHES = iteration(B, DONE)
+TROUBLED = iteration(turn=TROUBLE)
+LIMITED = iteration(turn=AT_LIMIT)
+CLAIMS_AT_LIMIT = iteration(A, A + "; RALPH_DONE", AT_LIMIT)
+FIVE_HOURS = iteration(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
 BOTH = limits(max_stalls=5)
@@ -126,24 +110,24 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
 @pytest.mark.parametrize(
     ("opened", "story", "settings", "end"),
     [
-        ("", [Step(turn=HUNG, text=B), *[Step(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
-        ("", [FAILS, BREAKS, FAILS, CLAIMS, FAILS], limits(verify="make test"), "5: failed"),
+        ("", [iteration(A, B, HUNG), *[iteration(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
+        ("", [FAILS, FINISHES, FAILS, CLAIMS, FAILS], limits(verify="make test"), "5: failed"),
         ("", [IDLE, FAILS, CLAIMS], limits(max_failures=None, max_stalls=3), "3: no progress"),
         ("", [LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
         ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
-        ("", [Step(text=CLAIM, turn=AT_LIMIT), FINISHES], LAST_CHANCE, "300 1: done"),
-        ("", [*HOURS[:16], Step(turn=TROUBLE, changed="a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
+        ("", [CLAIMS_AT_LIMIT, FINISHES], LAST_CHANCE, "300 1: done"),
+        ("", [*HOURS[:16], iteration(A, A, TROUBLE, "a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
         ("", [*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ("", [FIVE_HOURS, IDLE], limits(once=True), "18002 1: finished"),
-        ("", [Step(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
+        ("", [iteration(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], BOTH, "5"),
         ("REFUSED", [CLAIMS], BOTH, "1: done refused"),
-        ("STALLED", [DOES, CLAIMS, FAILS], BOTH, "3"),
+        ("STALLED", [iteration(A, A, OK, "a.py"), CLAIMS, FAILS], BOTH, "3"),
         ("TAMPERED", [FAILS, IDLE, CLAIMS], BOTH, "3"),
     ],
 )
 def test_how_a_run_ends_also_after_a_block_which_leaves_one_try(
-    opened: str, story: Sequence[Step], settings: Settings, end: str
+    opened: str, story: Sequence[Iteration], settings: Settings, end: str
 ) -> None:
     assert ends(story, settings, one_try(opened, settings)) == end
