@@ -158,7 +158,8 @@ def progress_text(*tasks: str, status: str = "IN_PROGRESS", notes: str = "", pla
     """A progress file as ralph makes it, with tasks: "x done" is ticked, all others are open."""
     listed = "".join(f"- [x] {task[2:]}\n" if task.startswith("x ") else f"- [ ] {task}\n" for task in tasks)
     head = f"# Progress: {plan}\n\nPlan: {plan}.md\nStarted: 2026-11-20 22:14:03\n\n"
-    return f"{head}## Status\n\n{status}\n\n## Task List\n\n{listed}\n## Notes\n{notes}"
+    end = "\n" if tasks else ""
+    return f"{head}## Status\n\n{status}\n\n## Task List\n\n{listed}{end}## Notes\n{notes}"
 
 
 def launched(

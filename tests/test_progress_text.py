@@ -10,13 +10,13 @@ from functools import partial
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from ralph_driver import progress_text
 
 from ralph import progress
-from ralph.progress import Progress, Task, harmless_output, parse
+from ralph.progress import Progress, harmless_output, parse
 from ralph.progress.reading import BOM, blocks
 
-HEAD, TAIL = "# Progress: feature\n\nPlan: feature.md\n\n## Status\n\n", "\n\n## Task List\n\n- [ ] one\n"
-TEXT = f"{HEAD}IN_PROGRESS{TAIL}\n## Notes\n".encode()
+TEXT = progress_text("one").encode()
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ TEXT = f"{HEAD}IN_PROGRESS{TAIL}\n## Notes\n".encode()
     ],
 )
 def test_a_word_counts_on_a_line_of_its_own_outside_of_code(text: str, done: bool) -> None:
-    assert parse((HEAD + text + TAIL).encode()).done is done
+    assert parse(progress_text("one", status=text).encode()).done is done
     assert parse(BOM + b"caf\xe9 \xff\r\n" + text.replace("\n", "\r\n").encode()).done is done
 
 
@@ -67,13 +67,8 @@ def test_tasks_are_counted_as_people_mean_them(text: str, count: str) -> None:
     ],
 )
 def test_open_tasks_that_are_gone_are_missed(before: str, after: str, gone: str) -> None:
-    missing = progress.vanished(parse(listed(before)), parse(listed(after)))
-    assert "|".join(task.text for task in missing) == gone
-
-
-def listed(items: str) -> bytes:
-    lines = [f"- [x] {item[2:]}" if item.startswith("x ") else f"- [ ] {item}" for item in items.split("|") if item]
-    return "\n".join(["## Tasks", *lines, ""]).encode()
+    was, now = (parse(progress_text(*tasks.split("|")).encode()) for tasks in (before, after))
+    assert "|".join(task.text for task in progress.vanished(was, now)) == gone
 
 
 @pytest.mark.parametrize(
@@ -142,41 +137,29 @@ texts = st.builds(
     whole_lines,
     telling | noise | st.just(b""),
 )
-unsigned = texts.filter(lambda text: b"<!-- ralph writes this section" not in text)
 any_text = st.text(max_size=60) | st.sampled_from(
     ["a\nRALPH_DONE\nb", "`x` ```", "x\n```\n- [ ] y\n", "x\r\n## Task List\r\n- [ ] z", "~~~~ sh", "", "\x85x\u2028"]
 )
 outputs = st.lists(telling.map(lambda line: line.decode(errors="replace")) | any_text, max_size=8).map("\n".join)
 
 
-def of_kind(text: bytes, kind: bytes) -> tuple[list[bytes], bytes]:
-    """The lines of that kind that count, outside of code; and all else, with the last line ended."""
-    found, kept, at, text = [], [], 0, ended(text)
-    for line in blocks(text).lines:
-        if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body):
-            found.append(line.body)
-            kept.append(text[at : line.start])
-            at = line.end
-    return found, b"".join([*kept, text[at:]])
-
-
-def newline(text: bytes) -> bytes:
-    return b"\r\n" if text.split(b"\n")[0].endswith(b"\r") and b"\n" in text else b"\n"
-
-
 def ended(text: bytes) -> bytes:
-    return text if text in (b"", BOM) or text.endswith(b"\n") else text + newline(text)
+    """The same with its last line ended as its first one is."""
+    if text in (b"", BOM) or text.endswith(b"\n"):
+        return text
+    return text + (b"\r\n" if text.split(b"\n")[0].endswith(b"\r") and b"\n" in text else b"\n")
 
 
-def meaning(text: bytes) -> list[object]:
-    """All that a file says, but for where and how much."""
-    now = parse(text)
-    tasks = [[_said(task) for task in each] for each in (now.tasks, now.elsewhere)]
-    return [now.done, now.stop, now.blocked, tasks, now.plan, now.verified, now.spent_usd]
+def others(text: bytes, kind: bytes) -> bytes:
+    """All but the lines of that kind that count, outside of code."""
+    text = ended(text)
+    lines = [line for line in blocks(text).lines if re.fullmatch(rb" {0,3}(%b)\s*" % kind, line.body)]
+    return progress.spliced(text, [(line.start, line.end, b"") for line in lines])
 
 
-def _said(task: Task) -> tuple[str, str]:
-    return task.text, task.mark
+def meaning(text: bytes) -> Progress:
+    """All that a file says, but for how long it is and under which headings."""
+    return parse(ended(text))._replace(size=0, headings=())
 
 
 Edit = Callable[[bytes], bytes]
@@ -199,14 +182,14 @@ def test_an_edit_says_what_it_shall_and_changes_no_other_byte(
     change: Edit, kind: bytes, says: Says, text: bytes
 ) -> None:
     now = change(text)
-    assert of_kind(now, kind)[1] == of_kind(text, kind)[1]
+    assert others(now, kind) == others(text, kind)
     assert now.startswith(BOM) == text.startswith(BOM)
     assert change(now) == now, "once is enough"
     assert says(parse(text), parse(now))
-    assert list(map(_said, parse(now).tasks)) == list(map(_said, parse(text).tasks))
+    assert [task[:2] for task in parse(now).tasks] == [task[:2] for task in parse(text).tasks]
 
 
-@given(texts, unsigned, st.lists(any_text, max_size=3), outputs)
+@given(texts, texts, st.lists(any_text, max_size=3), outputs)
 @example(b"", b"", ["x"], "")
 @example(b"", b"```\nRALPH_STOP\n", ["x"], "`````text\nRALPH_STOP\n~~~~~\n- [ ] x")
 def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
@@ -214,9 +197,7 @@ def test_a_refusal_means_nothing_changes_no_byte_and_goes_without_a_trace(
 ) -> None:
     """Of a text that does not end in a newline only that newline stays; the blank line above makes one of no text."""
     now = progress.with_refusal(text, why, output)
-    added = now[len(ended(text)) :]
     assert now.startswith(ended(text))
-    assert added.count(b"\r\n") == (added.count(b"\n") if newline(text) == b"\r\n" else 0)
     assert meaning(now) == meaning(text)
     assert progress.without_refusal(now) == (ended(text) if text not in (b"", BOM) else text + b"\n")
     bare = ended(above) + progress.with_refusal(text, why)

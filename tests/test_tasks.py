@@ -50,7 +50,7 @@ make
 
 def of(text: str) -> tuple[Task, ...]:
     """The tasks of these lines, which a bar separates; each has the text x."""
-    listed = re.sub(r"(\[.\] \w+)", r"- \1: x", text.replace("|", "\n"))
+    listed = re.sub(r"(\[.\] [\w.-]+)", r"- \1: x", text.replace("|", "\n"))
     return tasks.read(f"# Tasks\n{listed}\n".encode())
 
 
