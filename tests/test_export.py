@@ -1,7 +1,6 @@
 """`ralph export`: today's statuses over the untouched original, and other forms of it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,8 @@ from test_tasks import of
 from ralph import export, progress, tasks
 
 
-def has(project: Project, text: bytes, *lines: str) -> Path:
-    """Writes plan.md, and its progress file with these lines in the Task List."""
-    path = project.root / "plan.md"
-    path.write_bytes(text)
-    fresh = progress.fresh("plan", str(path), "2026-11-20 22:14:03")
-    listed = [line.encode() for line in lines]
-    (project.root / "plan_PROGRESS.md").write_bytes(progress.with_tasks(fresh, listed))
-    return path
-
-
 def exported(project: Project, *args: str) -> str:
-    run = project.ralph("export", "plan", *args)
+    run = project.ralph("export", "feature", *args)
     assert (run.code, run.stderr) == (0, "")
     return run.stdout
 
@@ -63,9 +52,11 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
 
 def test_in_markdown_only_the_block_changes_and_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:
     text = ("\ufeff" + MARKDOWN).replace("\n", "\r\n").encode() + b"\xff"
-    path = has(project, text, "- [x] US-001: Log in", "- [ ] docs: Write", "  - after: US-001")
+    path = project.root / "feature.md"
+    path.write_bytes(text)
     path.chmod(0o640)
-    assert exported(project, "-o", "plan.md") == ""
+    project.has_tasks("x US-001: Log in", "docs: Write\n  - after: US-001")
+    assert exported(project, "-o", "feature.md") == ""
     assert path.stat().st_mode & 0o777 == 0o640
     docs = {"id": "docs", "description": "Write", "title": "Write", "passes": False, "acceptanceCriteria": []}
     more = {**docs, "status": "pending", "dependencies": ["US-001"]}
@@ -75,26 +66,26 @@ def test_in_markdown_only_the_block_changes_and_new_tasks_come_last_in_the_form_
 
 
 def test_an_ordinary_plan_becomes_an_implementation_plan_or_another_form_in_another_file(project: Project) -> None:
-    lines = ("- [x] Add the cart", "- [ ] pay: Pay", "  - after: add_cart", "  - priority: 2", "  - [ ] card: By card")
-    has(project, b"# Shop\n", *lines)
+    project.has_tasks("x Add the cart", "pay: Pay\n  - after: add_cart\n  - priority: 2\n  - [ ] card: By card")
     plain: dict[str, Any] = {"status": "pending", "verification_criteria": [], "dependencies": []}
     cart = plain | {"id": "add_cart", "description": "Add the cart", "status": "complete"}
     pay = plain | {"id": "pay", "description": "Pay", "priority": 2, "dependencies": ["add_cart", "card"]}
     card = plain | {"id": "card", "description": "By card"}
     assert json.loads(exported(project)) == {"tasks": [cart, pay, card]}
-    (project.root / "link.md").symlink_to("plan_PROGRESS.md")
+    (project.root / "other.md").touch()
+    (project.root / "link.md").symlink_to("feature_PROGRESS.md")
     (project.root / "sub").mkdir()
-    (project.root / "sub" / "plan.json").write_text(PRD)
+    (project.root / "sub" / "feature.json").write_text(PRD)
     before = {path: path.read_bytes() for path in project.root.rglob("*.*") if path.is_file()}
     for args, message in [
-        (["plan", "-o", "plan.md"], "plan.md: would not be what it is"),
-        (["plan", "-o", "link.md"], "link.md: would not be what it is"),
-        (["feature"], "feature_PROGRESS.md: has no task"),
-        (["sub/plan.json", "-o", "sub/plan.json"], "belongs to another plan"),
+        (["feature", "-o", "feature.md"], "feature.md: would not be what it is"),
+        (["feature", "-o", "link.md"], "link.md: would not be what it is"),
+        (["other"], "other_PROGRESS.md: has no task"),
+        (["sub/feature.json", "-o", "sub/feature.json"], "belongs to another plan"),
     ]:
         run = project.ralph("export", *args)
         assert (run.code, run.stdout, message in run.stderr) == (2, "", True), run.text
-    assert project.ralph("export", "plan", "-o", "no/where.json").code == 1
+    assert project.ralph("export", "feature", "-o", "no/where.json").code == 1
     assert {path: path.read_bytes() for path in project.root.rglob("*.*") if path.is_file()} == before
 
 
