@@ -88,8 +88,8 @@ class State:
         folder = Path(self._sub("transcripts"))
         if self._records % _LOOKED_AT == 0:
             with contextlib.suppress(OSError):  # an agent may have removed one
-                found = sorted(os.scandir(folder), key=lambda one: one.stat().st_mtime)  # asks for each once
-                spare_bytes = TRANSCRIPTS_BYTES - sum(one.stat().st_size for one in found)
+                spare_bytes = TRANSCRIPTS_BYTES - sum(one.stat().st_size for one in os.scandir(folder))
+                found = sorted(os.scandir(folder), key=lambda one: one.stat().st_mtime) if spare_bytes < 0 else []
                 while spare_bytes < 0:
                     oldest = found.pop(0)
                     Path(oldest).unlink()
