@@ -1,7 +1,6 @@
 """`ralph doctor`: what it sees of a machine, a project and a plan, and what it advises."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -9,38 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ralph_driver import Project, everything_in
-from real_agents import Play
+from ralph_driver import Project, everything_in, executable
+from real_agents import AS_ROOT, Play
 from tmux import lines_only
 
 from ralph.screen.text import columns
 
-AS_ROOT = os.getuid() == 0
 SECRET = "s3cr3t-never-to-be-seen"
 
 
-def programs(project: Project) -> Path:
-    return Path(project.env["PATH"].split(os.pathsep)[0])
-
-
 def has(project: Project, files: Mapping[str, str]) -> None:
-    """Files of the project, or with ~/ of the home folder, or with $ programs on the PATH."""
+    """Writes these; ../bin is first on the PATH, ../home is the person's."""
     for name, text in files.items():
         path = project.root / name
-        if name.startswith("~/"):
-            path = project.home / name[2:]
-        elif name.startswith("$"):
-            path = programs(project) / name[1:]
-            path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        path.chmod(0o755 if name.startswith("$") else 0o644)
 
 
 @pytest.fixture
 def patient(project: Project) -> Project:
     """A project where nothing is wrong but that nobody would hear of it."""
-    has(project, {"$claude": "#!/bin/sh\nexit 0\n"})
+    executable(project.root / "../bin/claude", "exit 0")
     project.env["IS_SANDBOX"] = "1"
     return project
 
@@ -75,7 +63,7 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
         "ok cron: …IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
     )
-    has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "~/.ralph.env": ""})
+    has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "../home/.ralph.env": ""})
     has(patient, dict.fromkeys("abcd", ""))
     patient.has_tasks("x one")
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
@@ -109,8 +97,9 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
     assert "\nBAD  plan        feature_PROGRESS.md: Permission denied\n                 → mend that\n" in run.stdout
     assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
     patient.progress.unlink()
-    has(patient, {"$claude": "#!/bin/sh\nexit 1\n", "feature_PROGRESS.md/x": "", ".git/index.lock": ""})
-    has(patient, {"~/.gitconfig": "[user]\n\tuseConfigOnly = true\n"})
+    claude = executable(patient.root.parent / "bin" / "claude", "exit 1")
+    has(patient, {"../home/.gitconfig": "[user]\n\tuseConfigOnly = true\n"})
+    has(patient, {"feature_PROGRESS.md/x": "", ".git/index.lock": ""})
     says(
         look(patient, "feature.md"),
         "bad agent: …nobody is logged in…claude setup-token",
@@ -118,10 +107,10 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
         "bad repository: …commits fail…git config",
         "bad repository: …one that was killed left it…rm /",
     )
-    has(patient, {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n", "~/.ralph/notify/x.toml": "["})
-    (programs(patient) / "claude").unlink()
+    has(patient, {".ralph/PROMPT_build.md": "{{ PLAN_FIEL }}\n", "../home/.ralph/notify/x.toml": "["})
+    claude.unlink()
     says(
-        look(patient, "feature.md", env={"PATH": str(programs(patient)), "RALPH_X_URL": "https://x.example"}),
+        look(patient, "feature.md", env={"PATH": str(claude.parent), "RALPH_X_URL": "https://x.example"}),
         "bad plan: …PROMPT_build.md: PLAN_FIEL is no",
         "bad agent: the agent claude is not on the PATH",
         "bad repository: …directory: 'git'",
@@ -136,7 +125,8 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
 def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
     folder, plan = patient.root / "100% 'mine'", "../feature.md"
     tell = 'pwd; command -v claude; printf "%s\\n" "$RALPH_VERIFY" "$RALPH_BASE_URL" "$@"'
-    has(patient, {"$ralph": f"#!/bin/sh\n{tell}\n", f"{folder.name}/x": ""})
+    executable(patient.root / "../bin/ralph", tell)
+    folder.mkdir()
     verify, base_url = "true && curl -fs http://localhost:8000/health", "http://localhost:3000/app"
     more = ["--", "--add-dir", "../x"]
     asked = (plan, "all", "7", "--verify", verify, "--base-url", base_url, "-C", str(folder), *more)
@@ -146,7 +136,7 @@ def test_the_line_for_the_crontab_works_as_it_stands(patient: Project) -> None:
     assert r"100\% " in line, "cron takes a bare % for the end of the command"
     command = ["sh", "-c", line.replace(r"\%", "%")]
     done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True, check=False)
-    found = [str(folder), str(programs(patient) / "claude"), verify, base_url, plan, "all", *more]
+    found = [str(folder), str(patient.root.parent / "bin" / "claude"), verify, base_url, plan, "all", *more]
     assert done.stdout.splitlines() == found, line
 
 
