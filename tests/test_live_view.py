@@ -220,7 +220,7 @@ def test_after_kill_9_the_terminal_works_a_background_job_shows_only_lines_and_a
     build(tmux)
     eventually(lambda: agent.reached("again"))
     pids = ralph_in(project), agent.calls[-1].pid, agent.child()
-    tmux.close_the_window()
+    tmux.end()
     eventually(lambda: not any(map(alive, pids)))
 
 

@@ -22,19 +22,14 @@ NOTHING = ["  nothing: each start ended well, and your repository is as it was"]
 
 def rehearse(project: Project, *words: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> Run:
     """Nothing is touched but what the driver writes, and nothing is left."""
-    before = everything_in(project.root.parent)
+    folders = (project.root.parent, Path(project.env["TMPDIR"]))
+    before = everything_in(*folders)
     env = {"IS_SANDBOX": "1", **(env or {})}  # the tests may be root's
     run = project.ralph("rehearse", *(words or ("feature.md", "9")), env=env, prefix=prefix)
-    now = everything_in(project.root.parent)
+    now = everything_in(*folders)
     changed = [name for name in before | now if before.get(name) != now.get(name)]
     assert [name for name in changed if not name.startswith(str(project.outputs))] == []
-    assert litter(project) == []
     return run
-
-
-def litter(project: Project) -> list[str]:
-    """What lies in the folder for temporary files."""
-    return [path.name for path in Path(project.env["TMPDIR"]).iterdir()]
 
 
 def section(run: Run, name: str) -> list[str]:
@@ -52,7 +47,8 @@ def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project
         executable(home / "hooks" / "pre-commit", "exit 1")
         config = f"[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n[core]\n\thooksPath = {home}/hooks\n"
         (home / ".gitconfig").write_text(config)
-        before = everything_in(home)
+        folders = (home, Path(plain_project.env["TMPDIR"]))
+        before = everything_in(*folders)
         env = {"RALPH_SLACK_WEBHOOK_URL": server.url("/environment"), "RALPH_AGENT": "false"}
         env |= {"RALPH_AUTO_COMMIT": "false", "XDG_STATE_HOME": str(other)}
         env |= {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_TEMPLATE_DIR": "/nowhere"}
@@ -70,9 +66,8 @@ def test_the_sample_is_planned_and_built_whatever_a_person_has_set(plain_project
         assert f" Task {number}: {task} " in " ".join(" ".join(lines).split())
         assert any(line.startswith(f"#{number + 1} · {number}/3 tasks (+1) · 1 commit") for line in lines)
     assert lines[-1] == "  ralph feature.md build --max-iterations 50"
-    assert (other.exists(), litter(plain_project)) == (False, [])
     assert [path.name for path in plain_project.root.iterdir()] == ["feature.md"]
-    assert everything_in(home) == before
+    assert (other.exists(), everything_in(*folders) == before) == (False, True)
 
 
 def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) -> None:
@@ -191,18 +186,19 @@ def test_a_hook_pushes_nothing_and_what_it_refuses_or_does_to_the_original_is_sa
 def test_at_any_time_it_can_be_ended_and_leaves_nothing(project: Project, no_override: list[str]) -> None:
     """Also where it made folders that are read-only."""
     project.has_tasks("one", "two")
-    pid_file = project.root.parent / "pid"
+    pid_file, temporary = project.root.parent / "pid", Path(project.env["TMPDIR"])
     verify = f"mkdir -p mod/pkg; touch mod/pkg/file; chmod -R a-w mod; echo $$ > {pid_file}; exec sleep 1000"
     running = project.start("rehearse", "feature.md", "--verify", verify, prefix=no_override)
     eventually(lambda: pid_file.exists() and pid_file.read_text().strip())
     running.signal(signal.SIGTERM)
     run = running.wait()
-    assert (run.code, WRONG in run.stdout, litter(project)) == (-signal.SIGTERM, False, []), run.stdout
+    assert (run.code, WRONG in run.stdout, everything_in(temporary)) == (-signal.SIGTERM, False, {}), run.stdout
     verified, git = project.outputs / "verified", shutil.which("git", path=project.env["PATH"])
     kills = f'[ ! -e {verified} ] || [ "$PWD" != {project.root} ] || kill $PPID\nexec {git} "$@"'
     executable(project.root.parent / "bin" / "git", kills)
     run = project.ralph("rehearse", "feature.md", "--verify", f"touch {verified}")
-    assert (run.code, HAPPENED in run.stdout, litter(project)) == (-signal.SIGTERM, False, []), "at its last look"
+    assert (run.code, HAPPENED in run.stdout) == (-signal.SIGTERM, False), "at its last look"
+    assert everything_in(temporary) == {}
 
 
 def test_what_cannot_be_rehearsed_is_not_copied(project: Project) -> None:

@@ -56,10 +56,8 @@ class Tmux:
         after = eventually(lambda: [line for line in self.screen.splitlines() if line.startswith("code=")])
         return int(after[-1].split("=")[1])
 
-    def close_the_window(self) -> None:
-        self._tmux("kill-session", "-t", "main")
-
     def end(self) -> None:
+        """Closes the window."""
         self._tmux("kill-server", check=False)
 
 
