@@ -32,16 +32,27 @@ def waits(project: Project) -> list[float]:
     return [line["planned_s"] for line in project.journal() if line["event"] == "wait"]
 
 
-def test_a_limit_is_no_iteration_and_no_failure_and_is_asked_about_less_and_less(
+def test_a_limit_is_no_iteration_and_no_failure_and_is_asked_about_less_and_less_unless_there_is_no_time_for_it(
     project: Project, agent: Agent
 ) -> None:
+    """Who does not want to wait is told when to come back."""
+    project.has_tasks("one")
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), at_limit())
+    run = project.build("--max-time", "4h", command=leaping())
+    assert (run.code, waits(project), "max-time is 4h00m" in run.stdout) == (3, [], True), run.text
+    run = project.build("--no-wait")
+    assert (run.code, len(agent.calls)) == (3, 2), run.text
+    (until,) = re.findall(r"until (\d{4}-\d\d-\d\d \d\d:\d\d)", run.stdout)
+    assert time.mktime(time.strptime(until, "%Y-%m-%d %H:%M")) == pytest.approx(time.time() + HOUR_S, abs=SLACK_S)
+    assert project.progress_text == progress_text("one")
+    before = len(project.journal())
     mailbox = Mailbox(project)
     endless = at_limit(resets_in_s=None, text="You've hit your Opus limit")
-    agent.story(endless, endless, endless, at_limit(resets_in_s=5 * HOUR_S), FINISHES)
+    agent.story(endless, endless, endless, at_limit(resets_in_s=5 * HOUR_S), DONE)
     run = project.build(*STRICT, command=leaping(times=30))
     assert run.code == 0, run.text
-    assert happened(project) == [*["#1 limit (not counted)", "wait"] * 4, "#1 ok", "done"]
-    assert [re.findall(r"Iteration: (\d+)", prompt) for prompt in agent.prompts] == [["1"]] * 5
+    assert happened(project)[before:] == [*["#2 limit (not counted)", "wait"] * 4, "#2 ok", "done"]
+    assert [re.findall(r"Iteration: (\d+)", prompt) for prompt in agent.prompts[2:]] == [["1"]] * 5
     assert waits(project) == [300, 600, 1200, pytest.approx(5 * HOUR_S - 2100, abs=SLACK_S)]
     assert re.search(r"1 iteration · .*(5h00m|5h01m|4h59m) of it waiting", run.stdout)
     (notice,) = [notice for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
@@ -61,19 +72,6 @@ def test_a_wait_is_never_longer_than_was_said(
     assert (run.code, len(agent.calls), len(waits(project))) == (0, 2, 1), run.text
     (whole,) = [line["waited_s"] for line in project.journal() if line.get("waited_s")]
     assert whole == pytest.approx(waited * HOUR_S, abs=SLACK_S)
-
-
-def test_who_does_not_want_to_wait_or_has_no_time_for_it_comes_back_later(project: Project, agent: Agent) -> None:
-    project.has_tasks("one")
-    agent.story(at_limit(resets_in_s=5 * HOUR_S), at_limit(), DONE)
-    run = project.build("--max-time", "4h", command=leaping())
-    assert (run.code, waits(project), "max-time is 4h00m" in run.stdout) == (3, [], True), run.text
-    run = project.build("--no-wait")
-    assert (run.code, len(agent.calls)) == (3, 2), run.text
-    (until,) = re.findall(r"until (\d{4}-\d\d-\d\d \d\d:\d\d)", run.stdout)
-    assert time.mktime(time.strptime(until, "%Y-%m-%d %H:%M")) == pytest.approx(time.time() + HOUR_S, abs=SLACK_S)
-    assert project.progress_text == progress_text("one")
-    assert project.build("--no-wait").code == 0
 
 
 def test_an_agent_that_is_replaced_is_waited_for_and_a_word_in_the_file_ends_a_wait(
