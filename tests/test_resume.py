@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from offspring import Offspring, keeper_of
-from ralph_driver import Project, Run, Running, alive, eventually, is_free, kill, progress_text
+from ralph_driver import Project, Run, Running, alive, eventually, is_free, progress_text
 from stories import Agent, edits, fails, hangs, init, marks, raw, runs, starts, step, waits_for, writes
 from test_signals import BUILD
 
@@ -50,16 +50,13 @@ def test_after_deaths_the_next_start_clears_up_and_the_same_command_goes_on(
     dies(running)
     assert "killed" not in running.stderr
     left = agent.calls[1].pid
-    try:
-        assert (alive(left), offspring.alive()) == (True, ["hidden", "tool"]), "otherwise this test proves nothing"
-        half_edited = project.root / f".{project.progress.name}.123.ralph"
-        half_edited.write_text("# Progress: fea")
-        (project.root / "other.md").write_text("# Another\n")
-        (project.root / "other_PROGRESS.md").write_text(progress_text("one", status="RALPH_STOP", plan="other"))
-        other = project.ralph("other.md")
-        assert (other.code, alive(left), offspring.alive(), len(agent.calls)) == (3, False, [], 2), other.text
-    finally:
-        kill([left])
+    assert (alive(left), offspring.alive()) == (True, ["hidden", "tool"]), "otherwise this test proves nothing"
+    half_edited = project.root / f".{project.progress.name}.123.ralph"
+    half_edited.write_text("# Progress: fea")
+    (project.root / "other.md").write_text("# Another\n")
+    (project.root / "other_PROGRESS.md").write_text(progress_text("one", status="RALPH_STOP", plan="other"))
+    other = project.ralph("other.md")
+    assert (other.code, alive(left), offspring.alive(), len(agent.calls)) == (3, False, [], 2), other.text
     assert other.stderr.count("ralph: ended what the run before left running: ") >= 3, "an agent and two tools"
     for lock in (LOCK, ".git/HEAD.lock"):
         assert f"removed {project.root / lock}, left behind by the run before" in other.stderr

@@ -24,13 +24,11 @@ def test_what_cannot_be_read_or_written_is_said_before_money_is_spent_and_no_nam
 
 
 FORMS = {
-    "feature.md build 2": "PROMPT_build: feature_PROGRESS.md, at most 2.",
     "plan.txt 2": "PROMPT_build: plan.txt_PROGRESS.md, at most 2.",
     "--max-iterations 2 sub/plan.md": "PROMPT_build: plan_PROGRESS.md, at most 2.",
     "./notify build": "PROMPT_build: notify_PROGRESS.md, at most .",
     "./-dash.md build": "PROMPT_build: -dash_PROGRESS.md, at most .",
     "look 5 --requirements=feature.md": "PROMPT_look: feature_PROGRESS.md, at most 5.",
-    "--requirements feature.md 5": "PROMPT_build: feature_PROGRESS.md, at most 5.",
     "--requirements feature.md --duration 4h look": "PROMPT_look: feature_PROGRESS.md, at most .",
 }
 """Two are called like a verb and like an option; who comes from ralph1 names the plan by an option."""
