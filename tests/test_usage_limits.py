@@ -52,7 +52,7 @@ def test_a_limit_is_no_iteration_and_no_failure_and_is_asked_about_less_and_less
     run = project.build(*STRICT, command=leaping(times=30))
     assert run.code == 0, run.text
     assert happened(project)[before:] == [*["#2 limit (not counted)", "wait"] * 4, "#2 ok", "done"]
-    assert [re.findall(r"Iteration: (\d+)", prompt) for prompt in agent.prompts[2:]] == [["1"]] * 5
+    assert [re.findall(r"Iteration: (\d+)", prompt) for prompt in agent.prompts[2:]] == [["2"]] * 5
     assert waits(project) == [300, 600, 1200, pytest.approx(5 * HOUR_S - 2100, abs=SLACK_S)]
     assert re.search(r"1 iteration · .*(5h00m|5h01m|4h59m) of it waiting", run.stdout)
     (notice,) = [notice for notice in mailbox.notices if notice.startswith("Ralph Waiting\n")]
