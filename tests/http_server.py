@@ -5,7 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 
 class Asked(BaseHTTPRequestHandler):
@@ -34,12 +34,13 @@ class Asked(BaseHTTPRequestHandler):
 
 
 class Loopback(ThreadingHTTPServer, ABC):
-    """On a free port, while `with` lasts."""
+    """On a free port, until it is closed; `with` closes it."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Asked)
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     @abstractmethod
     def answer(self, asked: Asked) -> None:
@@ -54,13 +55,9 @@ class Loopback(ThreadingHTTPServer, ABC):
         """An address of this server."""
         return f"http://{self.host}{path}"
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def server_close(self) -> None:
         self.shutdown()
-        self.server_close()
+        super().server_close()
 
 
 class Answer(NamedTuple):

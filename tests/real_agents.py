@@ -5,8 +5,7 @@ They are those on PATH. What each prints and how it fails was measured with the 
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,11 +79,11 @@ KINDS = {
 class Real:
     """One of them in a project, and the model that it asks."""
 
-    def __init__(self, project: Project, name: str, models: ExitStack) -> None:
+    def __init__(self, project: Project, name: str, request: pytest.FixtureRequest) -> None:
         found = shutil.which(name)
         if not found:
             pytest.skip(f"no {name} on PATH")
-        self.name, self.kind, self._project, self._models = name, KINDS[name], project, models
+        self.name, self.kind, self._project, self._request = name, KINDS[name], project, request
         node = shutil.which("node") or found
         fake, _, others = project.env["PATH"].partition(os.pathsep)
         project.env["PATH"] = os.pathsep.join([str(Path(found).parent), fake, others, str(Path(node).parent)])
@@ -92,7 +91,8 @@ class Real:
 
     def play(self, *script: Reply) -> ScriptedModel:
         """The model that says this, known to the agent."""
-        model = self._models.enter_context(ScriptedModel(script))
+        model = ScriptedModel(script)
+        self._request.addfinalizer(model.server_close)
         file = self._project.home / self.kind.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.kind.settings.replace("@URL@", model.url("")))
@@ -112,14 +112,12 @@ def uses(*tools: Tool, text: str | None = None) -> Reply:
     return Reply(text=text, tools=tools)
 
 
-@pytest.fixture(params=KINDS)
-def real(request: pytest.FixtureRequest, project: Project) -> Iterator[Real]:
-    with ExitStack() as models:
-        yield Real(project, request.param, models)
+@pytest.fixture
+def real(request: pytest.FixtureRequest, project: Project) -> Real:
+    return Real(project, request.param, request)
 
 
 @pytest.fixture
-def play(project: Project) -> Iterator[Play]:
+def play(request: pytest.FixtureRequest, project: Project) -> Play:
     """Gives the project the real claude; called with replies, it starts the model that says them."""
-    with ExitStack() as models:
-        yield Real(project, "claude", models).play
+    return Real(project, "claude", request).play

@@ -5,9 +5,9 @@ Requests without tools (titles, topics) are answered aside and take none.
 @SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 """
 
-import itertools
 import json
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,51 +42,41 @@ class Reply:
 
 def bash(command: str, **options: object) -> Tool:
     """A shell command, run by the Bash tool."""
-    return Tool(name="Bash", input={"command": command, "description": "scripted", **options})
+    return Tool("Bash", {"command": command, "description": "scripted", **options})
 
 
 def write(path: object, content: str) -> Tool:
     """A whole file, written by the Write tool (which wants an existing file to be read first)."""
-    return Tool(name="Write", input={"file_path": str(path), "content": content})
+    return Tool("Write", {"file_path": str(path), "content": content})
 
 
 def read(path: object) -> Tool:
-    return Tool(name="Read", input={"file_path": str(path)})
+    return Tool("Read", {"file_path": str(path)})
 
 
 def edit(path: object, old: str, new: str) -> Tool:
-    return Tool(name="Edit", input={"file_path": str(path), "old_string": old, "new_string": new})
+    return Tool("Edit", {"file_path": str(path), "old_string": old, "new_string": new})
 
 
 LAST = Reply(text="Nothing more is written.")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request that offered tools, as it came over the wire."""
-
-    body: Json
-
-    @property
-    def told(self) -> str:
-        """The conversation: prompts, answers, and what tools returned."""
-        said = [self.body.get(name) for name in ("messages", "input", "contents")]
-        return json.dumps(said, ensure_ascii=False).replace('\\"', '"')
-
-    def says(self, words: str) -> bool:
-        return words in self.told
+def told(body: Json) -> str:
+    """The conversation in a request: prompts, answers, and what tools returned."""
+    said = [body.get(name) for name in ("messages", "input", "contents")]
+    return json.dumps(said, ensure_ascii=False).replace('\\"', '"')
 
 
 # What the APIs stream.
 
 
-def messages(reply: Reply, about: Json, number: int) -> list[Json]:
+def messages(reply: Reply, about: Json) -> list[Json]:
     """Anthropic's Messages API."""
     blocks: list[tuple[Json, Json]] = []
     if reply.text is not None:
         blocks += [({"type": "text", "text": ""}, {"type": "text_delta", "text": reply.text})]
     for at, tool in enumerate(reply.tools):
-        begun = {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": tool.name, "input": {}}
+        begun = {"type": "tool_use", "id": f"{about['id']}_{at}", "name": tool.name, "input": {}}
         blocks += [(begun, {"type": "input_json_delta", "partial_json": json.dumps(tool.input)})]
     usage = {"input_tokens": 100, "output_tokens": 20, **reply.usage}
     message = {**about, "type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": usage}
@@ -101,12 +91,12 @@ def messages(reply: Reply, about: Json, number: int) -> list[Json]:
     return [*pieces, {"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
 
 
-def responses(reply: Reply, about: Json, number: int) -> list[Json]:
+def responses(reply: Reply, about: Json) -> list[Json]:
     """OpenAI's Responses API."""
     words: list[Json] = [{"type": "output_text", "text": reply.text, "annotations": []}]
     items: list[Json] = [{"type": "message", "role": "assistant", "content": words}] if reply.text else []
     for at, tool in enumerate(reply.tools):
-        call = {"call_id": f"call_{number}_{at}", "name": tool.name, "arguments": json.dumps(tool.input)}
+        call = {"call_id": f"{about['id']}_{at}", "name": tool.name, "arguments": json.dumps(tool.input)}
         items.append({"type": "function_call", **call})
     usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
     done = [{"type": "response.output_item.done", "output_index": at, "item": one} for at, one in enumerate(items)]
@@ -115,7 +105,7 @@ def responses(reply: Reply, about: Json, number: int) -> list[Json]:
     return [{"type": "response.created", "response": about}, *done, last]
 
 
-def contents(reply: Reply, _about: Json, _number: int) -> list[Json]:
+def contents(reply: Reply, _about: Json) -> list[Json]:
     """Google's generative language API."""
     parts: list[Json] = [{"text": reply.text}] if reply.text else []
     parts += [{"functionCall": {"name": tool.name, "args": tool.input}} for tool in reply.tools]
@@ -124,11 +114,11 @@ def contents(reply: Reply, _about: Json, _number: int) -> list[Json]:
     return [{"candidates": [said], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"}]
 
 
-def completions(reply: Reply, about: Json, number: int) -> list[Json]:
+def completions(reply: Reply, about: Json) -> list[Json]:
     """OpenAI's chat completions."""
     about |= {"object": "chat.completion.chunk", "created": 0}
     calls = [
-        {"index": at, "id": f"call_{number}_{at}", "type": "function"}
+        {"index": at, "id": f"{about['id']}_{at}", "type": "function"}
         | {"function": {"name": tool.name, "arguments": json.dumps(tool.input)}}
         for at, tool in enumerate(reply.tools)
     ]
@@ -150,40 +140,45 @@ SIGNAL = re.compile('<task-done session="(ralph-[^"]+)">([^<]+)</task-done>')
 
 
 class ScriptedModel(Loopback):
-    """The server; `with` starts it and ends it."""
+    """The server."""
 
     def __init__(self, script: Sequence[Reply]) -> None:
         super().__init__()
-        self.requests: list[Request] = []
-        self._numbers, self._script = itertools.count(1), iter(script)
+        self.requests: list[Json] = []
+        """The body of each that offered tools."""
+        self._script = iter(script)
 
     def answer(self, asked: Asked) -> None:
-        request = Request(json.loads(asked.body or "{}"))
+        body = json.loads(asked.body or "{}")
         path = urlsplit(asked.path).path
         speaks = next((APIS[end] for end in APIS if path.endswith(end)), None)
-        reply = self._reply(request) if speaks else Reply(status=404)
+        reply = self._reply(body) if speaks else Reply(status=404)
         error = reply.error or {"type": "api_error", "message": "scripted", "code": reply.status}
         kind, text = "application/json", json.dumps({"type": "error", "error": error})
         if speaks and reply.status == 200:
-            number = next(self._numbers)
-            pieces = speaks(reply, {"id": f"id_{number}", "model": request.body.get("model")}, number)
-            kind, text = "text/event-stream", streamed(pieces[: 3 if reply.hangs else None])
-        if signal := SIGNAL.search(request.told):
+            pieces = speaks(reply, {"id": f"id_{uuid.uuid4().hex}", "model": body.get("model")})
+            if reply.hangs:
+                pieces = pieces[:3]
+            kind, text = "text/event-stream", streamed(pieces)
+        if signal := SIGNAL.search(told(body)):
             text = text.replace("@SESSION@", signal[1]).replace("@TASK@", signal[2])
         asked.is_told(reply.status, text, {"content-type": kind, **reply.headers})
         if reply.hangs:
             asked.rfile.read(1)
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, body: Json) -> Reply:
         """That whose turn it is."""
-        if not request.body.get("tools"):
+        if not body.get("tools"):
             return Reply(text="aside")
-        self.requests.append(request)
+        self.requests.append(body)
         return next(self._script, LAST)
 
 
 def streamed(pieces: list[Json]) -> str:
     """As server-sent events; those of the first two APIs have names."""
-    return "".join(
-        (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n" for one in pieces
-    )
+    text = ""
+    for one in pieces:
+        if "type" in one:
+            text += f"event: {one['type']}\n"
+        text += f"data: {json.dumps(one)}\n\n"
+    return text

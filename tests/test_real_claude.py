@@ -10,12 +10,10 @@ import time
 import pytest
 from ralph_driver import Project, leaping, progress_text
 from real_agents import AS_ROOT, Play, uses
-from scripted_model import Reply, Tool, bash, edit, read, write
+from scripted_model import Json, Reply, Tool, bash, edit, read, told, write
 from stories import signal as done_signal
 
 SONNET = ("--model", "sonnet")
-DEAR = {"input_tokens": 100_000, "output_tokens": 1000}
-"""With sonnet 0.315 dollars."""
 
 
 def finishes(project: Project, *, last: str = "All done.") -> list[Reply]:
@@ -27,11 +25,11 @@ def finishes(project: Project, *, last: str = "All done.") -> list[Reply]:
     ]
 
 
-def results(project: Project) -> list[dict[str, object]]:
-    """The last words of each invocation, as the agent printed them."""
+def printed(project: Project, kind: str) -> list[Json]:
+    """The events of that type, as the agent printed them."""
     texts = [text for name, text in sorted(project.transcripts().items()) if name.endswith(".jsonl")]
     events = [json.loads(line) for text in texts for line in text.splitlines()]
-    return [event for event in events if event["type"] == "result"]
+    return [event for event in events if event["type"] == kind]
 
 
 def test_all_plans_builds_and_validates_a_small_repository(project: Project, play: Play) -> None:
@@ -66,9 +64,9 @@ def test_all_plans_builds_and_validates_a_small_repository(project: Project, pla
     assert [tested.read_text(), "Mode:" in project.progress_text] == ["def test_it(): assert True\n", False]
     assert "## Validation\n\nThere is no test.\n" in project.progress_text
     asked = model.requests[0]
-    assert asked.says(str(project.root / "feature.md"))
-    assert ("opus" in asked.body["model"], asked.body["output_config"]["effort"]) == (True, "low")
-    assert model.requests[8].says("You validate; you do not build.")
+    assert str(project.root / "feature.md") in told(asked)
+    assert ("opus" in asked["model"], asked["output_config"]["effort"]) == (True, "low")
+    assert "You validate; you do not build." in told(model.requests[8])
     names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
     assert ("RALPH_RUN_ID" in names, names & {"RALPH_TELEGRAM_BOT_TOKEN", "TMUX"}) == (True, set())
 
@@ -82,11 +80,11 @@ def test_a_model_woken_again_by_a_job_of_its_own_is_one_iteration(project: Proje
     model = play(uses(job), Reply(text="I wait for the job."), *finishes(project, last=long))
     run = project.build(*SONNET, "--reasoning", "none")
     assert run.code == 0, run.text
-    first, second = results(project)
+    first, second = printed(project, "result")
     assert (first["result"], second["result"]) == ("I wait for the job.", long)
     (line, _) = project.journal()
     assert line["cost_usd"] == second["total_cost_usd"] == pytest.approx(5 * 0.0006), "the last one is the sum"
-    assert {one.body.get("thinking", {}).get("type", "disabled") for one in model.requests} == {"disabled"}
+    assert {one.get("thinking", {}).get("type", "disabled") for one in model.requests} == {"disabled"}
 
 
 # What it is allowed.
@@ -96,10 +94,11 @@ def test_a_budget_ends_the_iteration(project: Project, play: Play) -> None:
     beyond = project.root / "beyond"
     project.has_tasks("one", "two")
     ticks = (read(project.progress), edit(project.progress, "- [ ] one", "- [x] one"))
-    play(Reply(tools=ticks, usage=DEAR), Reply(tools=[bash(f"touch {beyond}")], usage=DEAR))
+    dear = {"input_tokens": 100_000, "output_tokens": 1000}  # with sonnet 0.315 dollars
+    play(Reply(tools=ticks, usage=dear), Reply(tools=[bash(f"touch {beyond}")], usage=dear))
     run = project.build(*SONNET, "--max-iteration-cost", "0.5", "--max-cost", "0.6", "--max-failures", "1")
     assert (run.code, beyond.exists()) == (3, False), run.text
-    assert [result["errors"] for result in results(project)] == [["Reached maximum budget ($0.5)"]]
+    assert [result["errors"] for result in printed(project, "result")] == [["Reached maximum budget ($0.5)"]]
 
 
 def test_a_full_context_ends_the_iteration_with_its_cost_and_the_next_one_is_fresh(
@@ -117,11 +116,11 @@ def test_a_full_context_ends_the_iteration_with_its_cost_and_the_next_one_is_fre
     assert (run.code, beyond.exists()) == (0, False), run.text
     first, *_ = project.journal()
     assert (first["ended"], first["success"]) == ("context_full", True)
-    said = [one for one in results(project) if one["terminal_reason"] == "aborted_streaming"]
+    said = [one for one in printed(project, "result") if one["terminal_reason"] == "aborted_streaming"]
     cost = (pytest.approx(0.2403), False) if said else (None, True)  # on a busy machine it can leave without a word
     assert (first["cost_usd"], first["cost_at_least"]) == cost
     assert [name for name, record in project.transcripts().items() if b'"stream_event"' in record] == []
-    assert [request.says("I begin.") for request in model.requests[:3]] == [False, True, False]
+    assert ["I begin." in told(request) for request in model.requests[:3]] == [False, True, False]
 
 
 # Limits and trouble outside.
@@ -204,10 +203,8 @@ def test_what_is_denied_is_refused_to_an_honest_agent(project: Project, play: Pl
     commands = [uses(bash(f"{command} 2>&1 | cat")) for command in (*CAUGHT, *PASSING)]
     play(*commands, uses(write(project.root / "x", "")), uses(read(project.root / "feature.md")))
     project.build("1", "--deny", "git-write,not-uv,Write", "--tools", "Bash,Read,Write", *SONNET)
-    (transcript,) = [text for name, text in project.transcripts().items() if name.endswith(".jsonl")]
-    events = [json.loads(line) for line in transcript.splitlines()]
-    contents = [event["message"]["content"] for event in events if event["type"] == "user"]
-    told = [str(one["content"]) for content in contents for one in content if one["type"] == "tool_result"]
-    assert ["has been denied" in one for one in told] == [True] * len(CAUGHT) + [False] * (len(PASSING) + 2)
-    assert ["No such tool" in one for one in told[-2:]] == [True, True]
+    contents = [event["message"]["content"] for event in printed(project, "user")]
+    answers = [str(one["content"]) for content in contents for one in content if one["type"] == "tool_result"]
+    assert ["has been denied" in one for one in answers] == [True] * len(CAUGHT) + [False] * (len(PASSING) + 2)
+    assert ["No such tool" in one for one in answers[-2:]] == [True, True]
     assert not (project.root / "x").exists()

@@ -8,8 +8,8 @@ import pytest
 from http_server import Server
 from ralph_driver import COMMAND, Project, eventually, executable
 from real_agents import Play, uses
-from scripted_model import Reply, write
-from stories import Agent, edits, marks, step, waits_for
+from scripted_model import Reply, told, write
+from stories import Agent, marks, runs, step, waits_for
 from tmux import Tmux
 
 TALKER = """\
@@ -24,6 +24,8 @@ test "$wish" = suspend && kill -STOP $$ && read -r wish
 test -z "$wish" || sed -i "s/^## Task List$/## Task List\\n\\n- [ ] $wish/" feature_PROGRESS.md
 """
 """An agent that asks one question, and writes the answer into the task list."""
+DISCOVER = "sed -i '/^Plan:/a Mode: discover' feature_PROGRESS.md"
+"""The progress file names this mode."""
 
 
 @pytest.fixture
@@ -39,12 +41,6 @@ def ralph(*words: str) -> str:
     return shlex.join([*COMMAND, "feature.md", *words])
 
 
-def names(project: Project, mode: str) -> None:
-    """The progress file names this mode."""
-    said = project.progress_text.replace("Plan: feature.md\n", f"Plan: feature.md\nMode: {mode}\n")
-    project.progress.write_text(said)
-
-
 def test_what_a_person_wishes_is_planned_and_built_without_another_question(
     tmux: Tmux, project: Project, talker: Agent
 ) -> None:
@@ -53,7 +49,7 @@ def test_what_a_person_wishes_is_planned_and_built_without_another_question(
     talker.story(step(), step(ticks="all", writes_done=True))
     project.env["RALPH_SLACK_WEBHOOK_URL"] = "http://127.0.0.1:9/secret"
     project.has_tasks("x one")
-    names(project, "discover")
+    project.does(DISCOVER)
     tmux.enter(ralph())
     eventually(lambda: "What shall be done?" in tmux.screen)
     assert project.ralph("feature.md", "build").code == 75, "nobody else works here meanwhile"
@@ -73,9 +69,10 @@ def test_what_a_person_wishes_is_planned_and_built_without_another_question(
     tmux.enter("y")
     assert tmux.exit_code() == 0, tmux.screen
     assert "- [x] two\n\n- [x] one" in project.progress_text
-    prompt, words = (project.outputs / "prompt").read_text(), (project.outputs / "words").read_text()
-    assert ("You talk with a person" in prompt, str(project.progress.name) in prompt) == (True, True)
-    assert "--dangerously-skip-permissions" not in words
+    prompt = (project.outputs / "prompt").read_text()
+    assert "You talk with a person" in prompt
+    assert project.progress.name in prompt
+    assert "--dangerously-skip-permissions" not in (project.outputs / "words").read_text()
     assert "RALPH_" not in (project.outputs / "environment").read_text()
 
 
@@ -116,14 +113,14 @@ def test_without_a_terminal_a_mode_that_is_a_conversation_calls_for_a_person_onc
     with Server() as server:
         project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/hook")
         project.has_tasks("one", "two")
-        names(project, "discover")
+        project.does(DISCOVER)
         text = project.progress_text
         starts = [project.ralph("feature.md") for _ in range(3)]
         starts.append(project.ralph("feature.md", "talk"))
         assert (project.progress_text, agent.calls) == (text, [])
         (first,) = server.received
         project.has_tasks("one", "two")
-        agent.story(step(edits("Plan: feature.md\n", "Plan: feature.md\nMode: talk\n"), ticks="first"))
+        agent.story(step(runs(DISCOVER.replace("discover", "talk")), ticks="first"))
         starts += [project.build(), *(project.ralph("feature.md") for _ in range(2))]
     assert {run.code for run in starts} == {4}
     assert "ralph: feature: discover is a conversation; start ralph feature.md discover in a terminal" in starts[0].text
@@ -150,4 +147,4 @@ def test_the_real_claude_asks_what_shall_be_built_and_writes_it_down(project: Pr
     eventually(lambda: "go on with plan? [y/N]" in tmux.screen)
     tmux.enter("n")
     assert (tmux.exit_code(), spec.read_text()) == (0, "# Login\n"), tmux.screen
-    assert model.requests[0].says("You find out, with the person")
+    assert "You find out, with the person" in told(model.requests[0])
