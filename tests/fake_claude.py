@@ -23,7 +23,6 @@ else:
     import _signal as signal  # without the enums
 
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else "."
-STORY_IS_OVER = 97
 SEEN = ("RALPH_", "TMUX", "GIT_CONFIG_", "CLAUDE", "ANTHROPIC_")
 WATCHED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 ASKED = '<task-done session="'
@@ -47,10 +46,11 @@ def main() -> NoReturn:
     steps = story["steps"]
     if number > len(steps) and not story["repeat"]:
         sys.stderr.write(f"the story is over, but this is call {number}\n")
-        leave(STORY_IS_OVER)
+        leave(97)
     step = steps[min(number, len(steps)) - 1]
     for act in step["acts"]:
-        ACTS[act["act"]]({"file": story["progress"], **act})
+        deed = dict(act)  # it can stand there more than once
+        ACTS[deed.pop("act")](**deed)
     leave(step["exit_code"])
 
 
@@ -108,7 +108,7 @@ def behave_like_claude() -> None:
 def interrupted(*_: object) -> None:
     for pid in tools:
         os.killpg(pid, signal.SIGKILL)
-    prints({"text": ABORTED})
+    prints(ABORTED)
     log(interrupted=os.getpid())
     leave(1)
 
@@ -122,49 +122,45 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def prints(act: dict[str, Any]) -> None:
-    stream = sys.stderr if act.get("stderr") else sys.stdout
-    text = act["text"]
+def prints(text: str, stderr: bool = False, times: int = 1) -> None:
+    stream = sys.stderr if stderr else sys.stdout
     if asked:
         text = text.replace("@SESSION@", asked[0]).replace("@TASK@", asked[1])
-    data = text.encode("utf-8", "surrogateescape")
-    for _ in range(act.get("times", 1)):
-        stream.buffer.write(data)
+    for _ in range(times):
+        stream.buffer.write(encoded(text))
     stream.flush()
 
 
-def ticks(act: dict[str, Any]) -> None:
-    which, text = act["which"], content(act["file"])
+def ticks(file: str, which: str) -> None:
     old = encoded("- [ ]" if which in ("first", "all") else f"- [ ] {which}")
-    write(act["file"], text.replace(old, old.replace(b"[ ]", b"[x]"), -1 if which == "all" else 1))
+    write(file, content(file).replace(old, old.replace(b"[ ]", b"[x]"), -1 if which == "all" else 1))
 
 
-def edits(act: dict[str, Any]) -> None:
-    file, old, new = act["file"], encoded(act["old"]), encoded(act["new"])
+def edits(file: str, old: str, new: str) -> None:
     text = content(file)
-    assert old in text, f"{file} has no {old!r}"
-    write(file, text.replace(old, new, 1))
+    assert encoded(old) in text, f"{file} has no {old!r}"
+    write(file, text.replace(encoded(old), encoded(new), 1))
 
 
-def writes(act: dict[str, Any]) -> None:
-    os.makedirs(os.path.dirname(os.path.abspath(act["file"])), exist_ok=True)
-    write(act["file"], encoded(act["text"]), "ab" if act.get("append") else "wb")
+def writes(file: str, text: str, append: bool) -> None:
+    os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
+    write(file, encoded(text), "ab" if append else "wb")
 
 
 def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def runs(act: dict[str, Any]) -> None:
-    _, status = os.waitpid(spawned(act["command"], out=2), 0)
-    assert status == 0, act["command"]
+def runs(command: str) -> None:
+    _, status = os.waitpid(spawned(command, out=2), 0)
+    assert status == 0, command
 
 
-def starts(act: dict[str, Any]) -> None:
-    pid = spawned(act["command"], out=1, own=True) if act["holds_stdout"] else spawned(act["command"], own=True)
-    if act["tool"]:
+def starts(command: str, name: str, tool: bool, holds_stdout: bool) -> None:
+    pid = spawned(command, out=1 if holds_stdout else None, own=True)
+    if tool:
         tools.append(pid)
-    log(child=act["name"], pid=pid)
+    log(child=name, pid=pid)
 
 
 def spawned(command: str, out: int | None = None, own: bool = False) -> int:
@@ -179,26 +175,26 @@ def spawned(command: str, out: int | None = None, own: bool = False) -> int:
     return os.posix_spawn("/bin/sh", argv, os.environ, file_actions=files, setsid=own, setsigdef=[signal.SIGPIPE])
 
 
-def ignores(act: dict[str, Any]) -> None:
-    for name in act["signals"]:
+def ignores(signals: list[str]) -> None:
+    for name in signals:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
 
 
-def marks(act: dict[str, Any]) -> None:
-    write(in_folder(f"mark-{act['name']}"), b"")
+def marks(name: str) -> None:
+    write(in_folder(f"mark-{name}"), b"")
 
 
-def waits_for(act: dict[str, Any]) -> None:
+def waits_for(name: str) -> None:
     deadline = time.monotonic() + 60  # a forgotten one does not hang the tests for ever
-    while not os.path.exists(in_folder(f"mark-{act['name']}")) and time.monotonic() < deadline:
+    while not os.path.exists(in_folder(f"mark-{name}")) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def sleeps(act: dict[str, Any]) -> None:
-    time.sleep(act["seconds"])
+def sleeps(seconds: float) -> None:
+    time.sleep(seconds)
 
 
-ACTS: dict[str, Callable[[dict[str, Any]], None]] = {
+ACTS: dict[str, Callable[..., None]] = {
     act.__name__: act for act in (prints, ticks, edits, writes, runs, starts, ignores, marks, waits_for, sleeps)
 }
 

@@ -7,13 +7,14 @@ import ast
 import json
 import marshal
 import shlex
-import stat
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from ralph_driver import executable
 
 Act = dict[str, Any]
 """Something that happens in a step: an event (it has a "type") or a deed (it has an "act")."""
@@ -93,14 +94,16 @@ LIMIT = "You've hit your session limit · resets 10:24am (UTC)"
 
 # Deeds.
 
+PROGRESS = "feature_PROGRESS.md"
+
 
 def prints(text: str, *, stderr: bool = False, times: int = 1) -> Act:
     return {"act": "prints", "text": text, "stderr": stderr, "times": times}
 
 
-def edits(old: str, new: str, **file: str) -> Act:
-    """Replaces the first `old` in the progress file, or in `file`."""
-    return {"act": "edits", "old": old, "new": new, **file}
+def edits(old: str, new: str, file: str = PROGRESS) -> Act:
+    """Replaces the first `old`."""
+    return {"act": "edits", "file": file, "old": old, "new": new}
 
 
 def writes(file: str, text: str, *, append: bool = False) -> Act:
@@ -109,7 +112,7 @@ def writes(file: str, text: str, *, append: bool = False) -> Act:
 
 def ticks(which: str) -> Act:
     """Ticks the first open task, all, or the one whose text begins so."""
-    return {"act": "ticks", "which": which}
+    return {"act": "ticks", "file": PROGRESS, "which": which}
 
 
 def runs(command: str) -> Act:
@@ -166,7 +169,7 @@ def step(
 ) -> Act:
     """One good invocation: init, the acts, the keywords in this order, the result, `after`, exit."""
     deeds: list[Act | None] = [
-        {"act": "ticks", "which": ticks} if ticks else None,
+        {"act": "ticks", "file": PROGRESS, "which": ticks} if ticks else None,
         edits("## Task List\n\n", f"## Task List\n\n- [ ] {adds}\n") if adds else None,
         writes(file, f"{file}\n", append=True) if file else None,
         edits("IN_PROGRESS", "RALPH_DONE") if writes_done else None,
@@ -223,23 +226,16 @@ class Agent:
         folder.mkdir(parents=True)
         self.story()
 
-    def story(self, *steps: Act, progress: str = "feature_PROGRESS.md", repeat: bool = False) -> None:
-        """One step per invocation; after the last one exit 97, or with `repeat` the last one again.
-
-        A step that uses `ticks`, `edits` and the like without a file means the file `progress`.
-        """
+    def story(self, *steps: Act, repeat: bool = False) -> None:
+        """One step per invocation; after the last one exit 97, or with `repeat` the last one again."""
         played = [{**one, "acts": list(map(_deed, one["acts"]))} for one in steps]
-        story = {"steps": played, "progress": progress, "repeat": repeat}
-        (self.folder / "story").write_bytes(marshal.dumps(story))
+        (self.folder / "story").write_bytes(marshal.dumps({"steps": played, "repeat": repeat}))
         (self.folder / "count").write_bytes(b"")
 
     def install(self, path: Path) -> Path:
         """Puts a launcher there: `exec` keeps the pid, and -S starts Python in half the time."""
         words = [sys.executable, "-I", "-S", "-c", LAUNCH, str(self.folder)]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        return path
+        return executable(path, f'exec {shlex.join(words)} "$@"')
 
     @property
     def calls(self) -> list[SimpleNamespace]:
