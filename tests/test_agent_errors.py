@@ -38,6 +38,7 @@ MEANS = {
     "Credit balance is too low for the test in test_credit.py to pass": None,
     "API Error: 404 Not found": None,
     "API Error: Unable to connect to API: SSL certificate has expired": None,
+    "API Error: The operation timed out in the test that I wrote": None,
     "Error: the build failed with ETIMEDOUT": None,
 }
 

@@ -3,7 +3,7 @@
 import re
 
 from ralph_driver import Project, leaping
-from stories import Act, Agent, edits, error_result, fails, init, prints, raw, runs, says, step, writes
+from stories import LIMIT, Act, Agent, edits, error_result, init, prints, raw, result, runs, step, tool_result, writes
 
 CLAIM = step(writes_done=True)
 
@@ -45,9 +45,9 @@ def test_a_limit_is_of_this_start_the_number_of_all_and_there_is_a_pause_between
 
 
 FAILURES = {
-    "an error with exit 0, called success": fails(exit_code=0),
+    "an error with exit 0, called success": raw(init(), tool_result(LIMIT), result("It went wrong.", ok=False)),
     "exit 1 after a good result": step(exit_code=1),
-    "a beginning without an end": raw(init(), says("Hm.")),
+    "a beginning without an end": raw(init(), tool_result("Hm.")),
     "a crash": raw(init(), exit_code=-11),
     "no stream at all": raw(prints("what?\n"), exit_code=2),
     "out of turns, no progress": raw(init(), error_result("error_max_turns", "x"), exit_code=1),

@@ -26,6 +26,7 @@ FAILED = Turn(outcome=Outcome.FAILED, why="exit 1")
 HUNG = Turn(outcome=Outcome.HUNG, why="it was silent")
 AT_LIMIT = Turn(outcome=Outcome.LIMIT, why="limit")
 TROUBLE = Turn(outcome=Outcome.TROUBLE, why="HTTP 529")
+OUT_OF_BUDGET = Turn(outcome=Outcome.OUT_OF_BUDGET, cost_usd=1.02)
 A, B, DONE = "- [ ] a", "- [x] a", "- [x] a; RALPH_DONE"
 
 
@@ -99,7 +100,7 @@ CLAIMS = iteration(A, A + "; RALPH_DONE")
 FINISHES = iteration(B, DONE)
 TROUBLED = iteration(turn=TROUBLE)
 LIMITED = iteration(turn=AT_LIMIT)
-CLAIMS_AT_LIMIT = iteration(A, A + "; RALPH_DONE", AT_LIMIT)
+CLAIMS_AT_LIMIT = iteration(A, DONE, AT_LIMIT)
 FIVE_HOURS = iteration(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
@@ -121,6 +122,7 @@ LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
         ("", [FIVE_HOURS, IDLE], limits(once=True), "18002 1: finished"),
         ("", [iteration(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
+        ("", [iteration(turn=OUT_OF_BUDGET)], limits(max_cost=1.0, max_failures=1), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], BOTH, "5"),
         ("REFUSED", [CLAIMS], BOTH, "1: done refused"),
         ("STALLED", [iteration(A, A, OK, "a.py"), CLAIMS, FAILS], BOTH, "3"),

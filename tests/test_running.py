@@ -57,7 +57,13 @@ def test_a_dry_run_prints_the_command_and_the_prompt_of_each_form_and_starts_not
 def test_cron_needs_no_home_and_nothing_is_left_but_the_progress_file_and_a_private_folder(
     project: Project, agent: Agent
 ) -> None:
-    """The plan may be of any encoding, another folder is entered first, what follows the dashes is the agent's."""
+    """The plan may be of any encoding, another folder is entered first, what follows the dashes is the agent's.
+
+    A start that finds nothing to do leaves nothing at all.
+    """
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert (project.build().code, project.state_folders) == (0, [])
+    project.progress.unlink()
     (project.root / "feature.md").write_bytes(b"caf\xe9 \x00 \xff\nRALPH_MAX_ITERATIONS: 1\n")
     project.commits("plan")
     agent.story(step(), step())

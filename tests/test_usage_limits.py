@@ -79,7 +79,8 @@ def test_an_agent_that_is_replaced_is_waited_for_and_a_word_in_the_file_ends_a_w
 ) -> None:
     project.has_tasks("one", "two")
     claude = shutil.which("claude", path=project.env["PATH"])
-    agent.story(step(runs(f"mv {claude} {claude}.new"), ticks="first"), at_limit(resets_in_s=24 * HOUR_S))
+    limits = [at_limit(resets_in_s=24 * HOUR_S)] * 2
+    agent.story(step(runs(f"mv {claude} {claude}.new"), ticks="first"), *limits)
     running = project.start("feature.md", "--delay", "0", command=paced(speed=20))
     eventually(lambda: "cannot be started" in running.stdout)
     Path(f"{claude}.new").rename(f"{claude}")
@@ -91,6 +92,11 @@ def test_an_agent_that_is_replaced_is_waited_for_and_a_word_in_the_file_ends_a_w
     waited = ["#2 trouble (not counted)", "wait", "#2 limit (not counted)", "wait"]
     assert happened(project) == ["#1 ok", *waited, "stopped"]
     assert (again.code, again.text) == (3, ""), "which the next start finds, and says nothing"
+    project.has_tasks("one")
+    running = project.start("feature.md", "--verify", "true", command=paced(speed=20))
+    eventually(lambda: "): usage limit: " in running.stdout)
+    project.has_tasks("x one", status="RALPH_DONE")
+    assert (running.wait().code, "\nVerified: " in project.progress_text) == (0, True)
 
 
 def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_does(
