@@ -1,7 +1,7 @@
 """Plants each fault of mutants.md in a copy of the tree, and sees that the tests named there find it.
 
-`python tests/mutants.py [-j 2] [--only WORD] [--check]`: with `--check` it says only which can be planted. It ends with
-1 if a fault lives, with 2 if one cannot be planted or a test that shall find it fails without it.
+`python tests/mutants.py [-j 2] [--only WORD] [--check]`: with `--check` it only sees whether they can be planted. It
+ends with an error if one cannot, if a test that shall find one fails without it, or if one lives.
 """
 
 import argparse
@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -44,10 +44,10 @@ class Fault:
     new: str
 
     def planted(self) -> str:
-        """The text of its file with the fault. Raises ValueError where that is impossible."""
+        """The text of its file with the fault."""
         text = (CHECKOUT / self.file).read_text("utf-8")
         if (count := text.count(self.old)) != 1:
-            raise ValueError(f"what it replaces in {self.file} stands there {count} times")
+            sys.exit(f"{self.sentence}: what it replaces stands {count} times in {self.file}")
         planted = text.replace(self.old, self.new)
         compile(planted, self.file, "exec")
         return planted
@@ -82,23 +82,23 @@ def run(tree: Path, *arguments: str, within_s: float = LONGEST_S) -> tuple[int, 
     return tests.returncode, said, re.findall(r"^(?:FAILED|ERROR) (.+)$", said, re.MULTILINE)
 
 
-def judged(fault: Fault, base: Path) -> tuple[str, str]:
-    """What became of it in a copy of that tree: killed, ALIVE or not plantable; and by whom, or why."""
+def judged(fault: Fault, base: Path) -> str:
+    """What became of it in a copy of that tree: killed, ALIVE, or no verdict."""
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         tree = shutil.copytree(base, Path(folder) / "tree", symlinks=True)
         (tree / fault.file).write_text(fault.planted(), "utf-8")
         module = fault.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         argv = [sys.executable, "-P", "-c", f"import {module}"]
         if subprocess.run(argv, env={"PYTHONPATH": str(tree)}, capture_output=True, check=False).returncode:
-            return "not plantable", f"{module} can no longer be imported"
+            return f"no verdict: {module} can no longer be imported"
         code, said, failed = run(tree, "-x", *fault.tests)
     if code == FAILED:
-        return "killed", f"by {failed[0][:200]}"
-    return ("not plantable", f"pytest ended with {code}: {said.strip()[-300:]}") if code else ("ALIVE", "")
+        return f"killed by {failed[0][:200]}"
+    return f"no verdict: pytest ended with {code}: {said.strip()[-300:]}" if code else "ALIVE"
 
 
-def sound(faults: Sequence[Fault], base: Path, jobs: int) -> bool:
-    """Whether the tests that shall find these faults pass without them; what fails once on a busy machine may again.
+def be_sound(faults: Sequence[Fault], base: Path, jobs: int) -> None:
+    """The tests that shall find these faults pass without them; what fails on a busy machine is tried once more.
 
     What they compile stays there: 5 s of each fault's tests.
     """
@@ -107,42 +107,32 @@ def sound(faults: Sequence[Fault], base: Path, jobs: int) -> bool:
     if code == FAILED and failed:
         code, said, failed = run(base, *(line.partition(" - ")[0] for line in failed))
     if code:
-        print(f"without any fault these tests do not pass: {failed or said[-2000:]}")
-    return code == 0
+        sys.exit(f"without any fault these tests do not pass: {failed or said[-2000:]}")
 
 
-def main() -> int:
-    """The exit code."""
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-j", type=int, default=1, metavar="N", help="so many at the same time")
     parser.add_argument("--only", default="", metavar="WORD", help="those with this word in sentence, file or tests")
-    parser.add_argument("--check", action="store_true", help="whether they can be planted, and no more")
+    parser.add_argument("--check", action="store_true", help="no more than whether they can be planted")
     asked = parser.parse_args()
     everything = read(SENTENCES.read_text("utf-8"))
     faults = [one for one in everything if asked.only in f"{one.sentence} {one.file} {' '.join(one.tests)}"]
-    counts = {"killed": 0, "ALIVE": 0, "not plantable": 0, "plantable": 0}
-
-    def one(fault: Fault) -> None:
-        began = time.monotonic()
-        try:
-            fault.planted()
-            what, why = ("plantable", "") if asked.check else judged(fault, base)
-        except (OSError, ValueError, SyntaxError) as error:
-            what, why = "not plantable", str(error)
-        counts[what] += 1
-        if what != "plantable":
-            print(f"{what:13} {time.monotonic() - began:5.1f} s  {fault.sentence} ({why})", flush=True)
-
+    for fault in faults:
+        fault.planted()
+    print(f"{len(faults)} can be planted")
+    if asked.check:
+        return
+    killed = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(asked.j) as threads:
-        base = Path(folder) / "tree"
-        if not asked.check:
-            shutil.copytree(CHECKOUT, base, ignore=LEFT_OUT, symlinks=True)
-            if not sound(faults, base, asked.j):
-                return 2
-        list(threads.map(one, faults))
-    print(", ".join(f"{count} {what}" for what, count in counts.items() if count))
-    return 1 if counts["ALIVE"] else 2 if counts["not plantable"] else 0
+        base = shutil.copytree(CHECKOUT, Path(folder) / "tree", ignore=LEFT_OUT, symlinks=True)
+        be_sound(faults, base, asked.j)
+        for fault, verdict in zip(faults, threads.map(judged, faults, repeat(base)), strict=True):
+            print(f"{fault.sentence}: {verdict}", flush=True)
+            killed += verdict.startswith("killed")
+    print(f"{killed} of {len(faults)} killed")
+    sys.exit(killed < len(faults))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

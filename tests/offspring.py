@@ -4,6 +4,7 @@ The marks of conftest.py are in the environment; these may have cleaned theirs.
 """
 
 import contextlib
+import os
 import shlex
 from pathlib import Path
 
@@ -60,13 +61,8 @@ def keeper_of(ralph: int) -> int:
         children = map(int, Path(f"/proc/{ralph}/task/{ralph}/children").read_text().split())
         with contextlib.suppress(OSError):  # it has gone meanwhile
             lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (ralph, *children)}
-            same = [pid for pid, line in lines.items() if line == lines[ralph] and int(stat(pid)[3]) == pid]
+            same = [pid for pid, line in lines.items() if line == lines[ralph] and os.getsid(pid) == pid]
             return next((pid for pid in same if pid != ralph), 0)
         return 0
 
     return eventually(found)
-
-
-def stat(pid: int) -> list[bytes]:
-    """What proc(5) says of it from its state on: that, its parent, its group, its session."""
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

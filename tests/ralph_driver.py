@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,16 +104,15 @@ def everything_in(*folders: Path) -> dict[str, tuple[int, int, bytes]]:
     return found
 
 
+def state(pid: int | None) -> str:
+    """The letter of ps(1): "T" for a stopped process, "Z" for a zombie, none for one that is gone."""
+    ps = ["ps", "-o", "stat=", "-p", str(pid)]
+    return subprocess.run(ps, check=False, capture_output=True, text=True).stdout[:1]
+
+
 def alive(pid: int | None) -> bool:
     """Whether this process runs; a zombie does not."""
-    if pid is None:
-        return False
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        if Path("/proc/self").exists():
-            return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-        os.kill(pid, 0)
-        return True
-    return False
+    return state(pid) not in {"", "Z"}
 
 
 def kill(pids: Iterable[int]) -> None:
@@ -229,7 +228,7 @@ class Running:
 
 
 class TtyRunning(Running):
-    """A ralph with a terminal of its own (80 columns); `screen` is all that was written to it, its stdout as well."""
+    """A ralph with a terminal of its own (80 columns); its stdout is all that was written to it."""
 
     stderr = ""
 
@@ -249,20 +248,14 @@ class TtyRunning(Running):
                 self._seen.append(data)
 
     @property
-    def screen(self) -> str:
+    def stdout(self) -> str:
+        if self.process.returncode is not None:
+            self._reader.join(2)  # what was left open may be
         return b"".join(self._seen).decode("utf-8", "replace").replace("\r\n", "\n")
-
-    stdout = screen
 
     def type(self, text: str) -> None:
         """What a person types: "\\x03" is Ctrl+C, "\\x13" Ctrl+S, "\\x1a" Ctrl+Z, "\\x1c" Ctrl+\\."""
         self._terminal.write(text.encode())
-
-    def wait(self, timeout_s: float = PATIENCE_S) -> Run:
-        ended = super().wait(timeout_s)
-        if self._reader.is_alive():
-            self._reader.join(2)  # what was left open may be
-        return replace(ended, stdout=self.screen)
 
 
 @dataclass(slots=True, kw_only=True)

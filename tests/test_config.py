@@ -84,8 +84,8 @@ def converse(project: Project, *answers: str, **env: str) -> Run:
     """`ralph notify setup` in a terminal, where each answer is typed when it is asked for."""
     terminal, before = project.start_tty("notify", "setup", env=env), [""]
     for answer in answers:
-        eventually(lambda: terminal.screen.removeprefix(before[0]).endswith(": "))
-        before[0] = terminal.screen
+        eventually(lambda: terminal.stdout.removeprefix(before[0]).endswith(": "))
+        before[0] = terminal.stdout
         terminal.type(answer if answer == "\x03" else f"{answer}\n")
     return terminal.wait()
 

@@ -1,6 +1,7 @@
-"""A fork of the server is to ralph, and to a test, what a start of Python would be."""
+"""What the tests rely on: a fork is what a start of Python would be, and nobody else is reached."""
 
 import json
+import socket
 
 import pytest
 from forks import PYTHON, Forked
@@ -49,3 +50,11 @@ def test_a_fork_finds_what_a_new_process_finds(project: Project, terminal: bool)
         assert isinstance(run.process, Forked) is not bool(prefix)
         told.append(json.loads(run.wait().text))
     assert told[0] == told[1]
+
+
+def test_nothing_but_loopback_can_be_reached(project: Project) -> None:
+    with pytest.raises(AssertionError, match="looks up"):
+        socket.create_connection(("example.invalid", 80), timeout=1)
+    with socket.socket() as direct, pytest.raises(AssertionError, match="connects to"):
+        direct.connect(("192.0.2.1", 80))
+    assert not [name for name in project.env if name.startswith(("RALPH", "TMUX", "CLAUDE", "ANTHROPIC"))]

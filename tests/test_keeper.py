@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of, stat
-from ralph_driver import UNHURRIED, Mailbox, Project, alive, eventually, executable, is_free, paced
+from offspring import Offspring, keeper_of
+from ralph_driver import UNHURRIED, Mailbox, Project, alive, eventually, executable, is_free, paced, state
 from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
 from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
 from test_strict import wants
@@ -36,7 +36,7 @@ def test_a_server_that_is_left_behind_is_ended_and_said(project: Project, agent:
     ]
     agent.story(step(*left, waits_for("ready"), waits_for("go"), ticks="all", writes_done=True))
     run = project.start(*BUILD, command=paced(terminate_s=600))
-    eventually(lambda: (pid := agent.child("stopped")) and stat(pid)[0] == b"T")
+    eventually(lambda: state(agent.child("stopped")) == "T")
     agent.let("go")
     ended = run.wait()
     assert (ended.code, forked.exists(), offspring.alive()) == (0, True, []), ended.text

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from offspring import Offspring, keeper_of, stat
-from ralph_driver import COMMAND, UNHURRIED, Mailbox, Project, Run, Running, alive, eventually, executable
+from offspring import Offspring, keeper_of
+from ralph_driver import COMMAND, UNHURRIED, Mailbox, Project, Run, Running, alive, eventually, executable, state
 from stories import Act, Agent, hangs, ignores, init, marks, raw, starts, step, waits_for, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS has no setsid(1); there it is best effort")
@@ -77,7 +77,7 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
         then=(starts("kill -STOP $PPID"), hangs()),
     )
     eventually(lambda: offspring.alive() == ["daemon", "hidden", "server", "tool"])
-    eventually(lambda: stat(agent.calls[0].pid)[0] == b"T")
+    eventually(lambda: state(agent.calls[0].pid) == "T")
     before = project.progress.read_bytes()
     os.kill(keeper_of(run.pid), which)  # as `systemctl stop` and `pkill ralph` do
     run.signal(which)

@@ -21,7 +21,7 @@ import threading
 import time
 import types
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 
 def serve(channel: socket.socket) -> list[str]:
@@ -56,17 +56,10 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
-    sys.stdin = opened(0, "r", sys.stdin)
-    sys.stdout = opened(1, "w", sys.stdout)
-    sys.stderr = opened(2, "w", sys.stderr)
+    for number, stream in enumerate((sys.stdin, sys.stdout)):
+        stream.reconfigure(line_buffering=os.isatty(number))  # type: ignore[union-attr] # neither is another TextIO
     sys.orig_argv = [sys.executable, "-P", *request["words"]]
     show(sys.orig_argv, [f"{name}={value}" for name, value in request["env"].items()])
-
-
-def opened(number: int, mode: str, like: TextIO) -> Any:
-    """A standard stream as Python makes it."""
-    lines = 1 if number == 2 else -1
-    return open(number, mode, buffering=lines, encoding=like.encoding, errors=like.errors, closefd=False)
 
 
 def show(*shown: list[str]) -> None:

@@ -3,7 +3,6 @@
 `python tests/bench/bench.py [TABLE ...]`
 """
 
-import fcntl
 import marshal
 import os
 import shutil
@@ -64,18 +63,16 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        strange = ("RALPH_", "PYTHON", "GIT_", "CLAUDE", "XDG_", "VIRTUAL_ENV")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
         author = {f"GIT_{who}_{what}": "bench" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        self.env = {**kept, **author, "HOME": str(root / "home"), "LC_ALL": "C.UTF-8"}
+        self.env = {**author, "PATH": os.environ["PATH"], "HOME": str(root / "home"), "LC_ALL": "C.UTF-8"}
         venv.create(root / "venv", with_pip=True, symlinks=True)
         self.python, self.ralph = str(root / "venv/bin/python"), str(root / "venv/bin/ralph")
-        self.obedient = root / "obedient"
-        self.obedient.write_text(OBEDIENT)
-        self.obedient.chmod(0o700)
+        self.obedient = str(root / "obedient")
+        Path(self.obedient).write_text(OBEDIENT)
+        Path(self.obedient).chmod(0o700)
         for name in ("home", "repository", "outside"):
             self.folder(name)
-        self.cost("home", self.python, "-m", "pip", "install", "-q", "--compile", str(CHECKOUT))
+        subprocess.run([self.python, "-m", "pip", "install", "-q", "--compile", CHECKOUT], check=True)
         self.commits("repository")
 
     def folder(self, name: str, progress: str = OPEN) -> Path:
@@ -128,16 +125,13 @@ class Bench:
 
 def start(bench: Bench) -> None:
     """Starts with nothing to do."""
-    held = os.open(bench.root / "outside", os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
     commands = {
         'python -c "import click"': ("outside", bench.python, "-c", "import click"),
         "ralph --help": ("outside", bench.ralph, "--help"),
         "ralph feature.md build, finished": ("repository", bench.ralph, "feature.md", "build"),
-        "ralph feature.md build, locked": ("outside", bench.ralph, "feature.md", "build"),
+        "ralph feature.md build, locked": ("outside", "flock", ".", bench.ralph, "feature.md", "build"),
     }
     bench.table("start-up", partial(bench.folder, "repository", FINISHED), commands)
-    os.close(held)
 
 
 def loop(bench: Bench) -> None:
@@ -152,9 +146,8 @@ def loop(bench: Bench) -> None:
 
 def strict(bench: Bench) -> None:
     """Whole runs under --strict beside the shell loop that a person would write for the same."""
-    agent = str(bench.obedient)
-    bare = ("strict", "bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), agent)
-    ralph = ("strict", bench.ralph, *STRICT, "--verify", "true", "--agent", agent)
+    bare = ("strict", "bash", "-c", BARE_STRICT, "shell", "feature_PROGRESS.md", str(PROMPT), bench.obedient)
+    ralph = ("strict", bench.ralph, *STRICT, "--verify", "true", "--agent", bench.obedient)
     for tasks, files in ((30, 0), (100, 0), (30, 5000)):
         begin = partial(_lists, bench, tasks, files)
         bench.table(f"strict, {tasks} tasks, {files} more files", begin, {"shell": bare, "ralph": ralph})
@@ -173,11 +166,10 @@ def _lists(bench: Bench, tasks: int, files: int = 0) -> None:
 
 def crew(bench: Bench) -> None:
     """Sixteen independent tasks with an agent that takes two seconds, beside xargs doing them without any check."""
-    agent = str(bench.obedient)
     for jobs in ("1", "2", "4", "8"):
         slow = ("strict", "env", "PAUSE_S=2")
-        bare = (*slow, "bash", "-c", BARE_CREW, "xargs", jobs, agent)
-        ralph = (*slow, bench.ralph, *STRICT, "--agent", agent, "--jobs", jobs)
+        bare = (*slow, "bash", "-c", BARE_CREW, "xargs", jobs, bench.obedient)
+        ralph = (*slow, bench.ralph, *STRICT, "--agent", bench.obedient, "--jobs", jobs)
         commands = {"xargs": bare, "ralph": ralph}
         bench.table(f"crew, 16 tasks, {jobs} at once", partial(_lists, bench, 16), commands, runs=1)
 
