@@ -134,7 +134,7 @@ def locks(tree: Path) -> list[Path]:
     if folder.is_file():
         leads = os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
         folder = tree / (leads or folder)  # an empty one leads nowhere, least of all to the project's own locks
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # after a power loss it may lead to a name of NULs
         return [folder / name for name in os.listdir(folder) if name.endswith(".lock")]  # noqa: PTH208 - a fifth of glob's time
     return []
 

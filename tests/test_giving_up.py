@@ -63,9 +63,10 @@ def test_in_a_folder_of_a_repository_all_of_it_counts(project: Project, agent: A
 
 
 def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
-    """An empty .git file is none, and leads to no locks that git might have left: one is a file of the agent's."""
+    """A .git file that is empty, or of NULs, is none, and leads to no locks that git left: one is the agent's file."""
     plain_project.does("touch .git; mkdir there; touch there/there.txt")
-    agent.story(step(writes("Cargo.lock", "x")), step(runs("rm there/there.txt")), step(runs(NOTE)))
+    spoils = runs(r"rm there/there.txt; printf '\0\0' > .git")
+    agent.story(step(writes("Cargo.lock", "x")), step(spoils), step(runs(NOTE)))
     run = plain_project.build("--max-stalls", "1")
     assert (run.code, len(agent.calls)) == (4, 3), run.text
     assert (plain_project.root / "Cargo.lock").exists()
