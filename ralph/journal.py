@@ -1,6 +1,6 @@
 """The append-only record of what happened, one JSON object a line.
 
-The journal is for people and reports; the loop never reads it.
+The journal is for people, prompts and reports; nothing is decided by it.
 """
 
 import contextlib
@@ -214,7 +214,7 @@ def rows(found: Iterable[Record]) -> list[Record]:
 def counted(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, by the last one that the journal tells of."""
     for line in reversed(files.held(path).split(b"\n")):
-        for row in rows(parsed(line + b"\n")) if b'"iteration"' in line else ():
+        for row in parsed(line + b"\n") if b'"event": "iteration"' in line else ():
             return row.iteration - (not row.counted)
     return 0
 
