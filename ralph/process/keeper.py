@@ -102,8 +102,8 @@ class Keeper:
                 has_ended = signals.wait(0.0 if has_news else 0.2, self._reads)
                 now = clock()  # before it looks: what is late by then would have been heard
                 news = output.read(_CHUNK), errors.read(_CHUNK)
-                has_news = any(news)
-                heard_at = now if has_news else heard_at
+                if has_news := any(news):
+                    heard_at = now
                 hear(*news)
                 if not is_over and over(now - heard_at, now - began, output.tell() + errors.tell()):
                     is_over = True  # which is asked a last time when it has ended
