@@ -18,7 +18,7 @@ import fcntl, os, time
 fd = os.open(".", os.O_RDONLY)
 while not os.path.exists("go"):
     fcntl.flock(fd, fcntl.LOCK_SH)
-    time.sleep(0.003)
+    time.sleep(0.008)
     fcntl.flock(fd, fcntl.LOCK_UN)
     time.sleep(0.005)
 """
