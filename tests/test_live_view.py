@@ -12,9 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ralph_driver import COMMAND, Project, alive, eventually, leaping, paced
+from ralph_driver import COMMAND, Project, alive, eventually, leaping, paced, progress_text
 from stories import (
-    Act,
     Agent,
     at_limit,
     hangs,
@@ -155,10 +154,6 @@ in pays
   Before.
 task 1 of 1 · thinking
 """
-CTRL_C = (
-    "ralph: ending the agent and what it started; ask once more and it gets no time for that"
-    "#1 · 0/1 tasks · _ · interrupted: it was interruptedralph: interrupted: Ctrl+C"
-)
 
 
 def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ctrl_c(
@@ -188,7 +183,10 @@ def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ct
     tmux.press("C-\\")
     assert tmux.exit_code() == 130
     ended = seen(tmux).replace("\n", "").partition("  After.")[2]
-    assert ended.startswith(CTRL_C)
+    assert ended.startswith(
+        "ralph: ending the agent and what it started; ask once more and it gets no time for that"
+        "#1 · 0/1 tasks · _ · interrupted: it was interruptedralph: interrupted: Ctrl+C"
+    )
     assert ended.endswith(" talk$ echo code=$?=code=130=$"), "no status line is left"
 
 
@@ -257,7 +255,7 @@ ESCAPES = ("\x1b]", "\x1b[2J", "\x1b[35;43m", "\x9b", "\x1bP", "\x08", "\x07", "
 def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Agent) -> None:
     """Neither in what the agent says, nor in what ralph repeats of it."""
     hostile = HOSTILE.replace("\r", "").replace("\x00", "")
-    acts: tuple[Act, ...] = (
+    acts = (
         says(HOSTILE),
         says(HOSTILE, parent="t0"),
         tool("Bash", command=HOSTILE),
@@ -284,15 +282,13 @@ def test_escape_sequences_do_not_reach_the_terminal(project: Project, agent: Age
     assert run.stdout.count(harmless) >= len(acts) + len(repeated)
 
 
-MUCH = "A word of some length. " * 1000
-
-
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "&>/dev/full", "&> >(:)"])
 def test_closed_descriptors_a_full_device_and_who_stops_reading(project: Project, agent: Agent, closed: str) -> None:
     """And no other file takes the number of a closed descriptor."""
     project.has_tasks("one", "two")
-    first = step(says(MUCH), marks("on"), waits_for("go"), ticks="first")
-    agent.story(first, step(says(MUCH), ticks="all", writes_done=True))
+    much = says("A word of some length. " * 1000)
+    first = step(much, marks("on"), waits_for("go"), ticks="first")
+    agent.story(first, step(much, ticks="all", writes_done=True))
     run = project.start(*BUILD, prefix=("bash", "-c", f'exec "$@" {closed}', "bash"))
     eventually(lambda: agent.reached("on"))
     if closed.startswith("<") and sys.platform == "linux":
@@ -304,7 +300,6 @@ def test_closed_descriptors_a_full_device_and_who_stops_reading(project: Project
     assert kinds.count("result") == 2, "transcripts are whole and hold nothing of ralph's own"
 
 
-TASKS = b"# Progress\n\n## Status\n\nIN_PROGRESS\n\n## Task List\n\n" + b"- [x] done\n" * 3 + b"- [ ] open\n" * 12
 FITS = {
     100: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/test_greeting.py · idle 12s",
     80: "task 4 of 15 · iteration 7 · 1h02m · $3.41 · Bash pytest -q tests/te… · idle 12s",
@@ -321,7 +316,8 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     view.heard_at -= 60
     stream.sees(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
     view.heard_at -= 12
-    tally, file = Tally(iterations=6, cost_usd=3.41), SimpleNamespace(last=parse(TASKS))
+    tally = Tally(iterations=6, cost_usd=3.41)
+    file = SimpleNamespace(last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
     now: Any = SimpleNamespace(view=view, tally=tally, number=7, file=file, elapsed_s=lambda: 3720)
     now.settings, now.phase, now.crew = Settings(), None, None
     for width, line in FITS.items():
