@@ -34,9 +34,10 @@ def test_when_the_time_is_over_a_running_iteration_is_ended_and_none_begins(proj
     assert agent.was_interrupted()
     assert "max-time is 4h00m" in run.stdout
     assert re.search(r"^#1 · 1/2 tasks \(\+1\) · 1 commit .* · \$0\.02 · out of time", run.stdout, re.MULTILINE)
-    assert (project.progress_text, project.git("log", "-1", "--format=%s")) == (progress_text("x one", "two"), "one\n")
+    assert project.progress_text == progress_text("x one", "two"), "nor is there an account where nobody asks"
     run = project.build("--duration", "1h", "--delay", "40m", command=leaping())
-    assert (run.code, len(agent.calls), "max-time is 1h00m" in run.stdout) == (3, 3, True), run.text
+    assert (run.code, len(agent.calls)) == (3, 3), run.text
+    assert "max-time is 1h00m" in run.stdout
     took_s = project.journal()[-1]["duration_s"]
     assert took_s == pytest.approx(3600, abs=60), "nor does ralph stay for the rest of the pause"
     assert project.build().code == 0, "the next start goes on"
@@ -47,11 +48,19 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     text = progress_text("one")
     project.progress.write_text(text.replace("\n\n## Status", "\nSpent: $1.10\n\n## Status"))
     deletes = runs("sed -i /^Spent:/d feature_PROGRESS.md")
-    last = [spends(0.123456), spends(0.9, deletes), raw(init(), deletes, exit_code=-9), FINISHES]
-    agent.story(spends(0.3), spends(0.35), spends(0.25), *last)
+    agent.story(
+        spends(0.3),
+        spends(0.35),
+        spends(0.25),
+        spends(0.123456),
+        spends(0.9, deletes),
+        raw(init(), deletes, exit_code=-9),
+        FINISHES,
+    )
     limits = ("--max-iteration-cost", "0.50", "--max-cost", "$0.95", "--max-total-cost", "2")
     run = project.build(*limits)
-    assert (run.code, "max-total-cost is $2.00" in run.stdout) == (3, True), run.text
+    assert run.code == 3, run.text
+    assert "max-total-cost is $2.00" in run.stdout
     assert budgets(agent) == ["0.500000", "0.500000", "0.250000"], "the iteration's, then the plan's"
     assert spent(project) == ["$2.0000"]
     again = project.build(*limits)
@@ -60,10 +69,13 @@ def test_the_smallest_rest_is_what_an_iteration_may_cost(project: Project, agent
     assert "max-total-cost is $2.00, and the plan cost $2.00 so far; allow it more to go on" in words
     project.progress.write_text(project.progress_text.replace("$2.0000", "5"))
     run = project.build("--max-cost", "1", "--max-total-cost", "9")
-    assert (run.code, "max-cost is $1.00, and this start cost $1.02" in run.stdout) == (3, True), run.text
-    assert (budgets(agent)[3:], spent(project)) == (["1.000000", "0.876544"], ["$6.0235"]), "each start has its own"
+    assert run.code == 3, run.text
+    assert "max-cost is $1.00, and this start cost $1.02" in run.stdout
+    assert budgets(agent)[3:] == ["1.000000", "0.876544"], "each start has its own"
+    assert spent(project) == ["$6.0235"], "a person may change it"
     assert project.build("--max-total-cost", "9").code == 0
-    assert (budgets(agent)[5:], spent(project)) == (["2.976500"] * 2, ["$6.0335"]), "a person may change it"
+    assert budgets(agent)[5:] == ["2.976500"] * 2
+    assert spent(project) == ["$6.0335"]
 
 
 def test_only_a_figure_is_a_cost_and_who_used_it_up_for_nothing_has_failed(project: Project, agent: Agent) -> None:

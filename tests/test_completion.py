@@ -24,24 +24,18 @@ OFFERED = {
         "ralph doctor feature.": "feature.md",
         "ralph config commit o": "off on",
     },
-    "zsh -f": {"ralph re": "rehearse report", "ralph log feature.md --ra": "--raw", "ralph feature.md p": "plan"},
+    "zsh -f": {"ralph": "_ralph_completion"},
 }
-OF_ZSH = """
-compdef() {}
-_path_files() {}
-compadd() { print -l -- $completions }
-_describe() { print -l -- ${completions_with_descriptions%%:*} }
-"""
-"""What it asks at the keyboard alone, with what click hands to it."""
+"""What is offered at the end of each line; zsh, which asks at a keyboard alone, tells whom it would ask."""
 
 
 def tab(shell: str, line: str) -> str:
     """What shows in this shell what Tab offers behind the line."""
     if shell == "fish":
         return f"complete -C {shlex.quote(line)}"
-    words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
     if shell == "zsh":
-        return f"words=({shlex.join(words)}); CURRENT={len(words)}; _ralph_completion"
+        return "whence _ralph_completion"
+    words = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
     typed = f"COMPREPLY=(); COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
     return typed + '; _ralph_completion ralph; printf "%s\\n" "${COMPREPLY[@]}"'
 
@@ -59,7 +53,7 @@ def test_tab_offers_verbs_plans_modes_and_options_and_changes_nothing(project: P
     page = (CHECKOUT / "docs" / "seeing.md").read_text("utf-8")
     (setup,) = re.findall(rf"^(.*_RALPH_COMPLETE={shell}_source ralph.*?)(?:  +#.*)?$", page, re.MULTILINE)
     asked = "".join(f"{tab(shell, line)}\necho =\n" for line in told)
-    argv = [shell, option, "-c", f"{OF_ZSH if shell == 'zsh' else ''}{setup}\n{asked}"]
+    argv = [shell, option, "-c", f"{setup}\n{asked}"]
     done = subprocess.run(argv, cwd=project.root, env=project.env, capture_output=True, text=True, check=False)
     offered = [[word.split("\t")[0] for word in part.splitlines()] for part in done.stdout.split("=\n")]
     assert {line: " ".join(sorted(words)) for line, words in zip(told, offered, strict=False)} == told, done.stderr

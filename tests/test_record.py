@@ -41,20 +41,18 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
         "3 ok False True True @.0003.jsonl",
         "4 ok True True False @.0004.jsonl",
     ]
-    assert ("The disk is on fire." in failed["message"], "2 tasks are not ticked" in refused["message"]) == (True, True)
-    assert "failed: The disk is on fire." in failed["summary"]
+    assert "The disk is on fire." in failed["message"]
+    assert "2 tasks are not ticked" in refused["message"]
     assert refused["summary"].endswith("done refused")
-    assert ticked["summary"].startswith("#1 · 1/3 tasks (+1) · 1 commit +")
+    assert ticked["summary"].startswith(f"#1 · 1/3 tasks (+1) · 1 commit +{ticked['added']} ")
     assert 3000 < ticked["waited_s"] < 3700
     assert {line["waited_s"] for line in (limit, failed, refused, verified)} == {0}
     assert [ticked[name] for name in ("input", "output", "cache_read", "cache_write")] == [11, 22, 30, 3]
     assert (ticked["cost_usd"], ticked["cost_at_least"], ticked["message"]) == (0.12, False, "One is ticked.")
     assert [ticked[name] for name in ("done", "total", "moved", "commits", "removed")] == [1, 3, True, 1, 0]
     assert [ticked["head"], ticked["base"]] == project.git("rev-parse", "HEAD", "HEAD~1").split()
-    changed = project.git("show", "--numstat", "--format=").splitlines()
-    assert ticked["added"] == sum(int(row.split()[0]) for row in changed)
-    assert 0 < ticked["duration_s"] < 20
-    assert (wait["iteration"], wait["success"], wait["until"] > 1_700_000_000) == (1, True, True)
+    assert (wait["iteration"], wait["success"]) == (1, True)
+    assert wait["until"] > 1_700_000_000
     assert 3000 < wait["planned_s"] < 3700
     assert (check["command"], check["success"], check["iteration"]) == ("true", True, 4)
     assert (end["ended"], end["success"]) == ("done", True)

@@ -105,7 +105,6 @@ def of(**fields: Any) -> str:
     return json.dumps({"tasks": [{"id": 1, "description": "x", **fields}]})
 
 
-A_MARK = "must be true, false, pending, in_progress, done, complete or blocked"
 BLOCK = '# P\n\n```json\n[{"title": "x", "passes": false}]\n```\n'
 
 
@@ -120,7 +119,7 @@ BLOCK = '# P\n\n```json\n[{"title": "x", "passes": false}]\n```\n'
         (of(priority="soon"), "r.json:1: tasks[0].priority: must be a whole number, "),
         (of(steps=[7.5, {}]), "r.json:1: tasks[0].steps: must be a list of what has to hold"),
         (of(subtasks=[7]), "r.json:1: tasks[0].subtasks: must be a list of tasks"),
-        (BLOCK.replace("false", '"no"'), f"p.md:4: [0].passes: {A_MARK}"),
+        (BLOCK.replace("false", '"no"'), "p.md:4: [0].passes: must be true, false, pending, in_progress, "),
         (BLOCK.replace("}", ""), "p.md: is no JSON that can be read: Expecting ',' delimiter: line 4 "),
         (BLOCK * 2, "p.md:3, p.md:8: are several task lists in JSON; leave one; "),
         ('```json ralph\n{"name": "shop"}\n```\n', "p.md:1: holds no task list, or several; "),
