@@ -12,13 +12,8 @@ from ralph.progress import Progress, parse
 from ralph.settings import Settings
 from ralph.verdict import Tally, one_try, verdict
 
-
-def limits(**more: Any) -> Settings:
-    """Three failures, and no other limit."""
-    return Settings(**{"max_failures": 3, "max_stalls": None, **more})
-
-
-LIMITS = limits()
+USUAL = Settings()
+"""Three failures, five iterations without a change, and no other limit."""
 START = 1_795_000_000
 """When every story begins, in seconds since 1970."""
 OK = Turn(outcome=Outcome.OK)
@@ -61,14 +56,14 @@ def iteration(before: str = A, after: str = A, turn: Turn = OK, *changed: str) -
 def test_what_the_file_says_or_what_happened_may_stop_a_run(
     text: str, tally: dict[str, Any], settings: dict[str, Any], words: str
 ) -> None:
-    stop = verdict(says(text), Tally(**tally), limits(**({"max_stalls": 5} | settings)))
+    stop = verdict(says(text), Tally(**tally), Settings(**settings))
     assert bool(stop) == bool(words)
     assert (f"{stop.reason.label}: {stop.why}" if stop else "").startswith(words)
 
 
 def test_done_is_refused_for_all_that_speaks_against_it_and_finished_tasks_may_be_tidied_away() -> None:
     left = "- [!] a; - [ ] c; - [ ] d; - [ ] e; RALPH_DONE; RALPH_BLOCKED: x"
-    assert judge(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), LIMITS).refused == (
+    assert judge(iteration("- [x] z; - [ ] a; - [ ] b", left, FAILED), Tally(), USUAL).refused == (
         '4 tasks are not ticked: "a", "c", "d" and 1 more',
         "RALPH_BLOCKED stands there, too",
         '1 task is gone without being ticked, now put back: "b"',
@@ -104,29 +99,28 @@ CLAIMS_AT_LIMIT = iteration(A, DONE, AT_LIMIT)
 FIVE_HOURS = iteration(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
-BOTH = limits(max_stalls=5)
-LAST_CHANCE = limits(max_iterations=1, max_failures=1, max_stalls=1)
+LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
 
 
 @pytest.mark.parametrize(
     ("opened", "story", "settings", "end"),
     [
-        ("", [iteration(A, B, HUNG), *[iteration(turn=HUNG)] * 2], limits(max_failures=2), "3: failed"),
-        ("", [FAILS, FINISHES, FAILS, CLAIMS, FAILS], limits(verify="make test"), "5: failed"),
-        ("", [IDLE, FAILS, CLAIMS], limits(max_failures=None, max_stalls=3), "3: no progress"),
-        ("", [LIMITED] * 2 + [IDLE, LIMITED], LIMITS, "300 600 300 1"),
-        ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], LIMITS, "300 300 3: failed"),
+        ("", [iteration(A, B, HUNG), *[iteration(turn=HUNG)] * 2], Settings(max_failures=2), "3: failed"),
+        ("", [FAILS, FINISHES, FAILS, CLAIMS, FAILS], Settings(verify="make test"), "5: failed"),
+        ("", [IDLE, FAILS, CLAIMS], Settings(max_failures=None, max_stalls=3), "3: no progress"),
+        ("", [LIMITED] * 2 + [IDLE, LIMITED], USUAL, "300 600 300 1"),
+        ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], USUAL, "300 300 3: failed"),
         ("", [CLAIMS_AT_LIMIT, FINISHES], LAST_CHANCE, "300 1: done"),
         ("", [*HOURS[:16], iteration(A, A, TROUBLE, "a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
-        ("", [*HOURS[:16], IDLE, *HOURS], LIMITS, f"{PAUSES} {PAUSES} 2: trouble outside"),
+        ("", [*HOURS[:16], IDLE, *HOURS], USUAL, f"{PAUSES} {PAUSES} 2: trouble outside"),
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
-        ("", [FIVE_HOURS, IDLE], limits(once=True), "18002 1: finished"),
-        ("", [iteration(turn=replace(TROUBLE, cost_usd=0.4))] * 3, limits(max_cost=1.0), "30 60 0: limit reached"),
-        ("", [iteration(turn=OUT_OF_BUDGET)], limits(max_cost=1.0, max_failures=1), "1: limit reached"),
-        ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], BOTH, "5"),
-        ("REFUSED", [CLAIMS], BOTH, "1: done refused"),
-        ("STALLED", [iteration(A, A, OK, "a.py"), CLAIMS, FAILS], BOTH, "3"),
-        ("TAMPERED", [FAILS, IDLE, CLAIMS], BOTH, "3"),
+        ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1: finished"),
+        ("", [iteration(turn=replace(TROUBLE, cost_usd=0.4))] * 3, Settings(max_cost=1.0), "30 60 0: limit reached"),
+        ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0, max_failures=1), "1: limit reached"),
+        ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], USUAL, "5"),
+        ("REFUSED", [CLAIMS], USUAL, "1: done refused"),
+        ("STALLED", [iteration(A, A, OK, "a.py"), CLAIMS, FAILS], USUAL, "3"),
+        ("TAMPERED", [FAILS, IDLE, CLAIMS], USUAL, "3"),
     ],
 )
 def test_how_a_run_ends_also_after_a_block_which_leaves_one_try(

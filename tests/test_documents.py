@@ -4,20 +4,20 @@ import re
 import runpy
 import subprocess
 import sys
-import tomllib
 
 import click
 import pytest
 from ralph_driver import CHECKOUT
 
 from ralph import cli, tasklist, tasks
+from ralph.channels import load
 from ralph.lock import LOCKED
 from ralph.settings import BY_VARIABLE, TABLE, Settings
 from ralph.verdict import Reason
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
-CHANNELS = {file.stem: tomllib.loads(file.read_text("utf-8")) for file in sorted((CHECKOUT / "notify").glob("*.toml"))}
-CHANNEL_SETTINGS = [name for one in CHANNELS.values() for name in [*one["needs"], *one.get("optional", [])]]
+CHANNELS = load()
+CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 NO_SETTINGS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG", "RALPH_PORT", *CONTROL_WORDS}
 NOT_IN_THE_HELP = {"--add-dir", "--dangerously-skip-permissions", "--init", "--name", "--requirements"}
@@ -60,9 +60,8 @@ def test_the_readme_has_the_defaults_of_the_ten() -> None:
 @pytest.mark.parametrize("document", [*PAGES, ".env.example", "CHANGELOG.md"])
 def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document: str) -> None:
     text = PAGES.get(document) or (CHECKOUT / document).read_text("utf-8")
-    assert (
-        set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text)) - {*BY_VARIABLE, *CHANNEL_SETTINGS, *NO_SETTINGS} == set()
-    )
+    spoken_of = set(re.findall(r"\bRALPH_[A-Z0-9_]*[A-Z0-9]", text))
+    assert spoken_of - {*BY_VARIABLE, *CHANNEL_SETTINGS, *NO_SETTINGS} == set()
     text = re.sub(r"^.*(?:tmux|systemctl|loginctl|pip |pytest).*$", "", text, flags=re.MULTILINE)
     text = re.sub("```sh\n#!/bin/sh.*?```", "", text, flags=re.DOTALL)  # scripts of a person's
     if document == "coming-from.md":  # the right column of its tables is about ralph
@@ -73,9 +72,9 @@ def test_no_document_speaks_of_a_setting_or_an_option_that_is_not_there(document
 
 def test_every_setting_of_a_channel_has_words_for_people_and_for_the_wizard() -> None:
     for name, channel in CHANNELS.items():
-        needs, more = (", ".join(f"`{one}`" for one in channel.get(which, [])) for which in ("needs", "optional"))
+        needs, more = (", ".join(f"`{one}`" for one in names) for names in (channel.needs, channel.optional))
         assert f"| {name} | {needs} | {more} |".replace("  ", " ") in PAGES["notifications.md"]
-        assert set(channel["help"]) == {*channel["needs"], *channel.get("optional", [])}, name
+        assert set(channel.help) == set(channel.names), name
 
 
 def test_the_help_fits_on_one_screen_and_knows_every_verb() -> None:

@@ -13,7 +13,9 @@ def write(folder: Path, text: str) -> None:
     (folder / "PROMPT_build.md").write_text(text)
 
 
-def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(project: Project, agent: Agent) -> None:
+def test_the_folders_are_looked_through_in_order_the_iteration_is_told_and_a_prompt_is_no_slash_command(
+    project: Project, agent: Agent
+) -> None:
     """Its number is that of the plan, the limit that of the start."""
     agent.story(step(), repeat=True)
     words = ("build", "2", "--delay", "0", "--prompts", "given")
@@ -21,11 +23,11 @@ def test_the_folders_are_looked_through_in_order_and_the_iteration_is_told(proje
     assert str(project.root / "feature.md") in project.ralph("feature.md", *words, "--dry-run").stdout, "the built-in"
     stronger = {"own": project.home / ".ralph", "local": project.root / ".ralph", "given": project.root / "given"}
     for name, folder in stronger.items():
-        write(folder, name + ": {{ ITERATION }} of {{ MAX_ITERATIONS }}")
-        assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith(f"\n\n{name}: 1 of 2")
+        write(folder, "{# x #}\n/" + name + ": {{ ITERATION }} of {{ MAX_ITERATIONS }}")
+        assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith(f"\n\n\n/{name}: 1 of 2")
     assert project.ralph("feature.md", *words).code == 3
-    assert agent.prompts == ["given: 1 of 2", "given: 2 of 2"]
-    assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith("given: 3 of 2")
+    assert agent.prompts == ["\n/given: 1 of 2", "\n/given: 2 of 2"]
+    assert project.ralph("feature.md", *words, "--dry-run").stdout.endswith("/given: 3 of 2")
 
 
 def test_a_template_of_the_original_works_unchanged_and_any_plan_name_arrives_exactly(project: Project) -> None:
@@ -60,11 +62,6 @@ def test_a_mistake_in_a_template_is_one_clear_error_before_money_is_spent(projec
         assert (run.stderr.count("ralph: "), "Traceback" in run.text) == (1, False), run.text
     assert "{% raw %}" in run.stderr, "braces of another kind"
     assert (agent.calls, project.progress.exists()) == ([], False)
-
-
-def test_a_prompt_is_no_slash_command(project: Project) -> None:
-    write(project.root / ".ralph", "{# x #}\n/clear\nHello.")
-    assert project.ralph("feature.md", "--dry-run").stdout.endswith("\n\n\n/clear\nHello.")
 
 
 def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_order(project: Project) -> None:
