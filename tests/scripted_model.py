@@ -1,6 +1,6 @@
 """A server on loopback that plays a written script to the real agents, whichever of their APIs they speak.
 
-Each request that offers tools takes the next reply; when the script is used up, the answer is `LAST`.
+Each request that offers tools takes the next reply, while there is one.
 Requests without tools (titles, topics) are answered aside and take none.
 @SESSION@ and @TASK@ in what the model says and calls are those that a strict prompt asks for.
 """
@@ -9,7 +9,6 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,8 +24,7 @@ class Tool(NamedTuple):
     input: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """What the model answers to one request: text, then tool calls, and perhaps silence; or an HTTP error."""
 
     text: str | None = None
@@ -34,10 +32,10 @@ class Reply:
     status: int = 200
     error: Json | None = None
     """What is sent with another status."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     hangs: bool = False
     """Silence after the first pieces of what it says or calls, until the client goes."""
-    usage: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = {}
 
 
 def bash(command: str, **options: object) -> Tool:
@@ -56,9 +54,6 @@ def read(path: object) -> Tool:
 
 def edit(path: object, old: str, new: str) -> Tool:
     return Tool("Edit", {"file_path": str(path), "old_string": old, "new_string": new})
-
-
-LAST = Reply(text="Nothing more is written.")
 
 
 def told(body: Json) -> str:
@@ -154,12 +149,14 @@ class ScriptedModel(Loopback):
         speaks = next((APIS[end] for end in APIS if path.endswith(end)), None)
         reply = self._reply(body) if speaks else Reply(status=404)
         error = reply.error or {"type": "api_error", "message": "scripted", "code": reply.status}
-        kind, text = "application/json", json.dumps({"type": "error", "error": error})
+        kind = "application/json"
+        text = json.dumps({"type": "error", "error": error})
         if speaks and reply.status == 200:
             pieces = speaks(reply, {"id": f"id_{uuid.uuid4().hex}", "model": body.get("model")})
             if reply.hangs:
                 pieces = pieces[:3]
-            kind, text = "text/event-stream", streamed(pieces)
+            kind = "text/event-stream"
+            text = streamed(pieces)
         if signal := SIGNAL.search(told(body)):
             text = text.replace("@SESSION@", signal[1]).replace("@TASK@", signal[2])
         asked.is_told(reply.status, text, {"content-type": kind, **reply.headers})
@@ -171,7 +168,7 @@ class ScriptedModel(Loopback):
         if not body.get("tools"):
             return Reply(text="aside")
         self.requests.append(body)
-        return next(self._script, LAST)
+        return next(self._script, Reply(text="Nothing more is written."))
 
 
 def streamed(pieces: list[Json]) -> str:
