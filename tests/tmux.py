@@ -26,8 +26,9 @@ class Tmux:
         command = ["tmux", "-u", "-L", self._name, *args]
         return subprocess.run(command, env=self._env, check=check, capture_output=True, text=True).stdout
 
-    def enter(self, line: str) -> None:
-        """Types a line and Enter."""
+    def enter(self, line: str, after: str = "") -> None:
+        """Types a line and Enter, once this is on the screen."""
+        eventually(lambda: after in self.screen)
         self._tmux("send-keys", "-t", "main", "-l", line)
         self._tmux("send-keys", "-t", "main", "Enter")
 
