@@ -153,29 +153,25 @@ class TestIndependentTasks:
         assert {"a", "b"} <= set((project.root / "README.md").read_text().split())
         assert project.progress_text.count("- [!]") == 1
 
-    def test_wait_for_the_end_of_a_usage_limit_and_share_what_the_run_may_cost(
+    def test_finish_where_one_meets_a_usage_limit_and_the_next_start_waits_for_its_end_and_shares_what_it_may_cost(
         self, project: Project, agent: Agent
     ) -> None:
-        project.has_tasks("a: The first", "b: The second", "c: The third")
-        works = tries(runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
-        agent.story(at_limit(resets_in_s=None), at_limit(resets_in_s=None), works, works, works)
+        project.has_tasks(A, B, "c: The third")
+        is_known = f"until grep -qs '\"limit\"' {project.state}/ralph/feature-*/journal.jsonl; do sleep 0.02; done"
+        works = tries(runs(is_known), runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
+        limit = at_limit(resets_in_s=None)
+        agent.story(limit, works, limit, limit, works, works)
+        run = project.build("--strict", "--jobs", "2", "--no-wait")
+        assert run.code == 3, run.text
+        assert project.iterations("ended") == ["limit", "ok"]
         run = project.build("--strict", "--jobs", "2", "--max-cost", "9", command=leaping())
         assert run.code == 0, run.text
         assert run.text.count("waiting until") == 1, "both met the same limit"
-        assert sorted(project.iterations("ended", "counted")) == [("limit", False)] * 2 + [("ok", True)] * 3
+        assert sorted(project.iterations("ended", "counted")[2:]) == [("limit", False)] * 2 + [("ok", True)] * 2
         assert "failed:" not in project.progress_text
         assert "Verified:" not in project.progress_text, "nothing was there that checks"
-        bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls]
-        assert bounds[:2] == ["4.500000"] * 2
-
-    def test_finish_where_another_ends_the_run(self, project: Project, agent: Agent) -> None:
-        project.has_tasks("a: The first", "b: The second", "c: The third")
-        is_known = f"until grep -qs '\"limit\"' {project.state}/ralph/feature-*/journal.jsonl; do sleep 0.02; done"
-        agent.story(at_limit(), tries(runs(is_known), runs("touch made")))
-        run = project.build("--strict", "--jobs", "2", "--no-wait")
-        assert run.code == 3, run.text
-        assert project.progress_text.count("- [x]") == 1
-        assert len(agent.calls) == 2
+        bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls[2:4]]
+        assert bounds == ["4.500000"] * 2
 
     def test_that_cannot_begin_say_why(self, crew: Crew, project: Project) -> None:
         crew.has(A)
