@@ -3,6 +3,7 @@
 from ralph_driver import Mailbox, Project, leaping, progress_text
 from stories import Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
 
+ALL = ("feature.md", "all", "--delay", "0")
 HEAD = "Started: 2026-11-20 22:14:03\n"
 SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
 MISSES = edits("- [x] one", "- [ ] one (not at its edges)")
@@ -14,22 +15,11 @@ def named(project: Project) -> list[str]:
     return [line for line in project.progress_text.splitlines() if line.startswith("Mode:")]
 
 
-def seen(project: Project) -> list[str]:
-    """What the agent of each iteration found there."""
-    return (project.root.parent / "seen").read_text().splitlines()
-
-
 def has_mode(project: Project, mode: str, *settings: str, asks: str = "Look at it.") -> None:
     """There is a template of this mode."""
     path = project.root / ".ralph" / f"PROMPT_{mode}.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["{#", *settings, "#}", asks, "{{ PROGRESS_FILE }}"]))
-
-
-def everything(project: Project, *more: str) -> tuple[int, str]:
-    """What comes of `all`."""
-    run = project.ralph("feature.md", "all", "--delay", "0", *more)
-    return run.code, run.text
 
 
 # Planning.
@@ -77,13 +67,14 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     breaks = step(SEES, runs("touch ../red"))
     mends = step(SEES, runs("rm ../red"), file="b.txt", writes_done=True)
     agent.story(plans, BUILDS, finds, BUILDS, breaks, mends, step(SEES, says("All is there.")))
-    code, text = everything(project, "--verify", "test ! -e ../red", "--notify-frequency", "1")
-    assert (code, project.iterations("mode")) == (0, ["plan", *["build", "validate"] * 3]), text
-    assert "ralph: done · 1/1 tasks · 7 iterations · 2 commits · " in text
+    run = project.ralph(*ALL, "--verify", "test ! -e ../red", "--notify-frequency", "1")
+    assert (run.code, project.iterations("mode")) == (0, ["plan", *["build", "validate"] * 3]), run.text
+    assert "ralph: done · 1/1 tasks · 7 iterations · 2 commits · " in run.text
     rounds = ["validate 1/3", "build 1/3", "validate 2/3", "build 2/3", "validate 3/3"]
-    assert seen(project) == ["Mode: plan", "none", *[f"Mode: {one}" for one in rounds]]
+    seen = (project.root.parent / "seen").read_text().splitlines()
+    assert seen == ["Mode: plan", "none", *[f"Mode: {one}" for one in rounds]]
     assert project.iterations("round") == [0, 0, 1, 1, 2, 2, 3]
-    assert text.count("exited with 1") == 1
+    assert run.text.count("exited with 1") == 1
     assert "\nRALPH_DONE\nVerified: " in project.progress_text
     assert named(project) == []
     changes = [line["message"] for line in project.journal() if line["event"] == "mode"]
@@ -91,40 +82,47 @@ def test_all_plans_builds_and_validates_until_nothing_is_left(project: Project, 
     left = "mode: build -> validate\n  changed by then: a.txt\n  Decision: no database\n"
     assert [left in prompt for prompt in agent.prompts[:5]] == [False, False, True, False, True]
     assert "\nMode: build 2/3\n" in mailbox.notices[-2]
-    assert (everything(project), len(agent.calls)) == ((0, ""), 7)
+    again = project.ralph(*ALL)
+    assert (again.code, again.text, len(agent.calls)) == (0, "", 7)
 
 
 def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Project, agent: Agent) -> None:
     """One iteration each, as cron may start them; one that fails is tried again; used up, a person has to look."""
-    agent.story(step(adds="one"), BUILDS, fails(), step(SEES, MISSES), BUILDS, step(SEES, MISSES))
-    codes = [everything(project, "--max-iterations", "1", "--max-rounds", "2")[0] for _ in range(6)]
+    agent.story(step(adds="one"), BUILDS, fails(), step(MISSES), BUILDS, step(MISSES))
+    codes = [project.ralph(*ALL, "--max-iterations", "1", "--max-rounds", "2").code for _ in range(6)]
     assert codes == [3, 3, 3, 3, 3, 4]
-    assert seen(project) == ["none", "Mode: validate 1/2", "Mode: build 1/2", "Mode: validate 2/2"]
+    assert " ".join(project.iterations("mode")) == "plan build validate validate build validate"
+    assert project.iterations("round") == [0, 0, 1, 1, 1, 2]
     assert "RALPH_BLOCKED: ralph: done was claimed" not in project.progress_text
     why = 'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not'
     assert (why in project.progress_text, named(project)) == (True, [])
-    assert (everything(project)[0], len(agent.calls)) == (4, 6)
+    assert (project.ralph(*ALL).code, len(agent.calls)) == (4, 6)
 
 
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
     """One on the command line is that of one start; what is none is said and ignored."""
     agent.story(step(MISSES), BUILDS, step(), BUILDS, BUILDS)
 
-    def ends(mode: str, *args: str) -> tuple[int, object, list[str], str]:
-        if mode:
-            project.progress.write_text(progress_text("x one").replace(HEAD, f"{HEAD}Mode: {mode}\n"))
-        run = project.ralph("feature.md", *args)
-        return run.code, project.iterations("mode")[-1], named(project), run.text
+    def has(mode: str) -> None:
+        project.progress.write_text(progress_text("x one").replace(HEAD, f"{HEAD}Mode: {mode}\n"))
 
-    code, mode, lines, text = ends("validate 2/3")
-    assert (code, mode, lines, "work remains" in text) == (3, "validate", ["Mode: build 2/3"], True), text
-    assert ends("")[:2] == (0, "build")
-    assert (ends("validate")[:3], "RALPH_DONE" in project.progress_text) == ((0, "validate", []), True)
+    has("validate 2/3")
+    run = project.ralph("feature.md")
+    assert (run.code, "work remains" in run.text) == (3, True), run.text
+    assert named(project) == ["Mode: build 2/3"]
+    assert project.ralph("feature.md").code == 0
+    has("validate")
+    assert project.ralph("feature.md").code == 0
+    assert ("RALPH_DONE" in project.progress_text, named(project)) == (True, [])
     has_mode(project, "broken", "RALPH_ONCE: perhaps")
-    code, mode, _, text = ends("broken")
-    assert (code, mode, "Mode: broken is ignored" in text) == (0, "build", True), text
-    assert ends("validate 1/3", "build")[:3] == (0, "build", ["Mode: validate 1/3"])
+    has("broken")
+    run = project.ralph("feature.md")
+    assert (run.code, "Mode: broken is ignored" in run.text) == (0, True), run.text
+    has("validate 1/3")
+    assert project.ralph("feature.md", "build").code == 0
+    assert named(project) == ["Mode: validate 1/3"]
     assert (project.ralph("feature.md").code, len(agent.calls)) == (0, 5), "RALPH_DONE counts for more"
+    assert " ".join(project.iterations("mode")) == "validate build validate build build"
 
 
 def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: Project, agent: Agent) -> None:
@@ -141,7 +139,8 @@ def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: P
         step(writes_done=True),
     )
     run = project.build()
-    assert (run.code, project.iterations("mode")) == (0, ["build", "look", "build", "build", "deep", "build"]), run.text
+    assert run.code == 0, run.text
+    assert " ".join(project.iterations("mode")) == "build look build build deep build"
     assert ["haiku" in call.argv for call in agent.calls] == [False, True, *[False] * 4]
     assert "Go deep." in agent.calls[4].prompt
     assert run.stderr.count("Mode: no/mode is ignored: ") == 1
@@ -168,15 +167,15 @@ def test_a_template_may_wish_for_a_persons_word_before_it_goes_on_and_one_that_c
     has_mode(project, "plan", "RALPH_ONCE: yes", "RALPH_THEN: build", asks=wish)
     agent.story(step(adds="one", blocks="look at the list"), BUILDS, step())
     for _ in range(2):
-        code, text = everything(project)
-        assert (code, len(agent.calls)) == (4, 1), text
+        run = project.ralph(*ALL)
+        assert (run.code, len(agent.calls)) == (4, 1), run.text
     assert "RALPH_BLOCKED: look at the list" in project.progress_text
     project.progress.write_text(project.progress_text.replace("RALPH_BLOCKED: look at the list", "IN_PROGRESS"))
-    code, text = everything(project)
-    assert (code, len(agent.calls), "NOTHING" in text) == (2, 2, True), text
+    run = project.ralph(*ALL)
+    assert (run.code, len(agent.calls), "NOTHING" in run.text) == (2, 2, True), run.text
     (project.root / ".ralph" / "PROMPT_validate.md").unlink()
-    code, text = everything(project)
-    assert (code, project.iterations("mode")) == (0, ["plan", "build", "validate"]), text
+    run = project.ralph(*ALL)
+    assert (run.code, project.iterations("mode")) == (0, ["plan", "build", "validate"]), run.text
 
 
 def test_all_under_strict(project: Project, agent: Agent) -> None:
@@ -192,9 +191,10 @@ def test_all_under_strict(project: Project, agent: Agent) -> None:
         tries(writes("a.txt", "better")),
         step(says("All is there.")),
     )
-    code, text = everything(project, "--strict")
-    assert project.iterations("requirement_id") == [None, "a", None, "two", "a", None], text
-    assert (code, project.iterations("mode")) == (0, ["plan", "build", "validate", "build", "build", "validate"]), text
+    run = project.ralph(*ALL, "--strict")
+    assert project.iterations("requirement_id") == [None, "a", None, "two", "a", None], run.text
+    assert " ".join(project.iterations("mode")) == "plan build validate build build validate"
+    assert run.code == 0
     assert project.git("log", "--format=%s").count("Did it") == 3
-    assert "a validate iteration ticks nothing: 1 task unticked" in text
+    assert "a validate iteration ticks nothing: 1 task unticked" in run.text
     assert (named(project), "RALPH_DONE" in project.progress_text) == ([], True)
