@@ -5,6 +5,7 @@ import re
 from ralph_driver import Mailbox, Project
 from stories import Agent, fails, runs, step, writes
 
+MENDED = "sed -i /^RALPH_BLOCKED/d feature_PROGRESS.md"
 NOTE = "echo 'Thought about it.' >> feature_PROGRESS.md"
 MOVES = (
     step(ticks="one"),
@@ -28,11 +29,6 @@ IDLE = (
     step(runs("sed -i 's/x. two/ ] two/' feature_PROGRESS.md")),
     step(),
 )
-
-
-def take_block_out(project: Project) -> None:
-    """What a person does who has mended it."""
-    project.progress.write_text(re.sub(r"^RALPH_BLOCKED.*\n", "", project.progress_text, flags=re.MULTILINE))
 
 
 def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
@@ -80,10 +76,10 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     assert (run.code, len(agent.calls)) == (1, 3), run.text
     assert run.stderr.rstrip().splitlines()[-1].startswith("ralph: ")
     assert (project.build().code, len(agent.calls)) == (4, 3), "the file keeps it from going on"
-    take_block_out(project)
+    project.does(MENDED)
     assert (project.build().code, len(agent.calls)) == (1, 4), "one failure is enough"
     assert re.search(r"^RALPH_BLOCKED: ralph: 3 iterations failed.*: Again\.$", project.progress_text, re.MULTILINE)
-    take_block_out(project)
+    project.does(MENDED)
     assert (project.build().code, len(agent.calls)) == (1, 9), "a quiet one is none; then it takes three again"
     agent.story(fails(), step(ticks="all", writes_done=True))
     merging = project.root / ".git" / "MERGE_HEAD"
