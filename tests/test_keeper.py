@@ -11,7 +11,7 @@ import pytest
 from offspring import Offspring, keeper_of
 from ralph_driver import UNHURRIED, Mailbox, Project, alive, eventually, executable, is_free, paced, state
 from stories import Agent, hangs, ignores, marks, prints, raw, runs, says, starts, step, tries, waits_for, writes
-from test_signals import BUILD, DONE, LOCKED, goes_on, notify_with, start
+from test_signals import BUILD, DONE, LOCKED, goes_on, start
 from test_strict import wants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and uses setsid(1) and bash")
@@ -93,7 +93,8 @@ def test_what_a_shell_or_a_notify_script_started_is_not_the_agents_and_nobody_bu
     """A server and a tee, of a shell that became ralph; a player, whose parent is gone when the first agent ends."""
     script = f'{offspring.sleeper("server")} & exec "$@" > >(exec tee {tmp_path}/log >/dev/null)'
     once = tmp_path / "once"
-    notify_with(project, tmp_path, f"[ -e {once} ] || {{ touch {once}; env -i {offspring.sleeper('player')} & }}")
+    player = f"[ -e {once} ] || {{ touch {once}; env -i {offspring.sleeper('player')} & }}"
+    project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(executable(tmp_path / "notify.sh", player))
     project.has_tasks("one", "two")
     left = starts(f"{offspring.until('player')}; exec sleep 600")
     agent.story(step(left, says("First."), ticks="first"), step(says("Second."), ticks="all", writes_done=True))

@@ -26,10 +26,7 @@ def has_mode(project: Project, mode: str, *settings: str, asks: str = "Look at i
 
 
 def test_planning_is_one_turn_that_ends_in_progress(plain_project: Project, agent: Agent) -> None:
-    """However many iterations are allowed, without a pause after it, and whatever is declared done; git is not needed.
-
-    Who fails fails the run at once, a reached limit is no plan, and a list without a task is worth a warning.
-    """
+    """Without a pause, git or done; a failure or a limit is no plan, and one without a task is worth a warning."""
     project = plain_project
     failed = [fails(exit_code=0), raw(init(), exit_code=-9), at_limit()]
     agent.story(*failed, step(), step(says("I looked around."), adds="one"))

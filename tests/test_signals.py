@@ -22,10 +22,6 @@ IN_BACKGROUND = ("sh", "-c", "ulimit -c 0; trap '' INT QUIT; exec \"$@\"", "sh")
 LOCKED = 75
 
 
-def notify_with(project: Project, folder: Path, body: str) -> None:
-    project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(executable(folder / "notify.sh", body))
-
-
 def start(
     project: Project,
     agent: Agent,
@@ -95,7 +91,8 @@ def test_a_signal_ends_ralph_and_all_that_its_agent_started(
 def test_a_second_signal_or_sigquit_waits_for_nobody(
     project: Project, agent: Agent, offspring: Offspring, tmp_path: Path, which: signal.Signals
 ) -> None:
-    notify_with(project, tmp_path, f"exec {offspring.sleeper('channel')}")
+    channel = executable(tmp_path / "notify.sh", f"exec {offspring.sleeper('channel')}")
+    project.env["RALPH_CUSTOM_NOTIFY_SCRIPT"] = str(channel)
     deaf = (ignores("INT", "TERM", "HUP"), starts(offspring.stubborn("stubborn")))
     run = start(project, agent, *deaf, prefix=IN_BACKGROUND, command=UNHURRIED)
     assert agent.calls[0].ignored == []

@@ -12,7 +12,6 @@ from stories import Agent, api_error, at_limit, init, rate_limit, raw, refused, 
 HOUR_S = 3600.0
 SLACK_S = 90.0
 """A reset in words names a minute, and a story is written a moment before it is played."""
-FINISHES = step(writes_done=True)
 DONE = step(ticks="all", writes_done=True)
 STRICT = ("1", "--max-failures", "1", "--max-stalls", "1")
 """Limits that forgive nothing: what counts as an iteration, a failure or a stall ends the run."""
@@ -56,7 +55,7 @@ CLOCKS = {"the machine slept": (6, 6, 6), "the clock was set forward": (6, 0, 0)
 def test_a_wait_is_never_longer_than_was_said(
     project: Project, agent: Agent, wall: int, running: int, waited: int
 ) -> None:
-    agent.story(at_limit(resets_in_s=5 * HOUR_S), FINISHES)
+    agent.story(at_limit(resets_in_s=5 * HOUR_S), DONE)
     run = project.build(command=leaping(times=30, wall_s=wall * HOUR_S, running_s=running * HOUR_S))
     assert (run.code, len(agent.calls), len(waits(project))) == (0, 2, 1), run.text
     (whole,) = [line["waited_s"] for line in project.journal() if line.get("waited_s")]
@@ -95,7 +94,7 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
     assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
     project.has_tasks("one")
-    agent.story(at_limit(resets_in_s=3 * HOUR_S), FINISHES)
+    agent.story(at_limit(resets_in_s=3 * HOUR_S), DONE)
     limits = (at_limit(resets_in_s=hours * HOUR_S, text="You\u2019ve hit your usage limit.") for hours in (2, 4))
     other.story(step(ticks="first"), next(limits), step(), next(limits))
     run = project.build("--agent", "claude,codex", "--model", "opus", command=leaping(times=30))
