@@ -64,14 +64,11 @@ def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(p
 
     Nor what a failed try of another task did, nor another plan's progress file.
     """
-    names = ("gone.py", "src/b.py", ".git/info/exclude", "mine.txt", "staged.txt", "later.txt")
-    for path in (*(project.root / name for name in names), project.home / ".config/git/ignore"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("*.tmp\n" if path.name == "exclude" else "*.swp\n")
-    project.git("add", "gone.py", "src")
-    project.git("commit", "-qm", "before")
-    project.git("add", "staged.txt")
-    project.git("add", "-N", "later.txt")
+    project.does(
+        "mkdir -p src .git/info ~/.config/git; echo '*.tmp' > .git/info/exclude; echo '*.swp' > ~/.config/git/ignore\n"
+        "echo 1 > gone.py; echo 1 > src/b.py; git add gone.py src; git commit -qm before\n"
+        "echo > mine.txt; echo > staged.txt; git add staged.txt; echo > later.txt; git add -N later.txt"
+    )
     wants(project, TWO + ONE + OTHER)
     other = project.root / "other_PROGRESS.md"
     other.write_text("## Task List\n\n- [ ] a\n")
@@ -136,13 +133,11 @@ def test_what_failed_is_thrown_away_where_that_is_asked_for_but_never_what_is_ig
     project: Project, agent: Agent
 ) -> None:
     """The last try is cut short by its turns; an iteration in which the agent itself fails is none."""
-    (project.root / ".gitignore").write_text(".env\nnode_modules/\n.ralph.env\n")
-    project.git("add", ".gitignore")
-    project.git("commit", "-qm", "rules")
+    project.does(
+        "printf '.env\nnode_modules/\n.ralph.env\n' > .gitignore; git add .gitignore; git commit -qm rules\n"
+        "mkdir node_modules; for one in .env node_modules/x.js .ralph.env mine.txt; do echo '# a secret' > $one; done"
+    )
     secrets = [project.root / name for name in (".env", "node_modules/x.js", ".ralph.env")]
-    for path in (*secrets, project.root / "mine.txt"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("# a secret\n")
     wants(project, ONE.replace("  -", "  - verify: Run `touch of_check` - exits with code 0\n  -"))
     hides = "mkdir -p ~/.config/git; echo half.txt > ~/.config/git/ignore"
     spoils = f"{hides}; rm .gitignore; echo > half.txt; echo spoilt > mine.txt; echo gone > feature.md"
@@ -299,11 +294,10 @@ def test_an_agent_that_ticks_all_says_done_and_commits_gets_one_task_at_most(pro
 
 def test_only_holds_without_strict_and_in_commits_too(project: Project, agent: Agent) -> None:
     app = project.root / "app.py"
-    app.write_text("app\n")
-    (project.root / ".gitignore").write_text("*.tmp\n")
-    project.commits("app")
-    project.git("config", "commit.cleanup", "strip")
-    app.write_text("app, and what a person is writing\n")
+    project.does(
+        "echo app > app.py; echo '*.tmp' > .gitignore; git add -A; git commit -qm app\n"
+        "git config commit.cleanup strip; echo 'app, and what a person is writing' > app.py"
+    )
     project.has_tasks("one")
     acts = writes("app.py", "cheat\n"), writes("tests/a.py", "test\n"), writes("a.tmp", "ignored")
     commits = runs("git add -A; git commit -q --cleanup=verbatim -m 'tests and more\n\n# What'")

@@ -36,8 +36,7 @@ def test_a_hook_that_says_no_or_that_it_wrote_ticks_and_commits_nothing(project:
     """Also where git's own folder for them leads into the project."""
     executable(project.root / "hooks" / "pre-commit", "echo THE HOOK SAYS NO >&2; exit 1")
     project.commits("hooks")
-    (project.root / ".git" / "hooks").symlink_to("../hooks")
-    (project.root / "mine.txt").write_text("mine")
+    project.does("ln -s ../hooks .git/hooks; echo mine > mine.txt")
     wants(project, ONE + OTHER)
     cheat = writes("hooks/pre-commit", f"#!/bin/sh\n{TICK_ALL}git add mine.txt\n")
     agent.story(tries(writes("one.txt", "1")), tries(writes("one.txt", "1"), cheat))
@@ -54,13 +53,9 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
 ) -> None:
     """Of ralph, of the keeper alone, and of ralph once it had emptied ralph's notes."""
     env, app = project.root / ".ralph.env", project.root / "app.py"
-    env.write_text("# mine\n")
-    app.write_text("committed\n")
-    project.commits("app")
-    app.write_text("mine, not committed\n")
+    project.does("echo '# mine' > .ralph.env; echo committed > app.py; git add -A; git commit -qm app")
+    project.does("echo 'mine, not committed' > app.py; echo staged > staged.txt; git add staged.txt")
     wants(project, "- [ ] one: The first\n  - verify: File `tests/one.txt` exists\n" + OTHER)
-    (project.root / "staged.txt").write_text("staged\n")
-    project.git("add", "staged.txt")
     cheat = "echo cheat > app.py; echo evil > evil.py; mkdir tests; echo > tests/half; git add -A; git commit -qm x"
     begun = "git rev-parse HEAD > .git/CHERRY_PICK_HEAD"
     settings = writes(".ralph.env", "RALPH_VERIFY=true\n")
@@ -93,9 +88,8 @@ def test_what_it_did_is_put_back_after_a_death_and_settings_that_it_wrote_count_
 
 def test_the_plans_settings_stay_and_what_a_person_writes_there_does_too(project: Project, agent: Agent) -> None:
     """Also where git ignores its folder. What lies outside of the project is nobody's to put back."""
-    (project.root / ".gitignore").write_text("private/\n")
-    (project.root / "private").mkdir()
-    plan = (project.root / "feature.md").rename(project.root / "private" / "feature.md")
+    project.does("echo private/ > .gitignore; mkdir private; mv feature.md private")
+    plan = project.root / "private" / "feature.md"
     text = plan.read_text() + "RALPH_STRICT: true\nRALPH_VERIFY: test -e one.txt\n"
     plan.write_text(text)
     template = project.home / "prompts" / "PROMPT_task.md"
@@ -131,9 +125,7 @@ WITHIN = {
 def test_a_death_within_the_commit_leaves_one_commit_of_the_task(
     project: Project, agent: Agent, hook: str, condition: str, subject: str
 ) -> None:
-    (project.root / "staged.txt").write_text("staged\n")
-    project.git("add", "staged.txt")
-    (project.root / "mine.txt").write_text("mine\n")
+    project.does("echo staged > staged.txt; git add staged.txt; echo mine > mine.txt")
     wants(project, ONE)
     killed = project.outputs / "killed"
     kills = f"[ ! -e {killed} ] && {condition} || exit 0\ntouch {killed}\n{KILL} $PPID"

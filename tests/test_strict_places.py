@@ -12,22 +12,20 @@ from test_strict import ODD, ONE, OTHER, built, subjects, wants
 
 def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> None:
     """In which another, that is private, stays so."""
-    project.git("worktree", "add", "-q", "../linked", "-b", "linked")
+    project.does(
+        "git worktree add -q ../linked -b linked; cd ../linked; mkdir -p package/secrets; chmod 700 package/secrets\n"
+        "echo k > package/secrets/key; printf '# x\n\ny\n' > package/feature.md; echo t > top.py\n"
+        "git add -A; git commit -qm package"
+    )
     top = project.root.parent / "linked"
     there = replace(project, root=top / "package")
     key = there.root / "secrets" / "key"
-    key.parent.mkdir(parents=True)
-    key.parent.chmod(0o700)
-    key.write_text("k")
-    (there.root / "feature.md").write_text("# x\n\ny\n")
-    (top / "top.py").write_text("t\n")
-    there.commits("package")
     wants(there, ONE)
     moves = runs("git checkout -q --detach; git commit -q --allow-empty -m x")
     cheats = writes("../top.py", "cheat\n"), writes("secrets/key", "x")
     agent.story(tries(writes("one.txt", "1"), *cheats, moves), tries(writes("one.txt", "1")))
     built(there, "--only", "one.txt")
-    assert ((top / "top.py").read_text(), key.read_text()) == ("t\n", "k")
+    assert ((top / "top.py").read_text(), key.read_text()) == ("t\n", "k\n")
     assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
     assert there.git("show", "--format=", "--name-only").split() == ["package/one.txt"]
     assert there.git("symbolic-ref", "HEAD") == "refs/heads/linked\n"
@@ -35,9 +33,7 @@ def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> Non
 
 
 def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_project: Project, agent: Agent) -> None:
-    plain_project.git("init", "-q")
-    (plain_project.root / "staged.txt").write_text("s")
-    plain_project.git("add", "staged.txt")
+    plain_project.does("git init -q; echo s > staged.txt; git add staged.txt")
     wants(plain_project, ONE)
     agent.story(tries(writes("one.txt", "1"), runs("git add -A; git commit -qm theirs")))
     run = plain_project.build("--strict", env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
@@ -69,9 +65,7 @@ git add -A && git commit -qm "by jj"
 def test_jj_commits_exactly_what_was_changed(project: Project, agent: Agent, tmp_path: Path) -> None:
     """A stand-in is called as jj's manual says. A commit that it refuses is a failed try; what git has then stays."""
     executable(tmp_path / "bin" / "jj", JJ)
-    (project.root / ".jj").mkdir()
-    (project.root / ".jj" / ".gitignore").write_text("*\n")
-    (project.home / "refuses").touch()
+    project.does("mkdir .jj; echo '*' > .jj/.gitignore; touch ~/refuses")
     wants(project, ONE + OTHER)
     agent.story(
         tries(writes("one.txt", "1"), writes(".jj/op", "x"), *(writes(name, "x") for name in ODD)),
