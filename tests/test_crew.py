@@ -221,13 +221,13 @@ class TestThePersonsOwnWork:
         takes_back = "s/~\\(. [abc]:\\)/!\\1/; s/^.*d:/- [ ] e: E\\n  - after: zz\\n&/"
         edits = f"[ -e ~/edited ] || sed -i '{takes_back}' {project.progress}; touch ~/edited"
         does = {"a": "meets b; echo a > a.txt", "b": "meets a; echo b > b.txt", "d": "meets edited; echo d > d.txt"}
-        crew.has(A, B, "c: The third", "d: The fourth", c="sleep 20", **does)
+        crew.has(A, B, "c: The third", "d: The fourth", c="sleep 20; touch ~/went-on", **does)
         said = crew.works("--setup", f"case $PWD in *landing*) {edits} ;; esac", jobs=4, code=2)
         assert said.count("was taken back while it was tried") == 2, said
         assert "e comes after zz, which is no task" in said, "it ends with what the person broke"
         marks = {task: mark for mark, task in re.findall(r"- \[(.)\] (.):", project.progress_text)}
         assert {marks["a"], marks["b"]} == {"!", "x"}, "the second was about to land"
-        assert marks["c"] == "!", "it was ended"
+        assert (marks["c"], (project.home / "went-on").exists()) == ("!", False), "it was ended"
         assert marks["d"] == "x", "it could finish"
         assert len(crew.subjects()) == 2
 
