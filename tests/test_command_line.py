@@ -46,26 +46,22 @@ def test_output_that_cannot_be_written_is_a_line(project: Project, words: str) -
     assert (run.code, run.stderr) == (1, "ralph: No space left on device\n")
 
 
-def test_a_folder_that_is_gone_is_a_line_and_from_there_one_can_look_elsewhere(project: Project) -> None:
-    project.has_tasks("one")
-    for words, code in {"status": 1, "feature.md build": 2}.items():
-        run = project.ralph(*words.split(), prefix=GONE)
-        assert (run.code, run.stderr.count("\n"), "No such file" in run.stderr) == (code, 1, True), run.text
-    assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
-
-
-def test_what_is_no_path_or_may_not_be_entered_is_a_line(project: Project, no_override: list[str]) -> None:
+def test_what_is_no_path_is_gone_or_may_not_be_entered_is_a_line(project: Project, no_override: list[str]) -> None:
+    """From a folder that is gone one can look elsewhere."""
     project.has_tasks("one")
     sentence = "please do " * 40
     closed = ("sh", "-c", 'exec "$@" <&-', "sh")
-    for words, said in {
-        (sentence,): "No such file; name the plan first",
-        ("status", sentence): "there is no such plan here",
-        ("feature.md", "--progress-file", sentence): "File name too long",
-        ("feature.md", "--prompts", "~nobody/prompts"): '--prompts: "~nobody/prompts": is no folder',
-    }.items():
-        run = project.ralph(*words, prefix=closed)
+    for prefix, words, said in [
+        (closed, [sentence], "No such file; name the plan first"),
+        (closed, ["status", sentence], "there is no such plan here"),
+        (closed, ["feature.md", "--progress-file", sentence], "File name too long"),
+        (closed, ["feature.md", "--prompts", "~nobody/prompts"], '--prompts: "~nobody/prompts": is no folder'),
+        (GONE, ["status"], "No such file"),
+        (GONE, ["feature.md", "build"], "No such file"),
+    ]:
+        run = project.ralph(*words, prefix=prefix)
         assert (run.code in (1, 2), run.stderr.count("\n"), said in run.stderr) == (True, 1, True), run.text
+    assert project.ralph("status", "-C", str(project.root), prefix=GONE).code == 3
     (project.root / ".ralph.env").mkdir()
     assert project.ralph("feature.md").stderr == "ralph: .ralph.env: cannot be read: Is a directory\n"
     (project.root / ".ralph.env").rmdir()

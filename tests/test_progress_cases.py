@@ -90,6 +90,7 @@ def test_two_plans_of_the_same_name_need_a_file_each(project: Project, agent: Ag
     assert project.ralph("b/feature.md", "build", "1", "--progress-file", "b/state.md").code == 3
     assert "b/state.md" in agent.prompts[-1]
     assert "1 iteration" in project.ralph("status", "b/feature.md", env={"RALPH_PROGRESS_FILE": "b/state.md"}).stdout
+    assert "1 iteration" in project.ralph("status", "b/feature.md", "--progress-file", "b/state.md").stdout
     (project.root / "a" / "feature.md").unlink()
     assert project.ralph("b/feature.md", "build", "1").code == 3, "a plan that was moved is no other plan"
     called = len(agent.calls)

@@ -23,11 +23,6 @@ def count(project: Project) -> int:
     return (project.home / "count").read_text().count("run")
 
 
-def verification(project: Project) -> str:
-    """The section that says why RALPH_DONE was taken back."""
-    return project.progress_text.partition("\n## Verification\n")[2]
-
-
 def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_start_believes_it(
     project: Project, agent: Agent, offspring: Offspring
 ) -> None:
@@ -67,8 +62,8 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     command = f"echo begun; touch .git/index.lock; {tree}; {there}; {deaf}"
     run = project.build("1", "--verify-timeout", "5m", "--verify", command, command=leaps)
     assert (run.code, offspring.alive()) == (3, []), run.text
-    assert "had not ended after 5m00s" in verification(project)
-    assert "\n>     begun\n" in verification(project)
+    assert "had not ended after 5m00s" in project.progress_text
+    assert "\n>     begun\n" in project.progress_text
     assert not (project.root / ".git" / "index.lock").exists(), "else the next iteration cannot commit"
 
 
@@ -115,7 +110,7 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert run.code == 3, run.text
     now = progress.parse(project.progress.read_bytes())
     assert (now.done, now.blocked, now.ticked, len(now.tasks), now.elsewhere) == (False, None, 1, 1, ())
-    assert "\n>     red\N{REPLACEMENT CHARACTER}\n" in verification(project)
+    assert "\n>     red\N{REPLACEMENT CHARACTER}\n" in project.progress_text
     assert not set(project.progress_text) & set("\x1b\0\x07")
     assert "\nVerified: x\n" not in project.progress_text
     assert project.progress.stat().st_size < 10_000
