@@ -131,12 +131,6 @@ def project(plain_project: Project, repository: Path) -> Project:
 
 
 @pytest.fixture
-def real_starts(plain_project: Project) -> None:
-    """Each ralph of this test is started as a person's is, not forked: for tests of how it starts and what it is."""
-    plain_project.prefix = ("env",)
-
-
-@pytest.fixture
 def no_override() -> list[str]:
     """A command that takes root's right to write everywhere away; nothing for anybody else."""
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []

@@ -1,6 +1,6 @@
 """Starts ralph as a fork of a process that has imported it: real pids, sessions, signals and exit codes for 10 ms.
 
-What an import costs or breaks, these starts do not see; a test that is about that has a real one (`real_starts`).
+What an import costs or breaks, these starts do not see; a test that is about that has a real one, behind a `prefix`.
 """
 
 import atexit

@@ -269,8 +269,6 @@ class Project:
     outputs: Path
     env: dict[str, str]
     runs: int = 0
-    prefix: Sequence[str] = ()
-    """Stands before each start; ("env",) makes it a real one, where it would be a fork."""
 
     @property
     def progress(self) -> Path:
@@ -319,15 +317,18 @@ class Project:
     def start(
         self,
         *args: str,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str] = {},
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
         command: Sequence[str] = COMMAND,
     ) -> Running:
-        """Starts `ralph ARGS`; `prefix` is a command that runs it (nohup, setpriv, sh -c '... "$@"' sh)."""
+        """Starts `ralph ARGS`; `prefix` is a command that runs it (nohup, setpriv, sh -c '... "$@"' sh).
+
+        Then it is a real start, where it would be a fork.
+        """
         self.runs += 1
-        argv = [*self.prefix, *prefix, *command, *args]
-        return Running(argv, {**self.env, **(env or {})}, cwd or self.root, self.outputs / f"{self.runs}.x")
+        argv = [*prefix, *command, *args]
+        return Running(argv, {**self.env, **env}, cwd or self.root, self.outputs / f"{self.runs}.x")
 
     def ralph(self, *args: str, timeout_s: float = PATIENCE_S, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end, as `start` does; to the end of all it ran where its agent killed it."""
@@ -344,15 +345,9 @@ class Project:
         """`ralph feature.md plan --delay 0 ARGS`."""
         return self.ralph("feature.md", "plan", "--delay", "0", *args, **how)
 
-    def start_tty(
-        self,
-        *args: str,
-        env: Mapping[str, str] | None = None,
-        command: Sequence[str] = COMMAND,
-    ) -> TtyRunning:
+    def start_tty(self, *args: str, env: Mapping[str, str] = {}, command: Sequence[str] = COMMAND) -> TtyRunning:
         """Starts `ralph ARGS` in a terminal of its own."""
-        env = {**self.env, "TERM": "xterm", **(env or {})}
-        return TtyRunning([*self.prefix, *command, *args], env, self.root)
+        return TtyRunning([*command, *args], {**self.env, "TERM": "xterm", **env}, self.root)
 
     def ralph_tty(self, *args: str, **how: Any) -> Run:
         """Runs `ralph ARGS` to its end in a terminal; all it wrote is in `stdout`."""

@@ -33,7 +33,7 @@ def patient(project: Project) -> Project:
     return project
 
 
-def look(patient: Project, *args: str, env: Mapping[str, str] | None = None) -> list[str]:
+def look(patient: Project, *args: str, env: Mapping[str, str] = {}) -> list[str]:
     """What `ralph doctor --json ARGS` says: each check as a line."""
     run = patient.ralph("doctor", "--json", *args, env=env)
     said = json.loads(run.stdout)

@@ -44,9 +44,8 @@ def test_a_fork_finds_what_a_new_process_finds(project: Project, terminal: bool)
     project.env |= {"TZ": "Asia/Tokyo", "STRANGE": "a=b\udcff\n"}
     told = []
     for prefix in ((), ("env",)):
-        project.prefix = prefix
         start = project.start_tty if terminal else project.start
-        run = start("one", "", "ü", command=(*PYTHON, "-c", TELLS))
+        run = start("one", "", "ü", command=(*prefix, *PYTHON, "-c", TELLS))
         assert isinstance(run.process, Forked) is not bool(prefix)
         told.append(json.loads(run.wait().text))
     assert told[0] == told[1]

@@ -50,7 +50,6 @@ def test_ctrl_z_again_and_again_while_the_agent_is_noisy(project: Project, agent
     assert run.wait().code == -signal.SIGINT
 
 
-@pytest.mark.usefixtures("real_starts")  # a fork begins with what its parent has imported
 def test_much_that_nobody_reads_stays_out_of_memory_and_two_ctrl_c_do_not_wait_for_what_is_left_to_read(
     project: Project, agent: Agent
 ) -> None:
@@ -61,6 +60,7 @@ def test_much_that_nobody_reads_stays_out_of_memory_and_two_ctrl_c_do_not_wait_f
     many = prints("y\n" * 10_000, times=1000)
     agent.story(raw(init(), *much, prints(long_line, times=MUCH_MB)), raw(init(), many, marks("second"), hangs()))
     unread = 'exec "$@" &> >(while kill -0 $$; do sleep 0.1; done)'
+    # With a prefix it is no fork, which would begin with all that is imported.
     run = project.start(*BUILD, prefix=("bash", "-c", unread, "bash"))
     eventually(lambda: agent.reached("second"))
     status = Path(f"/proc/{run.pid}/status").read_text().splitlines()

@@ -48,12 +48,11 @@ PS = "import sys; sys.platform = 'darwin'; from ralph.__main__ import main; main
 """Ralph as it is where nobody inherits orphans and there is no /proc: it has seen them in time, or it has not."""
 
 
-@pytest.mark.usefixtures("real_starts")
 def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: Agent, offspring: Offspring) -> None:
     project.has_tasks("one")
     gone = f"{offspring.sleeper('orphan')} & until [ -e {agent.folder}/go ]; do sleep 0.1; done"
     agent.story(step(starts(offspring.hidden("hidden")), starts(gone), marks("on"), waits_for("go"), ticks="all"))
-    run = project.start(*BUILD, "--max-iterations", "1", command=(sys.executable, "-P", "-c", PS))
+    run = project.start(*BUILD, "--max-iterations", "1", prefix=["env"], command=(sys.executable, "-P", "-c", PS))
     eventually(lambda: agent.reached("on") and offspring.alive() == ["hidden", "orphan"])
     ps = ["ps", "--ppid", str(keeper_of(run.pid)), "-o", "comm="]
 

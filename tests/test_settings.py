@@ -31,7 +31,7 @@ def shown(project: Project, **said: str) -> str:
     says(project, **said)
     project.has_tasks("one: The first")
     name, _, text = said.get("env", "").partition("=")
-    env = {name: text} if name else None
+    env = {name: text} if name else {}
     run = project.ralph("feature.md", "build", "--dry-run", *shlex.split(said.get("args", "")), env=env)
     assert (run.code, run.stderr) == (0, ""), run.text
     return run.stdout

@@ -98,8 +98,7 @@ class Bench:
         wall_s, child.returncode = time.monotonic() - began, os.waitstatus_to_exitcode(status)
         if child.returncode not in (0, 3, 75):  # a limit, a lock
             sys.exit(f"{command}: exit code {child.returncode}")
-        unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-        return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / unit)
+        return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
     def table(
         self, title: str, begin: Callable[[], object], commands: Mapping[str, Sequence[str]], runs: int = 5
