@@ -168,7 +168,7 @@ class Changes:
         self._began = time.time()
         known = partial(tree, env=dict(os.environ))  # copied once: that takes as long as to read ten files
         seen = known(self._tree)
-        self._look = _everything if seen is None else known
+        self._look = known if seen else _everything
         self._seen = seen or _everything(self._tree)
         self.disturbed = False
         """What changes before the next iteration is not its doing."""
