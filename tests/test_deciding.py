@@ -96,6 +96,9 @@ FINISHES = iteration(B, DONE)
 TROUBLED = iteration(turn=TROUBLE)
 LIMITED = iteration(turn=AT_LIMIT)
 CLAIMS_AT_LIMIT = iteration(A, DONE, AT_LIMIT)
+HANGS = iteration(turn=HUNG)
+COSTS = iteration(turn=replace(TROUBLE, cost_usd=0.4))
+TEN_SECONDS = iteration(turn=replace(AT_LIMIT, resets_at=START + 10))
 FIVE_HOURS = iteration(turn=replace(AT_LIMIT, resets_at=START + 18_000))
 HOURS = [TROUBLED] * 17
 PAUSES = "30 60 120 240 480" + " 900" * 11
@@ -105,7 +108,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
 @pytest.mark.parametrize(
     ("opened", "story", "settings", "end"),
     [
-        ("", [iteration(A, B, HUNG), *[iteration(turn=HUNG)] * 2], Settings(max_failures=2), "3: failed"),
+        ("", [iteration(A, B, HUNG), HANGS, HANGS], Settings(max_failures=2), "3: failed"),
         ("", [FAILS, FINISHES, FAILS, CLAIMS, FAILS], Settings(verify="make test"), "5: failed"),
         ("", [IDLE, FAILS, CLAIMS], Settings(max_failures=None, max_stalls=3), "3: no progress"),
         ("", [LIMITED] * 2 + [IDLE, LIMITED], USUAL, "300 600 300 1"),
@@ -114,9 +117,9 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
         ("", [*HOURS[:16], iteration(A, A, TROUBLE, "a.py"), FINISHES], LAST_CHANCE, f"{PAUSES} 30 1: done"),
         ("", [*HOURS[:16], IDLE, *HOURS], USUAL, f"{PAUSES} {PAUSES} 2: trouble outside"),
         ("", [TROUBLED, FIVE_HOURS, TROUBLED, FINISHES], LAST_CHANCE, "30 17972 30 1: done"),
-        ("", [iteration(turn=replace(AT_LIMIT, resets_at=START + 10))] * 2, USUAL, "12 600 0"),
+        ("", [TEN_SECONDS, TEN_SECONDS], USUAL, "12 600 0"),
         ("", [FIVE_HOURS, IDLE], Settings(once=True), "18002 1: finished"),
-        ("", [iteration(turn=replace(TROUBLE, cost_usd=0.4))] * 3, Settings(max_cost=1.0), "30 60 0: limit reached"),
+        ("", [COSTS, COSTS, COSTS], Settings(max_cost=1.0), "30 60 0: limit reached"),
         ("", [iteration(turn=OUT_OF_BUDGET)], Settings(max_cost=1.0, max_failures=1), "1: limit reached"),
         ("FAILURES", [WORKS, FAILS, FAILS, IDLE, IDLE], USUAL, "5"),
         ("REFUSED", [CLAIMS], USUAL, "1: done refused"),

@@ -21,34 +21,26 @@ def undone(after: bytes, before: bytes = BEFORE) -> Mended:
     return found
 
 
-def changed(*pairs: tuple[bytes, bytes]) -> bytes:
-    text = BEFORE
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    return text
-
-
 def test_what_is_free_stays_byte_for_byte() -> None:
     for after in (
         BEFORE + NOTE,
         BEFORE + b"## Messages\n\n- [x] done?\n\n## Proposed\n\n- [ ] more\n",
-        changed((b"IN_PROGRESS\n", b"IN_PROGRESS\n\nRALPH_BLOCKED: no key\n")),
+        BEFORE.replace(b"IN_PROGRESS\n", b"IN_PROGRESS\n\nRALPH_BLOCKED: no key\n"),
         BEFORE.replace(b"\n", b"\r\n"),
         b"\xef\xbb\xbf" + BEFORE,
     ):
         assert undone(after) == Mended(after)
 
 
-TICKED = changed((b"[ ]", b"[x]"), (b"[~]", b"[x]"))
+TICKED = BEFORE.replace(b"[ ]", b"[x]").replace(b"[~]", b"[x]")
 
 
 def test_what_is_ralphs_is_put_back_and_named_and_every_other_byte_stays() -> None:
     for after, what in [
         (TICKED.replace(b"IN_PROGRESS", b"RALPH_DONE"), '"- [x] auth-02: Two" added'),
-        (changed((b"`pytest`", b"`true`")), '"- verify: Run `pytest` - exits with code 0" removed'),
-        (changed((b"Spent: $1.2500", b"Spent: $0.0000")), '"Spent: $0.0000" added'),
-        (changed((b"Plan: x.md\n", b"")), '"Plan: x.md" removed'),
+        (BEFORE.replace(b"`pytest`", b"`true`"), '"- verify: Run `pytest` - exits with code 0" removed'),
+        (BEFORE.replace(b"Spent: $1.2500", b"Spent: $0.0000"), '"Spent: $0.0000" added'),
+        (BEFORE.replace(b"Plan: x.md\n", b""), '"Plan: x.md" removed'),
     ]:
         found = undone(after + NOTE)
         assert found.text == BEFORE + NOTE
@@ -57,7 +49,7 @@ def test_what_is_ralphs_is_put_back_and_named_and_every_other_byte_stays() -> No
 
 def test_new_tasks_become_proposals_and_are_no_tampering() -> None:
     new = b"  - [ ] Write docs\n    - verify: File `x` exists\n    - [ ] index\n"
-    found = undone(changed((b"- [ ] No id", new + b"- [ ] No id")) + NOTE)
+    found = undone(BEFORE.replace(b"- [ ] No id", new + b"- [ ] No id") + NOTE)
     assert found == Mended(BEFORE + NOTE + b"\n## Proposed\n\n" + new)
     again = undone(found.text.replace(b"- [ ] No id", b"- [ ] Another\n- [ ] No id"))
     assert again == Mended(found.text + b"- [ ] Another\n")
