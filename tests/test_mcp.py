@@ -138,6 +138,7 @@ def test_the_real_claude_calls_them_beside_a_persons_own_server(project: Project
     run = project.build("--mcp", "--max-iterations", "1", "--", "--mcp-config", "own.json")
     assert run.code == 3, run.text
     assert "left running" not in run.text
+    assert "gone from the list" not in run.text
     offered = {one["name"] for one in model.requests[0]["tools"]}
     assert {f"mcp__{server}__{name}" for server in ("ralph", "mine") for name in TOOLS} <= offered
     assert len(calls(project)) == 3
