@@ -145,8 +145,7 @@ def test_it_says_a_line_for_each_subject_the_worst_last_and_writes_nothing(patie
     patient.has_tasks("one")
     folders = (patient.root, patient.home, patient.state, Path(patient.env["TMPDIR"]))
     before = everything_in(*folders)
-    variables = [f"{name}={value}" for name, value in patient.env.items()]
-    run = patient.ralph("doctor", "feature.md", "50", prefix=["env", "-i", *variables])
+    run = patient.ralph("doctor", "feature.md", "50")
     assert (run.code, run.stderr) == (0, "")
     *lines, worst, fix, last = run.stdout.splitlines()
     subjects = ["settings", "plan", "agent", "rights", "repository", "machine", "cron"]
