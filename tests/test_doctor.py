@@ -98,8 +98,8 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
     assert run.stdout.splitlines()[-1] == "1 thing to mend: plan."
     patient.progress.unlink()
     claude = executable(patient.root.parent / "bin" / "claude", "exit 1")
-    has(patient, {"../home/.gitconfig": "[user]\n\tuseConfigOnly = true\n"})
-    has(patient, {"feature_PROGRESS.md/x": "", ".git/index.lock": ""})
+    nobody = "[user]\n\tuseConfigOnly = true\n"
+    has(patient, {"../home/.gitconfig": nobody, "feature_PROGRESS.md/x": "", ".git/index.lock": ""})
     says(
         look(patient, "feature.md"),
         "bad agent: …nobody is logged in…claude setup-token",

@@ -71,11 +71,9 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     (project.root / "feature.md").write_text("# F\n\nRALPH_MODEL: opus\nRALPH_MAX_COST: 5\n\n- one\n- two\n")
     project.git("commit", "-qam", "plan")
     with Server() as server:
-        urls = {"SLACK_WEBHOOK": server.url("/slack"), "HEARTBEAT": server.url("/monitor")}
-        (project.home / ".ralph.env").write_text("".join(f"RALPH_{name}_URL={url}\n" for name, url in urls.items()))
-        (project.home / ".ralph.env").chmod(0o600)
+        project.env["RALPH_SLACK_WEBHOOK_URL"] = server.url("/slack")
         more = ("--strict", "--roles", "test,build,review", "--max-iterations", "9", "--effort=high", "--", "--debug")
-        verify = ("--heartbeat-url", urls["HEARTBEAT"], "--verify", "git log -1 && ls")
+        verify = ("--heartbeat-url", server.url("/monitor"), "--verify", "git log -1 && ls")
         run = rehearse(project, "feature.md", *verify, *more)
         received = server.received
     assert (run.code, run.stderr, section(run, WRONG)) == (0, "", NOTHING), run.text
@@ -87,7 +85,7 @@ def test_it_plans_builds_verifies_and_tells_without_a_trace(project: Project) ->
     ), "of roles only build"
     assert ({one.path for one in received}, len(received) >= 4) == ({"/slack"}, True)
     assert all("*Rehearsal: Ralph " in json.loads(one.body)["text"] for one in received)
-    (project.home / ".ralph.env").unlink()
+    del project.env["RALPH_SLACK_WEBHOOK_URL"]
     run = rehearse(project, "feature.md", "all", "--max-iterations", "9")
     (said,) = section(run, HAPPENED)
     assert said.startswith("  `ralph feature.md all`: exit code 0 · done · 2/2 tasks · 4 iterations · 2 commits")
