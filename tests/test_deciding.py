@@ -90,7 +90,7 @@ def ends(story: Sequence[Iteration], settings: Settings, now: Tally) -> str:
 
 IDLE = iteration()
 WORKS = iteration(A, B)
-FAILS = iteration(turn=FAILED)
+FAILS = iteration(A, A, FAILED, "a.py")
 CLAIMS = iteration(A, A + "; RALPH_DONE")
 FINISHES = iteration(B, DONE)
 TROUBLED = iteration(turn=TROUBLE)
@@ -110,7 +110,7 @@ LAST_CHANCE = Settings(max_iterations=1, max_failures=1, max_stalls=1)
     [
         ("", [iteration(A, B, HUNG), HANGS, HANGS], Settings(max_failures=2), "3: failed"),
         ("", [FAILS, FINISHES, FAILS, CLAIMS, FAILS], Settings(verify="make test"), "5: failed"),
-        ("", [IDLE, FAILS, CLAIMS], Settings(max_failures=None, max_stalls=3), "3: no progress"),
+        ("", [IDLE, iteration(turn=FAILED), CLAIMS], Settings(max_failures=None, max_stalls=3), "3: no progress"),
         ("", [LIMITED] * 2 + [IDLE, LIMITED], USUAL, "300 600 300 1"),
         ("", [FAILS, LIMITED, FAILS, LIMITED, FAILS], USUAL, "300 300 3: failed"),
         ("", [CLAIMS_AT_LIMIT, FINISHES], LAST_CHANCE, "300 1: done"),
