@@ -132,14 +132,12 @@ def executable(path: Path, script: str) -> Path:
 
 def is_free(tree: Path) -> bool:
     """Whether nobody has the lock on it, what outlives a killed ralph included."""
-    descriptor = os.open(tree, os.O_RDONLY)
-    try:
+    free, descriptor = False, os.open(tree, os.O_RDONLY)
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+        free = True
+    os.close(descriptor)
+    return free
 
 
 def marked(mark: str) -> list[int]:
