@@ -34,7 +34,9 @@ def misses(project: Project, *rows: tuple[str, int, str]) -> None:
     """Each of these verbs fails with this code and says so."""
     for words, code, said in rows:
         run = project.ralph(*words.split())
-        assert (run.code, run.stdout, said in run.stderr, "Traceback" in run.stderr) == (code, "", True, False), words
+        assert (run.code, run.stdout) == (code, ""), words
+        assert said in run.stderr
+        assert "Traceback" not in run.stderr
 
 
 def told(project: Project) -> dict[str, Any]:
@@ -77,8 +79,8 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     assert (state, "iteration failed: It went" in why, code) == ("blocked", True, 4)
     project.has_tasks("one", "two")
     running = project.start("feature.md", "build")
-    said = eventually(lambda: (now := told(project))["state"] == "waiting" and now)
-    assert re.match(r"until \d\d:\d\d: You've hit your session limit", said["why"])
+    eventually(lambda: stands(project)[0] == "waiting")
+    assert re.match(r"until \d\d:\d\d: You've hit your session limit", stands(project)[1])
     running.process.send_signal(15)
     assert running.wait().code == -15
     assert stands(project) == ("stopped", "interrupted: SIGTERM", 3)
@@ -100,7 +102,8 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     (project.root / "go").touch()
     run = running.wait()
     assert (run.code, "\nralph: verified in " in run.stdout) == (0, True)
-    assert (told(project)["holder"], stands(project)) == (None, ("done", "", 0))
+    assert stands(project) == ("done", "", 0)
+    assert told(project)["holder"] is None
 
 
 def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_missed_by_name(night: Project) -> None:
@@ -130,7 +133,7 @@ def test_a_folder_has_a_line_for_each_plan_and_what_is_gone_or_never_was_is_miss
     (folder,) = night.state_folders
     journal, written = folder / "journal.jsonl", (folder / "journal.jsonl").read_text()
     other = {"base": "", "head": f"--output={night.root}/made", "round": 2}
-    journal.write_text("".join(json.dumps({**json.loads(line), **other}) + "\n" for line in written.splitlines()))
+    journal.write_text("".join(json.dumps(line | other) + "\n" for line in night.journal()))
     misses(night, ("log feature 2 --diff", 1, "iteration 2: git does not show its commits"))
     assert not (night.root / "made").exists()
     assert "  build in round 2 ended: limit" in log(night)
@@ -196,7 +199,8 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_tol
     assert told in night.ralph("feature.md", "--dry-run").stdout
     assert everything_in(night.root, night.home, night.state) == before
     night.build("--max-iterations", "1")
-    assert ("recorded" in agent.prompts[0], told in agent.prompts[-1]) == (False, True), "the first remembers nothing"
+    assert "recorded" not in agent.prompts[0], "the first remembers nothing"
+    assert told in agent.prompts[-1]
     lines = re.sub(r"\b\d+(s|h\d\dm|m\d\ds)\b", "0s", told.replace("\N{MINUS SIGN}", "-")).splitlines()
     assert lines[3:] == [
         "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
