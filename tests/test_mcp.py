@@ -128,23 +128,36 @@ def test_a_missing_extra_is_one_line_that_names_it(project: Project) -> None:
     assert (run.code, run.text) == (1, "ralph: ralph mcp needs the mcp package; pip install 'ralph-sh[mcp]'\n")
 
 
-def test_the_real_claude_calls_them_beside_a_persons_own_server(project: Project, play: Play) -> None:
+def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(project: Project, play: Play) -> None:
     own = {"command": PYTHON[0], "args": [*PYTHON[1:], "-m", "ralph", "mcp", "feature.md"]}
     (project.root / "own.json").write_text(json.dumps({"mcpServers": {"mine": own}}))
     project.has_tasks("The first", "the second")
-    done = Tool("mcp__ralph__ralph_mark_task_complete", {"task_id": "first"})
-    third = Tool("mcp__mine__ralph_add_task", {"description": "A third", "priority": 1})
-    model = play(uses(Tool("mcp__ralph__ralph_get_next_task", {})), uses(done, third), Reply(text="Done."))
+    first = {"task_id": "first"}
+    ten: dict[str, dict[str, Any]] = {
+        "get_next_task": {},
+        "get_plan_summary": {},
+        "get_state_summary": {},
+        "mark_task_in_progress": first,
+        "increment_retry": {**first, "reason": "no luck"},
+        "mark_task_complete": {**first, "verification_notes": "seen"},
+        "mark_task_blocked": {"task_id": "second", "reason": "nobody knows"},
+        "append_learning": {"learning": "it is so", "category": "build"},
+        "update_memory": {"content": "so it is"},
+        "add_task": {"description": "A third", "priority": 1},
+    }
+    asked = [Tool(f"mcp__ralph__ralph_{name}", given) for name, given in ten.items()]
+    asked.append(Tool("mcp__mine__ralph_add_task", {"description": "A fourth"}))
+    model = play(*map(uses, asked), Reply(text="Done."))
     run = project.build("--mcp", "--max-iterations", "1", "--", "--mcp-config", "own.json")
     assert run.code == 3, run.text
     assert "left running" not in run.text
     assert "gone from the list" not in run.text
     offered = {one["name"] for one in model.requests[0]["tools"]}
     assert {f"mcp__{server}__{name}" for server in ("ralph", "mine") for name in TOOLS} <= offered
-    assert len(calls(project)) == 3
+    assert [line["tool"] for line in calls(project)] == [f"ralph_{name}" for name in (*ten, "add_task")]
     for line in calls(project):
         assert (line["success"], line["iteration"]) == (True, 1)
-    for listed in ("- [x] first: The first", "- [ ] second: the second", "- [ ] third: A third\n  - priority: 1"):
+    for listed in ("- [x] first: The first", "- [!] second: the second", "- [ ] third: A third\n  - priority: 1"):
         assert f"{listed}\n" in project.progress_text
 
 
