@@ -169,6 +169,7 @@ def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ct
     assert tmux.exit_code() == 130
     assert " left" not in seen(tmux)
     tmux.enter("clear")
+    eventually(lambda: tmux.rows == ["$"])
     build(tmux, command=paced(interrupt_s=600))
     eventually(lambda: "  Before.\ntask 1 of 1 · iteration 1 · _ · thinking" in seen(tmux))
     assert "--include-partial-messages" not in agent.calls[-1].argv
