@@ -98,11 +98,15 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
 
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
     """One on the command line is that of one start; what is none is said and ignored."""
-    agent.story(step(MISSES), BUILDS, step(), BUILDS, BUILDS)
+    agent.story(step(), step(MISSES), step(MISSES), BUILDS, step(), BUILDS, BUILDS)
 
     def has(mode: str) -> None:
         project.progress.write_text(progress_text("x one").replace(HEAD, f"{HEAD}Mode: {mode}\n"))
 
+    for mode, code in {"plan": 0, "validate": 3}.items():
+        has("review 2/3")
+        assert project.ralph("feature.md", mode).code == code
+        assert named(project) == ["Mode: review 2/3"], mode
     has("validate 2/3")
     run = project.ralph("feature.md")
     assert (run.code, "work remains" in run.text) == (3, True), run.text
@@ -118,8 +122,8 @@ def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project
     has("validate 1/3")
     assert project.ralph("feature.md", "build").code == 0
     assert named(project) == ["Mode: validate 1/3"]
-    assert (project.ralph("feature.md").code, len(agent.calls)) == (0, 5), "RALPH_DONE counts for more"
-    assert " ".join(project.iterations("mode")) == "validate build validate build build"
+    assert (project.ralph("feature.md").code, len(agent.calls)) == (0, 7), "RALPH_DONE counts for more"
+    assert " ".join(project.iterations("mode")) == "plan validate validate build validate build build"
 
 
 def test_a_mode_that_the_agent_names_holds_from_the_next_iteration_on(project: Project, agent: Agent) -> None:
