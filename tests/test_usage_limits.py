@@ -129,8 +129,8 @@ TROUBLES = (
 def test_trouble_is_no_iteration_and_no_failure_and_after_three_hours_of_it_the_next_start_tries_again(
     project: Project, agent: Agent
 ) -> None:
-    mailbox = Mailbox(project)
     """Nor does it last until the end of a limit that is reached."""
+    mailbox = Mailbox(project)
     project.has_tasks("one")
     rejected = rate_limit(resets_at=time.time() + HOUR_S)
     broken = api_error("API Error: 500 Internal server error", "server_error", status=500)
