@@ -9,14 +9,14 @@ import click
 import pytest
 from ralph_driver import CHECKOUT
 
-from ralph import cli, tasklist, tasks
+from ralph import cli, files, tasklist, tasks
 from ralph.channels import load
 from ralph.lock import LOCKED
 from ralph.settings import BY_VARIABLE, TABLE, Settings
 from ralph.verdict import Reason
 
 PAGES = {file.name: file.read_text("utf-8") for file in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]}
-CHANNELS = load()
+CHANNELS = {name: one for name, one in load().items() if one.path.is_relative_to(files.data("notify"))}
 CHANNEL_SETTINGS = [name for channel in CHANNELS.values() for name in channel.names]
 CONTROL_WORDS = {"RALPH_DONE", "RALPH_BLOCKED", "RALPH_STOP"}
 NO_SETTINGS = {"RALPH_NAME", "RALPH_TESTS_NO_SKIP", "RALPH_TESTS_LONG", "RALPH_PORT", *CONTROL_WORDS}

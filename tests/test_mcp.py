@@ -156,7 +156,7 @@ def test_the_real_claude_calls_each_of_the_ten_beside_a_persons_own_server(proje
     assert {f"mcp__{server}__{name}" for server in ("ralph", "mine") for name in TOOLS} <= offered
     assert [line["tool"] for line in calls(project)] == [f"ralph_{name}" for name in (*ten, "add_task")]
     for line in calls(project):
-        assert (line["success"], line["iteration"]) == (True, 1)
+        assert (line["success"], line["iteration"]) == (True, 1), line
     for listed in ("- [x] first: The first", "- [!] second: the second", "- [ ] third: A third\n  - priority: 1"):
         assert f"{listed}\n" in project.progress_text
 
