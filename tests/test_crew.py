@@ -172,8 +172,10 @@ class TestIndependentTasks:
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls[2:4]]
         assert bounds == ["4.500000"] * 2
 
-    def test_that_cannot_begin_say_why(self, crew: Crew, project: Project) -> None:
-        crew.has(A)
+    def test_begin_as_far_as_the_start_may_go_and_say_why_they_cannot(self, crew: Crew, project: Project) -> None:
+        crew.has(A, B)
+        said = crew.works("--max-iterations", "1", code=3)
+        assert ("ralph: a begins" in said, "ralph: b begins" in said) == (True, False), said
         crew.works("--setup", "echo no disk; false", code=1)
         assert "the setup command exited with 1; it has 30m00s: no disk" in project.progress_text
 
