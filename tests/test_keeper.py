@@ -50,8 +50,9 @@ PS = "import sys; sys.platform = 'darwin'; from ralph.__main__ import main; main
 
 def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: Agent, offspring: Offspring) -> None:
     project.has_tasks("one")
-    gone = f"{offspring.sleeper('orphan')} & until [ -e {agent.folder}/go ]; do sleep 0.1; done"
-    agent.story(step(starts(offspring.hidden("hidden")), starts(gone), marks("on"), waits_for("go"), ticks="all"))
+    gone = f"{offspring.sleeper('orphan')} & until [ -e {agent.folder}/mark-leave ]; do sleep 0.1; done"
+    both = starts(offspring.hidden("hidden")), starts(gone, "parent")
+    agent.story(step(*both, marks("on"), waits_for("go"), ticks="all"))
     run = project.start(*BUILD, "--max-iterations", "1", prefix=["env"], command=(sys.executable, "-P", "-c", PS))
     eventually(lambda: agent.reached("on") and offspring.alive() == ["hidden", "orphan"])
     ps = ["ps", "--ppid", str(keeper_of(run.pid)), "-o", "comm="]
@@ -62,6 +63,8 @@ def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: 
     for _ in range(2):  # that of before, and one that saw them both
         eventually(looks)
         eventually(lambda: not looks())
+    agent.let("leave")
+    eventually(lambda: not alive(agent.child("parent")))
     agent.let("go")
     ended = run.wait()
     assert (ended.code, offspring.alive()) == (3, []), ended.text
