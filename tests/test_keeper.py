@@ -50,7 +50,8 @@ PS = "import sys; sys.platform = 'darwin'; from ralph.__main__ import main; main
 
 def test_where_there_is_only_ps_what_was_seen_is_ended(project: Project, agent: Agent, offspring: Offspring) -> None:
     project.has_tasks("one")
-    gone = f"{offspring.sleeper('orphan')} & until [ -e {agent.folder}/mark-leave ]; do sleep 0.1; done"
+    left = f"until [ -e {agent.folder}/mark-leave ]; do sleep 0.1; done"
+    gone = f"{offspring.sleeper('orphan')} & timeout 600 sh -c '{left}'"
     both = starts(offspring.hidden("hidden")), starts(gone, "parent")
     agent.story(step(*both, marks("on"), waits_for("go"), ticks="all"))
     run = project.start(*BUILD, "--max-iterations", "1", prefix=["env"], command=(sys.executable, "-P", "-c", PS))
