@@ -28,7 +28,7 @@ def show(start: "Start", state: State) -> int:
         values |= tasklist.values(task, tasklist.token())
     text = start.prompt().render(values)
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
-    argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server if start.settings.mcp else "")
+    argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server)
     print(shlex.join(argv), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")
     return 0

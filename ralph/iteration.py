@@ -129,8 +129,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
 
     budget = budget_usd(run.file.last, run.tally, settings)
     given = transcript.with_suffix(".prompt.md")
-    mcp = run.start.tools_server if settings.mcp else ""
-    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=mcp)
+    argv = agent.argv(settings, prompt, file=str(given), budget_usd=budget, mcp=run.start.tools_server)
     began = time.monotonic()
     job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -67,9 +68,11 @@ class Start:
         """Ralph's own files in the working tree, which are nobody's change."""
         return [path for path in (self.progress_path, self.settings.history) if path]
 
-    @property
+    @cached_property
     def tools_server(self) -> str:
-        """The server of the task tools, as claude takes it. Under strict they only propose."""
+        """The server of the task tools, as claude takes it; empty without one. Under strict they only propose."""
+        if not self.settings.mcp:
+            return ""
         words = ["-P", "-m", "ralph", "mcp", str(self.plan), "--progress-file", str(self.progress_path.absolute())]
         words += ["--propose"] if self.strict else []
         return json.dumps({"mcpServers": {"ralph": {"command": sys.executable, "args": words, "alwaysLoad": True}}})
