@@ -5,10 +5,11 @@ The journal is for people, prompts and reports; nothing is decided by it.
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -211,12 +212,22 @@ def rows(found: Iterable[Record]) -> list[Record]:
     return [record for record in found if record.event == "iteration"]
 
 
+def newest(data: bytes) -> Iterator[Record]:
+    """The iterations in a piece of a journal, the last one first, each read when it is asked for."""
+    for line in reversed(data.split(b"\n")):
+        if b'"event": "iteration"' in line:
+            yield from _whole(line)
+
+
+@functools.lru_cache(maxsize=4)  # each prompt tells of some, of which all but one were read an iteration ago
+def _whole(line: bytes) -> list[Record]:
+    return parsed(line + b"\n")
+
+
 def counted(path: Path) -> int:
     """How many iterations of the plan counted, in all its runs, by the last one that the journal tells of."""
-    for line in reversed(files.held(path).split(b"\n")):
-        for row in parsed(line + b"\n") if b'"event": "iteration"' in line else ():
-            return row.iteration - (not row.counted)
-    return 0
+    last = next(newest(files.held(path)), None)
+    return last.iteration - (not last.counted) if last else 0
 
 
 TOKENS = ("input", "output", "cache_read", "cache_write")

@@ -1,7 +1,7 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
-import functools
 import re
+from itertools import islice
 
 from ralph import files, journal, progress
 from ralph.state import State
@@ -19,9 +19,7 @@ _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 def memory(state: State) -> str:
     """The last iterations, the last change of mode with what it left, and the sums; empty before the first one."""
-    written = files.held(state.journal, _TAIL_BYTES)
-    iterations = [line for line in written.split(b"\n") if b'"event": "iteration"' in line]
-    rows = [row for line in iterations[-_ITERATIONS:] for row in _parsed(line)]
+    rows = _last(state)
     if not rows:
         return ""
     lines = ["The last iterations, the newest last:"]
@@ -33,16 +31,14 @@ def memory(state: State) -> str:
     return shortened(plain("\n".join(lines)), _MOST)
 
 
-@functools.lru_cache(maxsize=_ITERATIONS)
-def _parsed(line: bytes) -> list[journal.Record]:
-    """The record in a line of the journal, if it is whole; all but the newest were read an iteration ago."""
-    return journal.parsed(line + b"\n")
+def _last(state: State) -> list[journal.Record]:
+    """The last iterations, the newest last."""
+    return [*islice(journal.newest(files.held(state.journal, _TAIL_BYTES)), _ITERATIONS)][::-1]
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
     """Notes what the mode `before` left: the files of the last iterations, and what the Notes say was decided."""
-    rows = journal.rows(journal.read(state.journal))[-_ITERATIONS:]
-    changed = "; ".join(dict.fromkeys(row.files for row in rows if row.files)) or "nothing"
+    changed = "; ".join(dict.fromkeys(row.files for row in _last(state) if row.files)) or "nothing"
     start, end = progress.section(text, "Notes")
     notes = text[start:end].decode(errors="replace").splitlines()
     decided = [shortened(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
