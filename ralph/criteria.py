@@ -74,17 +74,23 @@ def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:
     return found
 
 
-def check(criterion: Criterion, *, base_url: str, run: Callable[[str], CommandRun | None]) -> CommandRun | None:
+def check(
+    criterion: Criterion,
+    *,
+    base_url: str,
+    run: Callable[[str], CommandRun | None],
+    lacks: Callable[[Path, bytes], str] = lambda *_: "",
+) -> CommandRun | None:
     """What came of checking it, with exit code 0 where it is met; None when a signal ended the command.
 
-    `run` runs a shell command, `base_url` is where the server is that answers. One that no machine can check is met,
-    with a note that nobody looked.
+    `run` runs a shell command, `base_url` is where the server is that answers, `lacks` says why the commit would not
+    have a file that is there, or what it holds. One that no machine can check is met, with a note that nobody looked.
     """
     said = criterion.said
     if not said:
         return CommandRun(0, f"not machine-checked, nobody looked: {_shown(criterion.text)}")
     if "path" in said:
-        return _looked_at(said["path"], said.get("holds", ""))
+        return _looked_at(said["path"], said.get("holds", ""), lacks)
     wanted = int(said["wanted"])
     if "command" in said:
         if (ended := run(said["command"])) is None:
@@ -103,9 +109,10 @@ def check(criterion: Criterion, *, base_url: str, run: Callable[[str], CommandRu
     return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
 
 
-def _looked_at(path: str, holds: str) -> CommandRun:
+def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> CommandRun:
     """Of the project alone, wherever links lead; a folder exists as well."""
     odd = ""
+    wanted = holds.encode(errors="surrogateescape")
     try:
         top = Path.cwd()
         target = (top / path).resolve()
@@ -115,8 +122,10 @@ def _looked_at(path: str, holds: str) -> CommandRun:
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe
             odd = "is no file"
-        elif holds and holds.encode(errors="surrogateescape") not in target.read_bytes():
+        elif holds and wanted not in target.read_bytes():
             odd = f"does not contain `{_shown(holds)}`"
+        else:
+            odd = lacks(target, wanted)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         odd = f"cannot be read: {error}"
     as_wanted = f"contains `{_shown(holds)}`" if holds else "exists"

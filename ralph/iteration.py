@@ -151,6 +151,7 @@ def record(run: Run, iteration: Iteration) -> None:
     said = notices.summary(run, iteration)
     run.tally = tallied(run.tally, iteration)
     _write_down(run, iteration, said)
+    run.write_down_put_back(run.number)
     for remark in _remarks(run, iteration):
         run.complain(remark)
     if not iteration.again:

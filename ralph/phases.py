@@ -95,10 +95,12 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
     if says_done or (ended_well and after.blocked is None):
         if run.file.last.done and not judges:
             run.complain("RALPH_DONE put back to IN_PROGRESS, since work begins now")
+            run.count_put_back({"RALPH_DONE": 0} if says_done else {})
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
         run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
         run.complain(f"put back what {run.mode} may not take away: {counted(len(iteration.missing), 'open task')}")
+        run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
@@ -152,3 +154,4 @@ def untick(run: Run, mode: str, before: bytes) -> None:
     now = run.file.edit(lambda text: edits.planned(before, text))
     if ticked > now.ticked:
         run.complain(f"a {mode} iteration ticks nothing: {counted(ticked - now.ticked, 'task')} unticked")
+        run.count_put_back({"tick": ticked - now.ticked})

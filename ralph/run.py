@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
 from ralph.screen.view import View, status_line
 from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.words import counted
 
 if TYPE_CHECKING:
     from ralph.changes import Changes
@@ -98,7 +100,9 @@ class Run:
     switched = False
     """The mode is not the one that this start began with."""
 
-    def __init__(self, start: "Start", file: "ProgressFile", state: "State", held: "Lock") -> None:
+    def __init__(
+        self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", after_death: Callable[[], None]
+    ) -> None:
         settings = start.settings
         asked = start.asked
         self.start = start
@@ -136,16 +140,30 @@ class Run:
         """Iterations of the plan before this start."""
         self.summaries = deque[str](maxlen=5)
         """The lines of the last iterations."""
+        self.put_back = dict[str, int]()
+        """What was put back in this iteration, by `count_put_back`."""
+        self.put_backs = deque[str](maxlen=5)
+        """The same of the last iterations, a line each."""
         self.values = dict[str, "Value"]()
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
-        clear = partial(shutil.rmtree, litter, ignore_errors=True)
-        at_once = settings.jobs if settings.jobs > 1 and settings.strict else 0
-        marks = [self.id, *(f"{self.id}-{number}" for number in range(at_once))]
-        self.keeper, *self.keepers = (Keeper(mark, self.pace.patience, state.folder, held.fd, clear) for mark in marks)
-        """Under `--jobs` also those of the tries at the same time."""
+        self.keepers = list[Keeper]()
+        """Under `--jobs` those of the attempts at the same time."""
+        self.keeper = self._start_keepers(held, litter, after_death)
         self.screen.open()
+
+    def _start_keepers(self, held: "Lock", litter: str, after_death: Callable[[], None]) -> Keeper:
+        """The keeper of this run; those of its attempts are in `keepers`."""
+        start = partial(Keeper, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
+        for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
+            self.keepers.append(start(f"{self.id}-{number}", at_last=lambda: None))
+
+        def at_last() -> None:
+            shutil.rmtree(litter, ignore_errors=True)
+            after_death()
+
+        return start(self.id, at_last=at_last)
 
     @property
     def mode(self) -> str:
@@ -221,6 +239,19 @@ class Run:
         except OSError as error:
             self.complain(f"{self.state.journal}: cannot be written: {error.strerror}", once="journal")
         return line
+
+    def count_put_back(self, what: Mapping[str, int]) -> None:
+        """Notes that so many of each were put back; 0 stands for a file of that name."""
+        for name, count in what.items():
+            self.put_back[name] = self.put_back.get(name, 0) + count
+
+    def write_down_put_back(self, iteration: int) -> None:
+        """One line of the journal says all that was put back in that iteration, for the morning after."""
+        if self.put_back:
+            said = ", ".join(counted(count, what) if count else what for what, count in self.put_back.items())
+            self.write_down("tamper", success=False, message=said, iteration=iteration)
+            self.put_backs.append(f"put back in #{iteration}: {said}")
+            self.put_back = {}
 
     def remove_orphaned_locks(self, of: str) -> None:
         """Removes the locks of git that somebody left behind, and says so."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ralph import changes, journal, progress
@@ -31,7 +32,7 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
     the one still has an agent to end.
     """
-    run = Run(start, file, state, held)
+    run = Run(start, file, state, held, partial(_look_after_death, state))
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
@@ -50,6 +51,14 @@ def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int
     if failure:
         raise failure
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
+
+
+def _look_after_death(state: State) -> None:
+    """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
+    from ralph.strict.watch import take_last_look  # noqa: PLC0415 - only that process pays, after a death
+
+    if state.died():
+        take_last_look(state)
 
 
 def _prepare(run: Run, held: Lock) -> None:

@@ -23,6 +23,7 @@ from ralph.screen.text import attended
 from ralph.settings import Given, Settings
 from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, verdict
+from ralph.words import plain
 
 if TYPE_CHECKING:
     from ralph.taskjson import Imported
@@ -115,7 +116,12 @@ class Start:
 
 def run(asked: Asked) -> int:
     """Does what was asked; the exit code."""
-    start = find(asked)
+    try:
+        start = find(asked)
+    except RalphError:
+        if not _has_plan_back(asked):
+            raise
+        start = find(asked)
     state = State(start.name, start.progress_path)
     if asked.dry_run:
         from ralph.dry_run import show  # noqa: PLC0415 - as `session` below
@@ -150,7 +156,7 @@ def find(asked: Asked) -> Start:
         raise RalphError(f"{plan}: No such file", fix=options.meant(asked.plan) or "name the plan first")
     name = files.plan_name(plan)
     said = sources.collected(plan, asked.given)
-    progress_path = sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+    progress_path = _progress_path(name, said)
     imported = None
     if plan.name.endswith(".json") or re.search(rb"(?:```|~~~)[ \t]*json", text, re.IGNORECASE):
         from ralph import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
@@ -180,6 +186,24 @@ def find(asked: Asked) -> Start:
         entered = start.entered("build")
         entered.settings.remarks.append(RalphError(f"{progress_path}: Mode: {mode} is ignored: {error.message}"))
         return entered
+
+
+def _progress_path(name: str, said: Sequence[Given]) -> Path:
+    return sources.alone(said, "RALPH_PROGRESS_FILE").progress_file or Path(f"{name}_PROGRESS.md")
+
+
+def _has_plan_back(asked: Asked) -> bool:
+    """Whether the plan is there again, since it was an iteration that removed it in which ralph died."""
+    plan = Path(asked.plan)
+    if not asked.plan or os.path.lexists(plan):
+        return False
+    from ralph.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
+
+    name = files.plan_name(plan)
+    if put_plan_back(State(name, _progress_path(name, sources.collected(plan, asked.given))), plan):
+        print(plain(f"ralph: {plan} was removed in the iteration in which ralph died: put back"), file=sys.stderr)
+        return True
+    return False
 
 
 def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:

@@ -44,7 +44,7 @@ MISCHIEF = {
     "rm -r src a.py; ln -s ../elsewhere src; ln -s src/b.py a.py; ln -sfn run.sh link": 4,
     "rm -r a.py run.sh src; mkfifo a.py; mkdir run.sh; echo > run.sh/x; echo > run.sh/y.log; echo > src": 5,
     "echo '*.py' >> .gitignore; echo > src/new.py; mkdir src/deep; cd src/deep; echo x > .gitignore; echo > x": 4,
-    "rm .gitignore; echo > new.log": 2,
+    "rm .gitignore; echo > new.log": 1,
     "git init -q x; echo > x/y; git init -q y; echo > y/y; git -C y add .; git -C y commit -qm y": 2,
 }
 """What an agent does, and how many names it has done it to."""

@@ -257,7 +257,11 @@ def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project,
 
 
 def test_an_agent_that_ticks_all_says_done_and_commits_gets_one_task_at_most(project: Project, agent: Agent) -> None:
-    """It may write notes and propose tasks, and each try is in the history that it reads."""
+    """It may write notes and propose tasks, and each try is in the history that it reads.
+
+    What was put back is seen the morning after.
+    """
+    mailbox = Mailbox(project)
     wants(project, ONE + TWO)
     project.commits("the list")
     history = project.root / "history.jsonl"
@@ -274,8 +278,14 @@ def test_an_agent_that_ticks_all_says_done_and_commits_gets_one_task_at_most(pro
     assert "RALPH_DONE" not in project.progress_text
     assert proposal.replace("[ ]", "[x]") in project.progress_text, "what it proposes is its own to tick"
     (tampering,) = [line for line in project.journal() if line["event"] == "tamper"]
-    assert '"- [x] two: The second" added' in tampering["message"]
-    assert "RALPH_DONE" in (project.state_folders[0] / "kept" / tampering["kept"]).read_text()
+    assert (tampering["iteration"], tampering["message"]) == (2, "1 tick, RALPH_DONE, 1 commit")
+    seen = [
+        mailbox.notices[-1],
+        *(project.ralph(*words, "feature.md").stdout for words in (["log"], ["report", "-o-"])),
+    ]
+    assert all("put back in #2: 1 tick, RALPH_DONE, 1 commit" in text for text in seen)
+    assert "put back in #2: " in project.ralph("log", "feature.md", "2").stdout
+    assert any("RALPH_DONE" in text for text in kept(project))
     assert subjects(project) == ["one: Made one.txt", "the list", "plan"], "its commit is undone, and its work judged"
     assert project.git("for-each-ref", "--format=%(contents:subject)", "refs/ralph").split() == ["mine"]
     assert "- [x] one: The first" in project.git("show", "HEAD:feature_PROGRESS.md"), "since git tracks it"

@@ -80,7 +80,7 @@ def ended(run: "Run", stop: Stop) -> Notice:
         came_to(run) + (f", paid by the API key in {pays}" if pays else ""),
         "Last:" if run.summaries else "",
     ]
-    return _notice(run, event, what, *lines, *run.summaries)
+    return _notice(run, event, what, *lines, *run.summaries, *run.put_backs)
 
 
 def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:

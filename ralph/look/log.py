@@ -40,7 +40,7 @@ def log(  # noqa: PLR0913 - what can be asked for
         return 0
     for row in reversed(seen.rows):
         if number in (None, "last", str(row.iteration)):
-            return _show(plan, row, what, verbose=verbose)
+            return _show(plan, row, what, seen.records, verbose=verbose)
     raise RalphError(f"{plan.name}: there is no such iteration", fix=f"`ralph log {plan.name}` lists them")
 
 
@@ -57,7 +57,7 @@ def _list(records: Sequence[Record]) -> None:
             _say((_IDLE if is_idle else " ") + f" {moment(record.at, 0)}  {said}")
 
 
-def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
+def _show(plan: Plan, row: Record, what: str | None, records: Sequence[Record], *, verbose: bool) -> int:
     """One iteration as it was seen, or what it committed, printed or was told."""
     if what == "diff":
         if not row.commits:
@@ -80,6 +80,9 @@ def _show(plan: Plan, row: Record, what: str | None, *, verbose: bool) -> int:
     if row.refused:
         _say(f"RALPH_DONE refused: {row.message}")
     _say(row.summary)
+    for one in records:
+        if one.event == "tamper" and (one.run, one.iteration) == (row.run, row.iteration):
+            _say(plans.told(one))
     return 0
 
 

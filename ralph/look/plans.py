@@ -187,4 +187,6 @@ def told(record: Record) -> str:
         return f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
         return f"verify: {record.message or 'passed'}"
+    if record.event == "tamper":
+        return f"put back in #{record.iteration}: {record.message}"
     return record.message if record.event == "mode" else ""

@@ -36,15 +36,11 @@ class Strict:
         self._token = tasklist.token()
 
     def tidy(self) -> None:
-        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress.
-
-        What a run that was killed had ticked and not committed is committed.
-        """
+        """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
         if self._role:
             self._run.enter("build")
             self._role = ""
         self._file.edit(edits.tidied)
-        self._guard.commit_left_over({task.id for task in tasks.read(self._file.text) if task.done})
 
     def choose(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
@@ -92,6 +88,8 @@ class Strict:
         roles = self._roles
         found = self._finding(iteration)
         self._guard.settle_programs("while a task is checked")
+        if found == Finding() and not self._guard.blocked and (locked := self._guard.wait_for_index()):
+            return self._put_down(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
                 self._mark(" ", "role", role)
@@ -130,7 +128,7 @@ class Strict:
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
         wanted = tasklist.wanted(task.chain)
-        if not iteration.changed and not any(one.said for one in wanted):
+        if not self._guard.has_changes(task.id) and not any(one.said for one in wanted):
             if not run.settings.verify and iteration.before.size == iteration.after.size:
                 return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
             run.screen.remark(f"ralph: {task.id} changed no file, and no criterion of its own says that it is done")
@@ -149,6 +147,7 @@ class Strict:
                 one,
                 base_url=run.settings.base_url or "",
                 run=lambda command: run_shell(run, "checking", "the check", command),
+                lacks=lambda path, holds: self._guard.lacked_by_commit(self._task.id, path, holds),
             )
             if ended and (ended.failed or not one.said):
                 run.screen.remark(f"ralph: {ended.what}")

@@ -4,25 +4,25 @@ import binascii
 import contextlib
 import fnmatch
 import json
-import math
 import os
 import re
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import files, tasks
+from ralph import files
 from ralph.agent.turn import Commits
-from ralph.changes import NAMED, pathspecs, touched_at
 from ralph.errors import RalphError
 from ralph.judge import Watched
+from ralph.process import signals
 from ralph.process.keeper import Job
-from ralph.state import Death
 from ralph.strict import compared
-from ralph.strict.repository import Place, Repository, jj_commit
+from ralph.strict.repository import Repository, jj_commit
 from ralph.strict.shadow import Shadow
+from ralph.strict.watch import INDEX_COPY, LastLook, Watch, staged_in
 from ralph.tasks.mending import mend
 from ralph.verify import run_program
 from ralph.words import counted, named
@@ -34,10 +34,12 @@ _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
 _HOOKS_S = 900.0
 """Seconds that a commit may take: some projects' hooks run all their tests."""
-_LAST_WRITES_S = 15.0
-"""Seconds that an agent may go on after the last word on its record, until the keeper has ended it."""
+_LOCKED_S, _LOOK_S = 60.0, 0.2
+"""Seconds that another git may hold the index, and between two looks at that."""
+_MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
 _NOT_ALLOWED = "which --only does not allow"
+_HIDDEN = "which new rules hide from git, and --only does not allow"
 
 
 @contextlib.contextmanager
@@ -52,20 +54,13 @@ def _disk_errors_end_the_run() -> Iterator[None]:
 class Guard:
     """Watches over the working tree around the current folder.
 
-    What may change is asked of the run when an iteration begins, since another mode has other settings. The first four
-    attributes are how it was when the iteration began that runs, or that died.
+    What may change is asked of the run when an iteration begins, since another mode has other settings.
     """
 
-    _place: Place | None = None
-    """Where HEAD and the index were."""
-    _is_strict = False
-    _only: Sequence[Sequence[str]] = ()
-    _compared: Mapping[str, str] = {}
-    """What is only compared, as it was."""
-    _died_at = math.inf
-    """When the iteration was over that died; what was changed later is a person's."""
+    _persons: Collection[str] = ()
+    """What somebody changed after the end of an iteration that died; it stays."""
     _earlier: Collection[str] = ()
-    """What the tries before this one changed of its task's files; putting back ends where they left it."""
+    """What the attempts before this one changed of its task's files; putting back ends where they left it."""
     blocked = ""
     """Why the run has to end and nothing more may be done here, as far as that is known."""
     committed = Commits()
@@ -75,11 +70,12 @@ class Guard:
 
     def __init__(self, run: "Run") -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
+        self._watch = Watch()
+        """How all was when the iteration began that runs, or that died."""
         self._repository = Repository.around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
-        self._protected = set[Path]()
-        """The names of what decides how ralph works: put back under --strict."""
+        protected = set[str]()  # what decides how ralph works: put back under --strict
         self._outside = [run.history] if run.history else []
         """What else does, and is only compared; and a person's own history."""
         for path in (self._plan, Path(".ralph.env"), Path(".ralph"), run.settings.prompts or self._plan):
@@ -87,19 +83,21 @@ class Guard:
                 if not place.is_relative_to(root):
                     self._outside.append(place)
                 elif place != root:
-                    self._protected.add(place.relative_to(root))
+                    protected.add(str(place.relative_to(root)))
         own = {os.path.relpath(path.resolve(), root) for path in run.start.own}
         state = files.state_home()
         folder = state / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
         never = [*own, os.path.relpath(state.resolve(), root)]
-        self._shadow = Shadow(root, folder, never, self._protected, self._repository)
+        self._shadow = Shadow(root, folder, never, sorted(protected), repository=self._repository)
         self._own_in_commits = set[str]()
         """Those of ralph's own files that go into each commit, since git tracks them."""
         if self._repository:
-            self._repository.index_copy = folder / "index-of-project"
+            self._repository.index_copy = folder / INDEX_COPY
             self._own_in_commits = own.intersection(self._repository.names("ls-files", "-z"))
+        self._submodules: Mapping[str, str] = {}
+        """The commit of each when the iteration began."""
         self._uncommitted: dict[str, list[str]] = {}
-        """By task what its tries changed and no commit has."""
+        """By task what its attempts changed and no commit has."""
         with contextlib.suppress(ValueError, TypeError):
             self._uncommitted = dict(json.loads(self._state.noted("uncommitted")))
 
@@ -118,15 +116,15 @@ class Guard:
             self._run.remove_orphaned_locks("the agent")
         if self.text:
             watched.tampered = put_right(self._run, self.text, "while an agent works")
-        self._settle(self._run.task, watched)
+        self._settle(watched)
         watched.blocked = self.blocked
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
-        if not self.blocked and self._compared:
+        if not self.blocked and self._watch.compared:
             now = self._look()
-            self.blocked, remark = compared.changed(self._root, self._compared, now, self._state.keep)
-            self._compared = now
+            self.blocked, remark = compared.changed(self._root, self._watch.compared, now, self._state.keep)
+            self._watch.compared = now
             if remark:
                 self._run.complain(f"{remark}; it stays")
         return self.blocked
@@ -137,7 +135,7 @@ class Guard:
         put_right(self._run, self.text, when)
         if not self.check():
             self._head_back()
-            if self._only or self._shadow.is_protected_touched():
+            if self._watch.only or self._shadow.is_protected_touched():
                 self._files_back()
 
     @_disk_errors_end_the_run()
@@ -153,119 +151,210 @@ class Guard:
         if not self.blocked:
             self._note_uncommitted(task, self._earlier)
 
+    def wait_for_index(self) -> str:
+        """Waits while somebody's git holds the index, such as a `git commit` in an editor; why that was in vain."""
+        run, repository = self._run, self._repository
+        if not repository or not repository.is_locked():
+            return ""
+        run.screen.say(f"ralph: waiting for the git that holds {repository.git_dir}/index.lock")
+        run.does("waiting for another git", _LOCKED_S)
+        deadline = time.monotonic() + _LOCKED_S
+        while repository.is_locked() and time.monotonic() < deadline and not signals.interrupted():
+            signals.wait(_LOOK_S)
+        return f"{repository.git_dir}/index.lock: another git still holds the index" if repository.is_locked() else ""
+
     @_disk_errors_end_the_run()
     def commit(self, task: str, message: str) -> str:
-        """Commits what the tries of this task changed; why it could not, or nothing.
+        """Commits what the attempts of this task changed; why it could not, or nothing.
 
         A file that somebody else had changed before and the agent changed too goes in whole.
         """
         # no task is about another plan's progress file
         changed = {name for name in self._uncommitted.get(task, ()) if not name.endswith("_PROGRESS.md")}
         names, failed = self._own_in_commits | changed, ""
-        if names and self._run.settings.auto_commit:
+        if names and self._commits_here:
             if self._has_jj:
                 failed = jj_commit(self._root, names, message)
                 self.committed = Commits(count=int(not failed))
             elif self._repository:
-                self.committed, failed = self._repository.commit(names, message, self._run_git)
+                self.committed, failed, left_out = self._repository.commit(names, message, self._run_git)
+                if left_out and not failed:
+                    self._run.complain(f"{named(left_out)} changed, and no commit has that: git ignores it")
         if failed:
             self._head_back()
             return failed
-        if self._repository and self._place:
-            self._place = self._repository.place()
+        if self._repository and self._watch.place:
+            self._watch.place = self._repository.place()
         self._note_uncommitted(task, ())
         return ""
 
-    def commit_left_over(self, done: Collection[str]) -> None:
-        """What a run that was killed had ticked and not committed yet; `done` are the tasks that are."""
-        for task, names in self._uncommitted.items():
-            if not names or task not in done:
-                continue
-            self._place = None  # where HEAD is now is a person's business
-            if self._repository:  # git may have died before its index knew the commit
-                self._repository.run("reset", "--quiet", *NAMED, stdin=pathspecs(names))
-            if failed := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
-                self._run.complain(f"what {task} changed is not committed: {failed}")
+    @property
+    def _commits_here(self) -> bool:
+        """Whether ralph commits what has passed."""
+        return self._run.settings.auto_commit and bool(self._repository or self._has_jj)
 
-    def recover(self, death: Death) -> str:
+    def lacked_by_commit(self, task: str, path: Path, holds: bytes) -> str:
+        """Why a commit of this task would not have what a check has found at `path`; empty where it would.
+
+        What git ignores is in no commit, and need not be.
+        """
+        repository = self._repository
+        name = os.path.relpath(path, self._root)
+        changed = self._uncommitted.get(task, ())
+        if not repository or not self._commits_here or self._has_jj or name == ".":
+            return ""
+        if any(one == name or one.startswith(f"{name}/") for one in changed):
+            return ""
+        if repository.ask("ls-tree", "HEAD", "--", name):
+            lacks = os.fsdecode(holds) not in repository.ask("cat-file", "--filters", f"HEAD:{name}")
+            return "does so only in changes that are not this task's: commit those" if lacks else ""
+        is_ignored = repository.ask("check-ignore", "--", name)
+        return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
+
+    def resume(self, watch: Watch) -> bool:
+        """Goes on with an iteration that died; whether it is still known how all files were when it began."""
+        shadow = watch.shadow()
+        self._watch, self._repository, self._shadow = watch, watch.repository(), shadow or self._shadow
+        return shadow is not None
+
+    @_disk_errors_end_the_run()
+    def settle_death(self, look: LastLook | None) -> Sequence[str]:
         """What an iteration left in which ralph died is put right, and the rest of it is its task's.
 
-        What was changed later is a person's and stays. Where ralph itself had ticked the task, all was right, and it
-        died while it committed. Returns in words what was put back of that which decides how ralph works.
+        What somebody changed after the last look is theirs. Where nobody took one all counts as the iteration's, and is
+        kept. Returns in words what was put back of that which decides how ralph works.
         """
-        heard_at = touched_at(death.record)
-        self._died_at = heard_at + _LAST_WRITES_S
-        try:
-            record, task, *then = json.loads(self._state.noted("guard"))
-            if Path(record).name != death.record.name or not heard_at:  # the note is older, or nobody knows when it was
-                return ""
-            self._place, self._is_strict, self._only, self._compared, *shadow = then
-            is_known = self._shadow.resume(*shadow)
-        except (ValueError, TypeError, OSError):  # an agent made something else of them
-            return ""
-        ticked = [one.id for one in tasks.read(death.before) if one.id and one.done]
-        if not is_known or self.check() or task in ticked:
-            return ""
         watched = Watched()
-        self._settle(task, watched)
-        return "; ".join(watched.tampered)
+        if look:
+            self._persons = look.changed_since(self._shadow)
+        elif self._watch.is_settled:
+            return ()
+        elif names := [name for name in self._shadow.changes() if not name.endswith("/")]:
+            kept = self._repository.keep(names) if self._repository else ""
+            what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
+            self._run.complain(f"{what}: {named(names)}{kept and f'; as it is now it is kept in {kept}'}")
+        self._settle(watched, look)
+        self._persons = ()
+        return watched.tampered
+
+    def has_changes(self, task: str) -> bool:
+        """Whether the attempts of this task changed something that no commit has."""
+        return bool(self._uncommitted.get(task))
+
+    def commit_left_over(self, done: Collection[str]) -> dict[str, str]:
+        """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
+        failed = dict[str, str]()
+        self._watch.place = None  # where HEAD is now is a person's business
+        for task in [task for task, names in self._uncommitted.items() if names and task in done]:
+            if why := self.commit(task, f"{task}: done before ralph was killed\n\nRalph-Task: {task}\n"):
+                failed[task] = why
+        return failed
 
     @_disk_errors_end_the_run()
     def _begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
-        settings, shadow = self._run.settings, self._shadow
+        run, settings, shadow = self._run, self._run.settings, self._shadow
+        repository = self._repository
         self.blocked, self.committed = "", Commits()
         shadow.begin()
-        self._place = self._repository.place() if self._repository else None
-        self._is_strict, self._only = settings.strict and not settings.once, settings.only
-        self._compared = self._look()
-        task, record = self._run.task, str(self._run.transcript)
-        then = record, task, self._place, self._is_strict, self._only, self._compared
-        # what an agent makes of it may be believed, but is never run
-        self._state.note("guard", json.dumps([*then, shadow.began, shadow.checksum, shadow.left_alone, shadow.modes]))
+        self._submodules = repository.submodules() if repository else {}
+        self._watch = Watch(
+            record=run.transcript.name if run.transcript else "",
+            task=run.task,
+            is_strict=settings.strict and not settings.once,
+            only=settings.only,
+            places=repository.places if repository else (),
+            place=repository.place() if repository else None,
+            compared={},
+            root=str(self._root),
+            folder=str(shadow.folder),
+            own=shadow.own,
+            protected=shadow.protected,
+            snapshot=shadow.snapshot,
+        )
+        self._watch.compared = self._look()
+        self._watch.save(self._state)
 
     def _look(self) -> dict[str, str]:
         """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
-        outside = self._outside if self._is_strict else []
+        outside = self._outside if self._watch.is_strict else []
         return compared.look(self._repository, outside, self._plan)
 
     @_disk_errors_end_the_run()
-    def _settle(self, task: str, watched: Watched) -> None:
+    def _settle(self, watched: Watched, look: LastLook | None = None) -> None:
         """The agent has ended: what it may not change is put back, HEAD first; the rest of it is its task's.
 
-        Without --strict commits are the agent's to make, and HEAD is put back only where a file was: what may stay of
-        its commits is then committed as one.
+        Without --strict commits are the agent's to make, and HEAD is put back only where one holds a file that may not
+        be in it: what may stay of them is then committed as one.
         """
-        repository = self._repository
-        if self._is_strict:
-            self._head_back()
+        repository, watch = self._repository, self._watch
+        if watch.is_strict:
+            self._head_back(look)
         changed, undone = self._files_back()
+        changed += tuple(name for name in self._moved_submodules() if name not in changed)
         watched.tampered += tuple(f"{name} was changed" for name in undone[_GOVERNS])
         watched.outside = tuple(undone[_NOT_ALLOWED])
-        if self._is_strict:
+        if watch.is_strict:
             watched.changed = changed
-            self._earlier = self._uncommitted.get(task, ())
-            self._note_uncommitted(task, {*self._earlier, *changed})
-        elif repository and watched.outside and (moved := self._head_back()):
-            _, failed = repository.commit(changed, repository.ask("log", "-1", "--format=%B", moved), self._run_git)
+            if look:  # what somebody changed since, too, and did not remove
+                both = [name for name in self._shadow.changes() if name in self._persons and name in look.changes]
+                changed += tuple(name for name in both if os.path.lexists(self._root / name))
+            self._earlier = self._uncommitted.get(watch.task, ())
+            self._note_uncommitted(watch.task, {*self._earlier, *changed})
+        elif repository and (watched.outside or self._commits_too_much()) and (moved := self._head_back(look)):
+            message = repository.ask("log", "-1", "--format=%B", moved)
+            _, failed, _ = repository.commit(changed, message, self._run_git)
             if failed:
                 self._run.complain(f"what may stay of the agent's commits stays uncommitted: {failed}")
+        watch.is_settled = True
+        watch.save(self._state)
 
-    def _head_back(self) -> str | None:
-        """The ref that has what was there, where HEAD had moved; empty where that was nothing new."""
-        repository, place = self._repository, self._place
-        if not repository or not place or self.blocked or self._is_later(repository.git_dir / "logs" / "HEAD"):
+    def _commits_too_much(self) -> bool:
+        """Whether a commit of this iteration holds a file that --only does not allow."""
+        repository, place = self._repository, self._watch.place
+        if self.blocked or not repository or not place or repository.head()[1] == place[1]:
+            return False
+        since = [f"^{place[1]}"] if place[1] else []
+        names = repository.names("log", "-z", "-m", "--format=", "--name-only", "--no-renames", "HEAD", *since)
+        return any(self._why_not(name.lstrip("\n")) for name in names if name.strip("\n"))
+
+    def _moved_submodules(self) -> list[str]:
+        """Those in which another commit is checked out than when the iteration began."""
+        if self.blocked or not self._repository or not self._submodules:
+            return []
+        now = self._repository.submodules()
+        return [name for name, commit in self._submodules.items() if now.get(name, commit) != commit]
+
+    def _head_back(self, look: LastLook | None = None) -> str | None:
+        """The ref that has what was there, where HEAD had moved; empty where that was nothing new.
+
+        Where somebody moved HEAD, or staged something, after an iteration that died, theirs stays.
+        """
+        repository, place = self._repository, self._watch.place
+        if not repository or not place or self.blocked:
             return None
-        moved = repository.put_back(place, self._state.aside)
-        if moved is not None:
-            self._run.complain(f"HEAD is put back where it was; what was there is {moved or 'nothing new'}")
-        return moved
+        if not look or look.staged == staged_in(repository):
+            repository.put_index_back()
+        if look and [*look.head] != [*repository.head()]:
+            if [*look.head] != [*place[:2]]:
+                self._run.complain(
+                    "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
+                )
+            return None
+        moved = repository.put_head_back(place, self._state.aside)
+        if moved is None:
+            return None
+        kept, count = moved
+        self._run.count_put_back({"commit": count} if count else {})
+        self._run.complain(f"HEAD is put back where it was; what was there is {kept or 'nothing new'}")
+        return kept
 
     def _files_back(self) -> tuple[tuple[str, ...], dict[str, list[str]]]:
         """Puts back what may not change; the files that are changed then, and by the reason what was put back."""
         changes, undone = self._undo(self._why_not)
         for why, names in undone.items():
             where = f"put back; what was there is in {self._state.folder / 'kept'}"
+            self._run.count_put_back(dict.fromkeys(names[:_MOST_NAMED], 0))
             self._run.complain(f"{named(names)} was changed, {why}: {where}")
         if within := [name for name in changes if name.endswith("/")]:
             self._run.complain(
@@ -275,10 +364,14 @@ class Guard:
 
     def _undo(self, why_not: Callable[[str], str]) -> tuple[dict[str, bool], dict[str, list[str]]]:
         """Undoes each change for which there is a reason; what is changed then, and by the reason what was undone."""
-        undone = defaultdict[str, list[str]](list)
+        undone, shadow = defaultdict[str, list[str]](list), self._shadow
+        hidden = dict[str, bool]()
         for _ in range(9):
-            found = self._shadow.changes().items()
-            changes = {name: was_there for name, was_there in found if not self._is_later(self._root / name)}
+            hidden |= dict.fromkeys(shadow.newly_hidden() if self._watch.only else (), False)
+            rights = dict.fromkeys(shadow.changed_rights() if self._watch.only else (), True)
+            there = {name: False for name in hidden if os.path.lexists(self._root / name)}
+            found = (shadow.changes() | there | rights).items()
+            changes = {name: was_there for name, was_there in found if name not in self._persons}
             wrong = [name for name in changes if why_not(name)]
             new = [name for name in wrong if not changes[name]]
             if len(new) > _MOST_NEW_FILES:
@@ -286,31 +379,27 @@ class Guard:
                 self.blocked = f"{what}; nothing was: remove them, or have git ignore what is not yours"
                 wrong = []
             if not wrong:
-                return changes, undone
-            for name in wrong:
-                undone[why_not(name)].append(name)
-            self._shadow.put_back(wrong, changes, self._state.aside)
+                return {name: was_there for name, was_there in changes.items() if name not in hidden}, undone
+            reasons = {name: _HIDDEN if name in hidden else why_not(name) for name in wrong}
+            for name in shadow.put_back(wrong, changes, self._state.aside):
+                undone[reasons[name]].append(name)
         raise RalphError(f"{named(wrong)}: cannot be put back in {self._root}", 1)
 
     def _why_not(self, name: str) -> str:
         """Why this may not be changed; empty where it may. Of a plan in words its settings may not."""
-        path, relative = self._root / name, Path(name)
-        if self._is_strict and self._protected & {relative, *relative.parents}:
+        path, watch = self._root / name, self._watch
+        if watch.is_strict and {name, *map(str, Path(name).parents)}.intersection(watch.protected):
             if os.path.realpath(path) != str(self._plan) or not path.is_file():
                 return _GOVERNS
             held = self._shadow.run("cat-file", "blob", f":{name}")
             if compared.settings_in(held, path) != compared.settings_in(path.read_bytes(), path):
                 return _GOVERNS
-        if not self._only:
+        if not watch.only:
             return ""
         within = os.path.relpath(path, self._run.top) + "/" * name.endswith("/")
-        if not within.startswith("../") and allowed(within, self._only):
+        if not within.startswith("../") and allowed(within, watch.only):
             return ""
         return _NOT_ALLOWED
-
-    def _is_later(self, path: Path) -> bool:
-        """Whether somebody changed it since ralph died; of what is gone nobody knows."""
-        return touched_at(path) > self._died_at
 
     def _run_git(self, argv: Sequence[str], stdin: bytes) -> str:
         """Runs git as a check is run, so that nothing which a hook starts stays; why it failed, or nothing."""
@@ -326,7 +415,7 @@ class Guard:
         return ended._replace(what=f"git {ended.what}").why if ended else "git was interrupted"
 
     def _note_uncommitted(self, task: str, names: Collection[str]) -> None:
-        """These are what its tries changed and no commit has; noted for the next run, too."""
+        """These are what its attempts changed and no commit has; noted for the next run, too."""
         self._uncommitted[task] = sorted(names)
         self._state.note("uncommitted", json.dumps(self._uncommitted))
 
@@ -335,7 +424,7 @@ def put_right(run: "Run", before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read()
     left, name = run.file.text, run.file.path.name
-    right, what = mend(before, left)
+    right, what, kinds = mend(before, left)
     if right == left:
         return ()
     run.file.edit(lambda text: mend(before, text).text)
@@ -343,7 +432,7 @@ def put_right(run: "Run", before: bytes, when: str) -> tuple[str, ...]:
     if what:
         undone = "; ".join(what)
         said = f"undone, since the tasks are ralph's {when}: {undone}"
-        run.write_down("tamper", success=False, message=undone, kept=kept.name)
+        run.count_put_back(kinds)
     run.complain(f"{said}; {name} as it was left is {kept}")
     return what
 

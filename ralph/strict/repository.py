@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -67,7 +68,10 @@ class Repository(Git):
     """Where `place` puts a copy of the index."""
 
     def __init__(self, places: Sequence[str]) -> None:
-        root, git_dir, common, index, self.hooks = places
+        self.places = places
+        """Where its parts lie, as git says."""
+        root, git_dir, common, index, hooks = places
+        self.hooks = Path(hooks)
         env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
         super().__init__(Path(root), {**os.environ, **env})
         self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
@@ -103,26 +107,30 @@ class Repository(Git):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
-    def put_back(self, was: Place, aside: Callable[[str], Path]) -> str | None:
-        """HEAD, its branch and the index are what they were, the files as they are; None when HEAD had not moved.
-
-        Else a ref that keeps the commit which was there; empty where that was the same.
-        """
+    def put_index_back(self) -> None:
+        """The index is what it was, to the byte."""
         staged = self.index_copy.read_bytes()
         if files.held(self._index) != staged:
             files.replace(self._index, staged)
             shutil.copystat(self.index_copy, self._index)  # newer, it would hide what changed meanwhile
         if not staged:
             self._index.unlink(missing_ok=True)
+
+    def put_head_back(self, was: Place, aside: Callable[[str], Path]) -> tuple[str, int] | None:
+        """HEAD and its branch are what they were; None when they had not moved.
+
+        Else a ref that keeps the commit which was there, empty where that was the same, and how many commits went.
+        """
         branch, commit, were_begun = was
         now = self.head()
         begun = [one for one in self._begun() if one not in were_begun]
         if now == (branch, commit) and not begun:
             return None
-        kept = ""
+        kept, count = "", 0
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
                 kept = self._keep(one)
+                count = int(self.ask("rev-list", "--count", one, *([f"^{commit}"] if commit else [])) or 0)
         for one in begun:
             shutil.move(self.git_dir / one, aside(one))
         if commit:
@@ -131,16 +139,22 @@ class Repository(Git):
             self.run("update-ref", "--no-deref", "-d", branch)
         if branch:
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
-        return kept
+        return kept, count
 
-    def keep(self, names: Iterable[str]) -> None:
-        """A ref has these files as they are now, in a commit on top of HEAD; none where git cannot."""
+    def staged(self, index: Path | None = None) -> str:
+        """What is staged, in the index or in this copy of one; that git only looked at files changes nothing in it."""
+        asked = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index or self._index)})
+        return asked.ask("ls-files", "--stage", "-v", "-z")
+
+    def keep(self, names: Iterable[str]) -> str:
+        """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""
         scratch = Git(self.root, {**self._env, "GIT_INDEX_FILE": f"{self.index_copy}-kept"})
         with contextlib.suppress(RalphError):
             scratch.run("read-tree", "HEAD")
             scratch.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=terminated(names))
             tree = scratch.ask("write-tree")
-            self._keep(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+            return self._keep(scratch.ask("commit-tree", "-p", "HEAD", "-m", "ralph: thrown away", tree))
+        return ""
 
     def _keep(self, commit: str) -> str:
         """The ref that keeps this commit from now on."""
@@ -153,33 +167,56 @@ class Repository(Git):
 
     def commit(
         self, names: Collection[str], message: str, run: Callable[[Sequence[str], bytes], str]
-    ) -> tuple[Commits, str]:
-        """Commits these files as they are now, and nothing else: what was committed, and why not.
+    ) -> tuple[Commits, str, list[str]]:
+        """Commits these files as they are now, and nothing else: what was committed, why not, and what was left out.
 
         What a person has staged of other files stays staged. What git ignores and does not track is left out. `run`
         runs git with the project's hooks; names come by standard input, since a sandbox may hide files of ours.
         """
         before = self.head()[1]
-        there = standing(self.root, names)
+        found = standing(self.root, names)
+        folders = {name for name, at in found.items() if stat.S_ISDIR(at.st_mode)}
+        if folders:  # in place of files, and no commit holds one, unless it is a submodule
+            folders.difference_update(self.submodules())
+        there = found.keys() - folders
         added = self._call("add", "--intent-to-add", "--ignore-errors", *NAMED, stdin=pathspecs(there))
         if added.code not in (0, 1):
-            return Commits(), f"git add fails: {complaint(added)}"
-        known = set(names)
-        if added.code or len(there) < len(names):  # some are ignored, or gone
+            return Commits(), f"git add fails: {complaint(added)}", []
+        known = {*names} - folders
+        if added.code or len(there) < len(known):  # some are ignored, or gone
             known.intersection_update(self.names("ls-files", "-z"))
+        left_out = sorted(there - known)
+        if not known:
+            return Commits(), "", left_out
         # as a person's own `git commit`, but that nobody is asked, and that the folder of hooks is as it was
         pinned = ("-c", f"core.hooksPath={self.hooks}", "-c", "maintenance.auto=false")
         how = ("--only", "--quiet", "--cleanup=whitespace", "--message", message.replace("\0", ""))
         failed = run(["git", "-C", str(self.root), *pinned, "commit", *how, *NAMED], pathspecs(known))
         now = self.head()[1]
+        if failed or (self.hooks / "pre-commit").exists():  # which may have committed another version than git staged
+            self._call("reset", "--quiet", *NAMED, stdin=pathspecs(known))
         if now == before:
             changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
-            return Commits(), failed if changed.intersection(known) else ""
+            return Commits(), failed if changed.intersection(known) else "", left_out
         made, in_it = self.describe(now)
         more = [name for name in in_it if name not in names]
         if more or made.base != before:
-            return Commits(), f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
-        return made, ""
+            why = f"a hook moved HEAD, or put more into the commit than the task changed: {named(more)}"
+            return Commits(), why, []
+        return made, "", left_out
+
+    def submodules(self) -> dict[str, str]:
+        """Each submodule that is there, with the commit that is checked out in it."""
+        if not (self.root / ".gitmodules").exists():
+            return {}
+        listed = [row.split("\t") for row in self.names("ls-files", "--stage", "-z") if row.startswith("160000 ")]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        there = [name for _, name in listed if (self.root / name / ".git").exists()]
+        return {name: Git(self.root / name, env).ask("rev-parse", "HEAD") for name in there}
+
+    def is_locked(self) -> bool:
+        """Whether another git holds the index, such as a `git commit` that waits for its editor."""
+        return self._index.with_name(f"{self._index.name}.lock").exists()
 
     def describe(self, commit: str) -> tuple[Commits, list[str]]:
         """How large a commit is, and the files that it changed."""

@@ -13,11 +13,12 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import files
-from ralph.changes import terminated, touched_at
+from ralph.changes import names_in, terminated, touched_at
 from ralph.errors import RalphError
 from ralph.strict.repository import Git, Repository, standing
 
@@ -28,64 +29,83 @@ _SETTINGS = {
 }
 _USUAL = (0o644, 0o664, 0o755, 0o775)
 """Modes that git's own two stand for."""
+_RULES = ":(top,glob)**/.gitignore"
 _TICK_S = 0.02
 """The times of files lie up to 10 ms in the past."""
+
+
+class Snapshot(NamedTuple):
+    """How all files were at a moment, beside the index that was written then."""
+
+    at: float = 0.0
+    """When; a file that is no longer ignored, and was touched before, is nobody's change."""
+    checksum: str = ""
+    """Of the index; nothing writes it until the next snapshot is taken."""
+    left_alone: Sequence[str] = ()
+    """What was there and is not in the index: repositories, and files that cannot be read."""
+    modes: Mapping[str, int] = {}
+    """Of files whose mode says more than whether they are programs."""
 
 
 class Shadow(Git):
     """The shadow of the tree at `root`, in `folder`.
 
     `own` are the names of ralph's files in the tree, which are never looked at; `protected` are those of files and
-    folders that always are, also where git ignores them.
+    folders that always are, also where git ignores them. `index` is the file of the snapshot that it compares with.
     """
 
-    def __init__(
-        self, root: Path, folder: Path, own: Iterable[str], protected: Collection[Path], repository: Repository | None
+    def __init__(  # noqa: PLR0913 - what it takes to know a tree
+        self,
+        root: Path,
+        folder: Path,
+        own: Iterable[str],
+        protected: Collection[str],
+        *,
+        repository: Repository | None = None,
+        index: str = "index",
     ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {"GIT_DIR": str(folder), "GIT_COMMON_DIR": str(folder), "GIT_WORK_TREE": str(root)}
-        super().__init__(root, {**env, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull})
-        self.folder, self._repository = folder, repository
+        env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(folder / index)}
+        super().__init__(root, env)
+        self.folder, self._repository, self._index = folder, repository, folder / index
         self._rules = b"/.jj/\n"
         """The rules for ignoring beside those in the tree, as they were when the run began."""
-        self._own = [name for name in own if not name.startswith("..")]
-        self._protected = protected
+        self.own = [name for name in own if not name.startswith("..")]
+        self.protected = protected
         self._touched_when_begun: object = None
-        self.began = 0.0
-        """When the iteration did; a file that was touched before is none of its own."""
-        self.checksum = ""
-        """Of the index when the iteration began; nothing writes it until the next one begins."""
-        self.left_alone: list[str] = []
-        """What was there then and is not in the index: repositories, and files that cannot be read."""
-        self.modes: dict[str, int] = {}
-        """Of files whose mode says more than whether they are programs."""
+        self.snapshot = Snapshot()
+        """How all files were when the iteration began."""
 
     def begin(self) -> None:
         """An iteration begins: how all files are now is how they can be put back."""
-        tracked = [] if self.began else self._open()
-        self.began = time.time() - _TICK_S
-        self.left_alone = []
-        found = {*self._look(), *tracked}
+        tracked = [] if self.snapshot.checksum else self._open()
+        self.snapshot = self.snapshot._replace(at=time.time() - _TICK_S, left_alone=[])
+        self.take({*self._look(), *tracked})
+        self._touched_when_begun = self._touched()
+
+    def take(self, found: Collection[str]) -> None:
+        """How all files are now is the snapshot; `found` are the names that may differ from the one before."""
+        left_alone = list[str]()
+        modes = {name: mode for name, mode in self.snapshot.modes.items() if name not in found}
         known = set[str]()
-        for name, at in standing(self.root, found).items():
-            is_file = stat.S_ISREG(at.st_mode) and os.access(self.root / name, os.R_OK)
-            if is_file or stat.S_ISLNK(at.st_mode):
+        for name, there in standing(self.root, found).items():
+            is_file = stat.S_ISREG(there.st_mode) and os.access(self.root / name, os.R_OK)
+            if is_file or stat.S_ISLNK(there.st_mode):
                 known.add(name)
             else:
-                self.left_alone.append(name)
-            mode = stat.S_IMODE(at.st_mode)
-            self.modes.pop(name, None)
-            if is_file and mode not in _USUAL:
-                self.modes[name] = mode
+                left_alone.append(name)
+            if is_file and (mode := stat.S_IMODE(there.st_mode)) not in _USUAL:
+                modes[name] = mode
         try:
-            for how, names in (("--force-remove", found - known), ("--add", known)):
+            for how, names in (("--force-remove", {*found} - known), ("--add", known)):
                 if names:
                     self.run("update-index", how, "--remove", "-z", "--stdin", stdin=terminated(names))
         except RalphError:  # the disk may be full of what was looked at
             shutil.rmtree(self.folder)
             raise
-        self.checksum = self._checksum_now()
-        self._touched_when_begun = self._touched()
+        left_alone += self.snapshot.left_alone
+        self.snapshot = Snapshot(self.snapshot.at, self._checksum_now(), left_alone, modes)
 
     def _open(self) -> list[str]:
         """The run begins; the names that the project tracks, also where it ignores them.
@@ -102,11 +122,15 @@ class Shadow(Git):
             shutil.copytree(self._repository.common / "objects", self.folder / "objects", copy_function=os.link)
         return self._repository.names("ls-files", "-z")
 
-    def resume(self, began: float, checksum: str, left_alone: list[str], modes: dict[str, int]) -> bool:
-        """Goes on with an iteration that began some time ago; whether the index is still that of then."""
+    def resume(self, snapshot: Snapshot) -> bool:
+        """Compares with a snapshot of an earlier run from now on; whether the index is still that of then."""
         self._rules = files.held(self.folder / "info" / "exclude")
-        self.began, self.checksum, self.left_alone, self.modes = began, checksum, left_alone, modes
-        return self._checksum_now() == checksum
+        self.snapshot = snapshot
+        return bool(snapshot.checksum) and self._checksum_now() == snapshot.checksum
+
+    def second(self, index: str) -> "Shadow":
+        """The same tree, compared with another snapshot."""
+        return Shadow(self.root, self.folder, self.own, self.protected, index=index)
 
     def changes(self) -> dict[str, bool]:
         """What is not as it was, each with whether it was there; nothing where the tree is not where it was.
@@ -116,16 +140,48 @@ class Shadow(Git):
         if os.path.realpath(self.root) != str(self.root):
             return {}
         found = self._look()
-        if self._checksum_now() != self.checksum:
+        if self._checksum_now() != self.snapshot.checksum:
             raise RalphError(f"{self.folder}: was changed, and does not know any more how files were", 1)
         if any(name.endswith(".gitignore") for name in found):
             for name in [name for name, was_there in found.items() if not was_there]:
-                if 0.0 < touched_at(self.root / name) < self.began:  # it is only no longer ignored
+                if 0.0 < touched_at(self.root / name) < self.snapshot.at:  # it is only no longer ignored
                     del found[name]
         return found
 
-    def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> None:
-        """Undoes the changes of these names; `aside` says where to move what stands there.
+    def newly_hidden(self) -> list[str]:
+        """The files that only rules of this iteration hide from git, so that `changes` does not see them."""
+        asked = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", "--", ".", *self._without())
+        hidden = {name for name in self.names(*asked) if not name.startswith(".git/")}
+        found = list[str]()
+        for name in hidden.difference(self._were_ignored(hidden)):
+            below = [f"{folder}/{one}" for folder, _, names in os.walk(self.root / name) for one in names]
+            found += [os.path.relpath(path, self.root) for path in below] if name.endswith("/") else [name]
+        return found
+
+    def changed_rights(self) -> list[str]:
+        """The files whose mode is another now; git itself knows programs from others, and no more."""
+        found = list[str]()
+        for name, at in standing(self.root, self.names("ls-files", "-z")).items():
+            mode = stat.S_IMODE(at.st_mode)
+            was = self.snapshot.modes.get(name)
+            if stat.S_ISREG(at.st_mode) and (mode not in _USUAL if was is None else mode != was):
+                found.append(name)
+        return found
+
+    def _were_ignored(self, names: Collection[str]) -> list[str]:
+        """Those of these names that git ignored by the rules of the snapshot."""
+        if not names:
+            return []
+        rules = self.folder / "rules"  # a tree in which they are, and nothing else
+        shutil.rmtree(rules, ignore_errors=True)
+        rules.mkdir()
+        then = self.run("ls-files", "-z", "--", _RULES)
+        self.run("checkout-index", "-z", "--stdin", f"--prefix={rules}/", stdin=then)
+        asked = ("check-ignore", "--no-index", "-z", "--stdin")
+        return names_in(self._call(f"--work-tree={rules}", *asked, stdin=terminated(names)).stdout)
+
+    def put_back(self, names: Iterable[str], changes: Mapping[str, bool], aside: Callable[[str], Path]) -> list[str]:
+        """Undoes the changes of these names, and returns of which; `aside` says where to move what stands there.
 
         Rules for ignoring come first, and alone: then one has to look again, since what they hid is seen.
         """
@@ -143,8 +199,9 @@ class Shadow(Git):
                         folder.rmdir()
         back = [name for name in wrong if changes[name]]
         self.run("checkout-index", "--force", "-z", "--stdin", stdin=terminated(back))
-        for name in self.modes.keys() & back:
-            (self.root / name).chmod(self.modes[name])
+        for name in self.snapshot.modes.keys() & back:
+            (self.root / name).chmod(self.snapshot.modes[name])
+        return wrong
 
     def prepare(self) -> None:
         """The folder is there, and has ralph's settings, whatever somebody made of them.
@@ -161,13 +218,13 @@ class Shadow(Git):
 
     def _checksum_now(self) -> str:
         """With it git ends an index; empty where there is none."""
-        return files.held(self.folder / "index")[-20:].hex()
+        return files.held(self._index)[-20:].hex()
 
     def _look(self) -> dict[str, bool]:
         """What differs from the index. Nothing is written, so that a full disk hides nothing."""
         found = self._differ(["."], "-d", "-m", "--exclude-standard")
         if self.is_protected_touched():  # and new there may be what git ignores
-            found |= self._differ([f":(top,literal){name}" for name in self._protected])
+            found |= self._differ([f":(top,literal){name}" for name in self.protected])
         return found
 
     def is_protected_touched(self) -> bool:
@@ -175,11 +232,13 @@ class Shadow(Git):
         return self._touched_when_begun != self._touched()
 
     def _touched(self) -> list[object]:
-        tops = [self.root / name for name in self._protected]
+        tops = [self.root / name for name in self.protected]
         return [(path, touched_at(path)) for top in tops for path in (top, *top.rglob("*"))]
 
     def _differ(self, places: Iterable[str], *asked: str) -> dict[str, bool]:
         self.prepare()
-        without = [f":(top,exclude,literal){name}" for name in (*self._own, *self.left_alone)]
-        lines = self.names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *without)
+        lines = self.names("ls-files", "-t", "-o", "-z", *asked, "--", *places, *self._without())
         return {line[2:]: not line.startswith("?") for line in lines}
+
+    def _without(self) -> list[str]:
+        return [f":(top,exclude,literal){name}" for name in (*self.own, *self.snapshot.left_alone)]

@@ -5,7 +5,7 @@ stop a run are anybody's. However tricky a text is, the result is only taken if 
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph import progress
@@ -21,6 +21,8 @@ class Mended(NamedTuple):
     text: bytes
     what: tuple[str, ...] = ()
     """What was undone, a line each for people. It is none that new tasks are under Proposed, and another order."""
+    kinds: Mapping[str, int] = {}
+    """The same counted: so many ticks and checks; 0 stands for what has no number."""
 
 
 def mend(before: bytes, after: bytes) -> Mended:
@@ -40,7 +42,23 @@ def mend(before: bytes, after: bytes) -> Mended:
     free = {*wanted, *lines(new)}
     what = [f"{_quoted(line)} added" for line in left if line not in free]
     what += [f"{_quoted(line)} removed" for line in wanted if line not in left]
-    return Mended(text, tuple(what[:40]))
+    return Mended(text, tuple(what[:40]), _kinds(before, after) if what else {})
+
+
+def _kinds(before: bytes, after: bytes) -> dict[str, int]:
+    """What is not as it was, counted."""
+    was, now = ({task.id or task.text: task for task in read(text)} for text in (before, after))
+    both = [(task, now[name]) for name, task in was.items() if name in now]
+    checks = [[set(task.said("verify")) for task in pair] for pair in both]
+    counts = {
+        "tick": sum(one.mark != other.mark for one, other in both),
+        "check": sum(len(one ^ other) - min(len(one - other), len(other - one)) for one, other in checks),
+        "task": sum(name not in now for name in was),
+    }
+    found = {kind: count for kind, count in counts.items() if count}
+    if "RALPH_DONE" in progress.parse(after).words.keys() - progress.parse(before).words.keys():
+        found["RALPH_DONE"] = 0
+    return found or {"the task list": 0}
 
 
 def _quoted(line: bytes) -> str:

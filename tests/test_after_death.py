@@ -1,0 +1,99 @@
+"""After a kill -9 of ralph in a watched iteration: what changed until all had ended is its own, later a person's.
+
+The supervisor outlives ralph and takes the last look. The agents here kill their ralph themselves.
+"""
+
+import pytest
+from ralph_driver import Project, eventually, executable, is_free
+from stories import Agent, runs, step, tries, writes
+from test_strict import KILL, ONE, built, files_of, marks_of, subjects, wants
+
+LATE = f"trap : TERM; trap 'echo late > late.txt; exit' INT; {KILL}; sleep 60 & wait"
+"""Its last write comes when ralph is dead, and it is being ended."""
+TREE = """
+for one in a b gone; do echo $one > $one.txt; done; git add .; git commit -qm tree
+git config core.logAllRefUpdates false; rm -rf .git/logs; echo mine > staged.txt; git add staged.txt
+"""
+PERSON = """
+echo 'the version to commit' > a.txt; git add a.txt; echo 'a scribble on top' > a.txt; rm gone.txt
+echo mine > new.txt; git add new.txt; git commit -qm 'my own' new.txt; echo 'and mine' >> early.txt; rm b.txt
+"""
+
+
+def dies(project: Project, *options: str) -> None:
+    """A run in which ralph is killed; until the supervisor, too, is gone."""
+    assert project.build(*options).code == -9
+    eventually(lambda: is_free(project.root))
+
+
+@pytest.mark.parametrize("options", [(), ("--only", "{early,late,one}.txt", "--only", "b.txt")], ids=["strict", "only"])
+def test_what_the_agent_did_is_its_tasks_and_what_a_person_did_since_stays(
+    project: Project, agent: Agent, options: tuple[str, ...]
+) -> None:
+    """Stages, commits where git keeps no log, removes, and goes on with the agent's own file."""
+    project.does(TREE)
+    wants(project, ONE)
+    agent.story(tries(writes("early.txt", "1\n"), writes("b.txt", "2\n"), runs(LATE)), tries(writes("one.txt", "1")))
+    dies(project, "--strict", *options)
+    project.does(PERSON)
+    run = built(project, *options)
+    assert subjects(project) == ["one: Did it", "my own", "tree", "plan"], run.text
+    assert files_of(project) == ["early.txt", "late.txt", "one.txt"]
+    assert project.git("show", "HEAD:early.txt") == "1\nand mine\n"
+    left = ["MM a.txt", " D b.txt", " D gone.txt", "A  staged.txt", "?? feature_PROGRESS.md"]
+    assert project.git("status", "--porcelain").splitlines() == left
+    assert project.git("show", ":a.txt") == "the version to commit\n"
+    assert (project.root / "a.txt").read_text() == "a scribble on top\n"
+
+
+def test_where_nobody_could_look_all_counts_as_the_iterations_is_said_and_kept(project: Project, agent: Agent) -> None:
+    """Also where the agent had ended by then, and ralph had seen what it did; then nothing more is its own."""
+    wants(project, "- [ ] one: The first\n")
+    pids = "keeper=$(ps -o ppid= -p $PPID); ralph=$(ps -o ppid= -p $keeper)"
+    both = runs(f"{pids}; kill -STOP $ralph; kill -9 $keeper; kill -9 $ralph")  # or one hears of the other's end
+    agent.story(tries(writes("early.txt", "1"), both), tries(writes("one.txt", "1")))
+    dies(project, "--strict")
+    project.does("echo mine > mine.txt")
+    run = built(project)
+    assert "so all that changed counts as its own: early.txt, mine.txt; as it is now it is kept in refs/" in run.text
+    assert files_of(project) == ["early.txt", "mine.txt", "one.txt"]
+
+
+def test_a_plan_that_the_agent_removed_comes_back(project: Project, agent: Agent) -> None:
+    plan = project.root / "feature.md"
+    project.does("git rm -q --cached feature.md; git commit -qm untracked")
+    text = plan.read_text()
+    wants(project, ONE)
+    agent.story(tries(runs(f"rm feature.md; {KILL}")), tries(writes("one.txt", "1")))
+    dies(project, "--strict")
+    run = built(project)
+    assert "feature.md was removed in the iteration in which ralph died: put back" in run.stderr
+    assert (plan.read_text(), files_of(project)) == (text, ["one.txt"])
+    plan.unlink()
+    assert project.build("--strict").code == 2, "a person may remove it"
+
+
+def test_a_plain_iteration_with_only_leaves_in_commits_what_may_stay(project: Project, agent: Agent) -> None:
+    commits = runs(f"mkdir src; echo > src/a; echo > outside; git add src outside; git commit -qm both; {KILL}")
+    project.has_tasks("one")
+    agent.story(step(commits), step(ticks="all", writes_done=True))
+    only = ("--only", "src/**")
+    dies(project, *only)
+    run = project.build(*only)
+    assert (run.code, "Traceback" in run.text) == (0, False), run.text
+    assert (subjects(project), files_of(project)) == (["both", "plan"], ["src/a"])
+    assert not (project.root / "outside").exists()
+    assert "put back in #1: outside, 1 commit" in project.ralph("log", "feature.md").stdout
+
+
+def test_a_tick_whose_commit_a_hook_refuses_is_taken_back(project: Project, agent: Agent) -> None:
+    """Ralph dies while the hook runs, which is then let go on."""
+    wants(project, ONE)
+    once = project.outputs / "once"
+    refuses = f'[ -e {once} ] && {{ echo "lint: no"; exit 1; }}; touch {once}; {KILL} $PPID'
+    executable(project.root / ".git" / "hooks" / "pre-commit", refuses)
+    agent.story(tries(writes("one.txt", "1")), tries(writes("one.txt", "2")))
+    dies(project, "--strict")
+    run = built(project, "--max-tries", "2", code=4)
+    assert "one was ticked when ralph was killed, and cannot be committed: git exited with 1: lint: no" in run.stderr
+    assert (marks_of(project), subjects(project), len(agent.calls)) == (["- [!] one"], ["plan"], 2)
