@@ -38,6 +38,7 @@ def iterate(run: Run) -> Iteration:
     before = _begin(run, transcript)
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
+        run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)  # all is known that a death needs
         turn = _turn(run, transcript, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
     after = run.read()
@@ -72,12 +73,11 @@ def _check_place(run: Run) -> None:
 
 
 def _begin(run: Run, transcript: Path) -> progress.Progress:
-    """Notes the iteration in case ralph dies, prints the heading, sends the first notice; the progress before it."""
+    """Prints the heading, sends the first notice; the progress before the iteration."""
     if run.settings.mcp and not run.strict:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before = run.file.last
     run.text_before = run.file.text
-    run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)
     run.changes.disturbed |= run.settings.once
     run.changes.begin()
     if run.transcript:

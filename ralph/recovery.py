@@ -14,6 +14,7 @@ from ralph.state import Death, State
 from ralph.strict.guard import Guard, put_right
 from ralph.strict.watch import LastLook, Watch
 from ralph.tasks import edits
+from ralph.tasks.mending import mend
 
 
 def recover(run: Run, death: Death) -> None:
@@ -25,7 +26,10 @@ def recover(run: Run, death: Death) -> None:
     elif guard:
         run.changes = Changes(run.top, run.start.own)
     if run.start.strict and any(task.mark == "~" for task in tasks.read(death.before)):
-        put_right(run, death.before, "also after ralph was killed")  # it may be that iteration's doing; it is kept
+        look = LastLook.load(run.state, watch) if watch else None
+        left = os.fsencode(look.progress) if look else run.read() and run.file.text
+        if mend(death.before, left).text != left:  # else what is in it now is a person's
+            put_right(run, death.before, "also after ralph was killed")
     elif run.start.strict and death.before:  # it worked on no task
         untick(run, death.mode, death.before)
     run.write_down_put_back(death.iteration)

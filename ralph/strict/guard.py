@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from ralph.process.keeper import Job
 from ralph.strict import compared
 from ralph.strict.repository import Repository, jj_commit
 from ralph.strict.shadow import Shadow
-from ralph.strict.watch import INDEX_COPY, LastLook, Watch, staged_in
+from ralph.strict.watch import INDEX_COPY, LastLook, Watch, look_now, staged_in
 from ralph.tasks.mending import mend
 from ralph.verify import run_program
 from ralph.words import counted, named
@@ -225,14 +226,17 @@ class Guard:
         kept. Returns in words what was put back of that which decides how ralph works.
         """
         watched = Watched()
-        if look:
-            self._persons = look.changed_since(self._shadow)
-        elif self._watch.is_settled:
+        if not look and self._watch.is_settled:
             return ()
-        elif names := [name for name in self._shadow.changes() if not name.endswith("/")]:
-            kept = self._repository.keep(names) if self._repository else ""
-            what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
-            self._run.complain(f"{what}: {named(names)}{kept and f'; as it is now it is kept in {kept}'}")
+        if not look:
+            look = replace(
+                look_now(self._watch, self._shadow, self._state), staged=""
+            )  # whose that is, nobody knows: it stays
+            if names := [name for name in look.changes if not name.endswith("/")]:
+                kept = self._repository.keep(names) if self._repository else ""
+                what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
+                self._run.complain(f"{what}: {named(names)}{kept and f'; as it is now it is kept in {kept}'}")
+        self._persons = look.changed_since(self._shadow)
         self._settle(watched, look)
         self._persons = ()
         return watched.tampered

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ralph.errors import RalphError
 from ralph.state import State
-from ralph.strict.repository import Place, Repository
+from ralph.strict.repository import Place, Repository, text_of
 from ralph.strict.shadow import Shadow, Snapshot
 
 _WATCH, _LAST_LOOK = "guard", "last-look"
@@ -88,6 +88,8 @@ class LastLook:
     """The branch and the commit."""
     staged: str
     """A digest of what was staged."""
+    progress: str
+    """What the progress file said."""
     snapshot: Snapshot
 
     @classmethod
@@ -119,22 +121,31 @@ def _nothing_to_see() -> Iterator[None]:
 
 @_nothing_to_see()
 def take_last_look(state: State) -> None:
-    """Writes down, with one rename, how all is now that the last process of a dead run has ended."""
+    """Writes down, with one rename, how all is now that the last process of a dead run has ended.
+
+    Once: a run that dies while it recovers from another one's death has changed nothing that is to be judged.
+    """
     watch = Watch.load(state)
     shadow = watch.shadow() if watch else None
-    if not watch or not shadow:
+    if not watch or not shadow or LastLook.load(state, watch):
         return
+    state.note(_LAST_LOOK, json.dumps(asdict(look_now(watch, shadow, state))))
+
+
+def look_now(watch: Watch, shadow: Shadow, state: State) -> LastLook:
+    """How all is now."""
+    death = state.died()
     repository = watch.repository()
     changes = shadow.changes() | dict.fromkeys(shadow.newly_hidden() if watch.only else (), False)
     shutil.copyfile(f"{watch.folder}/index", f"{watch.folder}/{_AT_DEATH}")
     later = shadow.second(_AT_DEATH)
     later.snapshot = watch.snapshot
     later.take(changes)
-    look = LastLook(
+    return LastLook(
         record=watch.record,
         changes=changes,
         head=repository.head() if repository else (),
         staged=staged_in(repository) if repository else "",
+        progress=text_of(Path(death.home)) if death else "",
         snapshot=later.snapshot,
     )
-    state.note(_LAST_LOOK, json.dumps(asdict(look)))
