@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import time
@@ -20,9 +21,11 @@ _FILES_AT_MOST = 50_000
 """Files looked at where no git knows them; somebody may plan in a home folder."""
 _TICK_S = 0.02
 """The times of files may lie that much in the past."""
+IN_NO_OTHER = "--ignore-submodules=dirty"
+"""Has git look into no repository within, where the settings are an agent's."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name for the tree with nothing in it."""
-_STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames"
+_STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames " + IN_NO_OTHER
 _FIELDS = {"1": 8, "u": 10, "?": 1}
 """How many fields stand before the name in a line that begins so; they hold the index's version of the file."""
 
@@ -36,11 +39,13 @@ def git(
 ) -> Finished:
     """What came of git, here or there; 127 where there is none.
 
-    It takes no lock it could do without: the agent may be in the middle of something.
+    It takes no lock it could do without: the agent may be in the middle of something. It asks no program which files
+    changed, fetches nothing, and takes no folder for a repository that only looks like one.
     """
-    argv = [_found(), "--no-optional-locks", "-C", str(cwd or "."), *arguments]
+    pinned = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+    argv = [_found(), "--no-optional-locks", *pinned, "-C", str(cwd or "."), *arguments]
     try:
-        return call(argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C"}, stdin=stdin)
+        return call(argv, timeout_s=timeout_s, env={**env, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}, stdin=stdin)
     except OSError as error:
         return Finished(code=127, stdout=b"", stderr=str(error).encode(errors="replace"))
 
@@ -81,32 +86,37 @@ class Tree(NamedTuple):
 
     head: str
     """Empty without a repository or before the first commit."""
-    files: dict[str, object]
+    files: dict[str, tuple[str, object]]
 
 
-def tree(top: Path, env: Mapping[str, str] = os.environ) -> Tree | None:
-    """What git says of the working tree now, ignored files left out; None where it cannot tell."""
+def tree(top: Path, env: Mapping[str, str], within: set[str]) -> Tree | None:
+    """What git says of the working tree now, ignored files left out; None where it cannot tell.
+
+    `within` are the repositories there, and takes those that are found: of them every file counts, since no git looks.
+    """
     done = git(*_STATUS.split(), cwd=top, env=env) if (top / ".git").exists() else None
     if done is None or done.code:
         return None
-    head, files = "", dict[str, object]()
+    head, files = "", dict[str, tuple[str, object]]()
     for entry in names_in(done.stdout):
         if entry.startswith("# branch.oid "):
             head = entry.split()[-1].removeprefix("(initial)")
         elif entry[0] in _FIELDS:
-            name = entry.split(" ", _FIELDS[entry[0]])[-1]
+            name = entry.split(" ", _FIELDS[entry[0]])[-1].rstrip("/")
             files[name] = entry, _version(top, name)
-    return Tree(head, files)
+            if isinstance(files[name][1], Tree):
+                within.add(name)
+    return Tree(head, files | {name: ("", _version(top, name)) for name in within - files.keys()})
 
 
 def _everything(top: Path) -> Tree:
     """The same where no git knows: every file."""
-    files = dict[str, object]()
+    files = dict[str, tuple[str, object]]()
     for folder, inside, names in os.walk(top):
         inside[:] = [name for name in inside if name != ".git"]
         for name in names:
             path = os.path.relpath(f"{folder}/{name}", top)
-            files[path] = _version(top, path)
+            files[path] = "", _version(top, path)
         if len(files) > _FILES_AT_MOST:
             break
     return Tree("", files)
@@ -116,7 +126,7 @@ def _version(top: Path, name: str) -> object:
     with contextlib.suppress(OSError):
         found = os.lstat(f"{top}/{name}")
         if stat.S_ISDIR(found.st_mode):  # a repository within, such as a submodule
-            return tree(top / name)
+            return _everything(top / name)
         return found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino
     return None
 
@@ -128,12 +138,16 @@ def sizes(numstat: Iterable[str]) -> tuple[int, int, list[str]]:
     return added, removed, [row[2] for row in rows]
 
 
+def git_folder(tree: Path) -> Path:
+    """The folder of git's for this working tree."""
+    folder = tree / ".git"
+    leads = os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
+    return tree / (leads or folder)  # an empty file leads nowhere, least of all to the project's own locks
+
+
 def locks(tree: Path) -> list[Path]:
     """Every lock that a git left in git's folder of this working tree."""
-    folder = tree / ".git"
-    if folder.is_file():
-        leads = os.fsdecode(held(folder)).strip().removeprefix("gitdir: ")
-        folder = tree / (leads or folder)  # an empty one leads nowhere, least of all to the project's own locks
+    folder = git_folder(tree)
     with contextlib.suppress(OSError, ValueError):  # after a power loss it may lead to a name of NULs
         return [folder / name for name in os.listdir(folder) if name.endswith(".lock")]  # noqa: PTH208 - a fifth of glob's time
     return []
@@ -166,7 +180,10 @@ class Changes:
         self._ignored = {os.path.relpath(path, real) for one in own for path in (one.absolute(), one.resolve())}
         self._own = os.path.relpath(os.path.realpath(state_home()), real) + os.sep
         self._began = time.time()
-        known = partial(tree, env=dict(os.environ))  # copied once: that takes as long as to read ten files
+        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self._tree.parent)}  # where it is broken, none above counts
+        modules = os.fsdecode(held(self._tree / ".gitmodules"))
+        within = set(re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", modules))
+        known = partial(tree, env=env, within=within)  # copied once: that takes as long as to read ten files
         seen = known(self._tree)
         self._look = known if seen else _everything
         self._seen = seen or _everything(self._tree)
@@ -204,4 +221,5 @@ class Changes:
         """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""
         if not self._seen.head:
             return ""
-        return self._seen.head[:10] + ("-dirty" if self._seen.files.keys() - self._ignored else "")
+        differs = [entry for name, (entry, _) in self._seen.files.items() if name not in self._ignored]
+        return self._seen.head[:10] + "-dirty" * any(differs)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ralph import files, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome
+from ralph.changes import IN_NO_OTHER
 from ralph.channels import notices
 from ralph.claims import accept
 from ralph.crew.attempt import Attempt, Job, bundle
@@ -76,7 +77,7 @@ class Crew:
             raise RalphError(f"--jobs brings work together by commits, and {where} forbids them", fix="leave one out")
         start = self._run.start
         own = [os.path.relpath(path.resolve(), self._tree) for path in (*start.own, start.plan)]
-        found = self._repository.names("status", "--porcelain", "-z", "--no-renames")
+        found = self._repository.names("status", "--porcelain", "-z", "--no-renames", IN_NO_OTHER)
         mine = [entry[3:] for entry in found if entry[3:] not in own]
         if mine:
             self._run.complain(f"the clones lack what you have not committed: {named(mine)}")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ralph import files
 from ralph.agent.turn import Commits
-from ralph.changes import NAMED, complaint, git, names_in, pathspecs, sizes, terminated
+from ralph.changes import IN_NO_OTHER, NAMED, complaint, git, names_in, pathspecs, sizes, terminated
 from ralph.errors import RalphError
 from ralph.process.programs import Finished, call
 from ralph.words import named
@@ -52,7 +52,7 @@ class Git:
         return names_in(self.run(*arguments))
 
     def _call(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _TIMEOUT_S) -> Finished:
-        pinned = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+        pinned = ("-c", "core.hooksPath=/dev/null")
         return git(*pinned, *arguments, cwd=self.root, env=self._env, stdin=stdin, timeout_s=timeout_s)
 
 
@@ -196,7 +196,8 @@ class Repository(Git):
         if failed or (self.hooks / "pre-commit").exists():  # which may have committed another version than git staged
             self._call("reset", "--quiet", *NAMED, stdin=pathspecs(known))
         if now == before:
-            changed = {entry[3:] for entry in self.names("status", "--porcelain", "-z", "-uall", "--no-renames")}
+            asked = ("status", "--porcelain", "-z", "-uall", "--no-renames", IN_NO_OTHER)
+            changed = {entry[3:] for entry in self.names(*asked)}
             return Commits(), failed if changed.intersection(known) else "", left_out
         made, in_it = self.describe(now)
         more = [name for name in in_it if name not in names]
