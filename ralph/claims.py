@@ -31,7 +31,8 @@ def accept(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
     if run.strict:  # then it is ralph who says so
         run.file.edit(progress.with_status, "RALPH_DONE")
-        run.changes.look()
+        if not run.git_settings.serious:
+            run.changes.look()
     run.file.edit(progress.without_refusal)
     if run.settings.verify:
         note = f"{stamp()} {run.changes.commit()}"

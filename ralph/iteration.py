@@ -41,6 +41,7 @@ def iterate(run: Run) -> Iteration:
         run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)  # all is known that a death needs
         turn = _turn(run, transcript, prompt)
     turn.others = any(one is not run.agent for one in run.free_agents())
+    watched.blocked = watched.blocked or run.git_settings.blocked
     after = run.read()
     commits = Commits()
     changed = watched.changed or ()
@@ -78,6 +79,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before = run.file.last
     run.text_before = run.file.text
+    run.git_settings.begin()
     run.changes.disturbed |= run.settings.once
     run.changes.begin()
     if run.transcript:
@@ -133,7 +135,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
     began = time.monotonic()
     job = Job(argv, run.env, output=transcript, prompt=Path(os.devnull) if agent.prompt else given)
     try:
-        ended = run.keeper.run(job, hear, over, pace.awake)
+        ended = run.runs(job, hear, over)
     finally:
         if settings.max_context is not None:
             drop_parts(transcript)

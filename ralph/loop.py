@@ -23,7 +23,7 @@ def loop(run: Run) -> Stop:
         if run.crew:
             stop = run.crew.lets_finish(stop)  # none yet, where others are at work
         stop = stop or reason_to_stop(run)
-    return leave(run, run.interrupted() or stop)
+    return leave(run, run.tampered() or stop)
 
 
 def reason_to_stop(run: Run) -> Stop | None:
@@ -58,6 +58,8 @@ def settle(run: Run, iteration: Iteration) -> Iteration:
 
 def leave(run: Run, stop: Stop) -> Stop:
     """The last words in the progress file: a start that would only repeat what failed is blocked there."""
+    if stop.reason is not Reason.TAMPERED:  # else the next start would take what is there for a person's
+        stop = run.interrupted() or stop
     run.state.end()
     if stop.reason is Reason.TALK:
         run.state.note("conversation", run.mode)  # the last notice says it

@@ -19,6 +19,11 @@ from ralph.tasks.mending import mend
 
 def recover(run: Run, death: Death) -> None:
     """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
+    run.git_settings.compare()
+    run.git_settings.begin()
+    if why := run.git_settings.blocked:
+        run.file.edit(progress.blocked, why)
+        raise RalphError(why, 4)
     watch = Watch.load(run.state)
     guard = Guard(run) if watch or run.state.noted("uncommitted") else None
     if guard and watch:

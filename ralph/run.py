@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ralph import channels, journal, sources
 from ralph.agent import command as agent
+from ralph.git_settings import GitSettings
 from ralph.process import signals
-from ralph.process.keeper import Keeper
+from ralph.process.keeper import Ended, Hear, Job, Keeper, Over
 from ralph.process.programs import Patience
 from ralph.progress import LARGE_BYTES, Progress
 from ralph.screen.screen import Screen
@@ -117,6 +118,7 @@ class Run:
         """Until when an agent is at its limit, since 1970, by its name."""
         self.id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
         self.top = Path.cwd()
+        self.git_settings = GitSettings(self.top, state)
         self._began = self.pace.running()
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, whole=self.screen.verbose)
@@ -161,6 +163,7 @@ class Run:
 
         def at_last() -> None:
             shutil.rmtree(litter, ignore_errors=True)
+            self.git_settings.end()
             after_death()
 
         return start(self.id, at_last=at_last)
@@ -208,6 +211,17 @@ class Run:
         number = signals.interrupted()
         return None if number is None else Stop(Reason.INTERRUPTED, number.name.replace("SIGINT", "Ctrl+C"))
 
+    def tampered(self) -> Stop | None:
+        """Whether something changed git's settings, so that none may run until a person has decided."""
+        return Stop(Reason.TAMPERED, self.git_settings.blocked) if self.git_settings.serious else None
+
+    def runs(self, job: Job, hear: Hear, over: Over) -> Ended:
+        """What became of a program that is an agent's, or may have been written by one; as `Keeper.run` says."""
+        try:
+            return self.keeper.run(job, hear, over, self.pace.awake)
+        finally:
+            self.git_settings.compare()
+
     def read(self) -> Progress:
         """The progress file as it is now, brought back first if it was lost; with a word about what deserves one."""
         now = self.file.read()
@@ -221,6 +235,8 @@ class Run:
     def verdict(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
         if (stop := self.interrupted()) or (self.crew and self.crew.running):  # who works may finish
+            return stop
+        if stop := self.tampered():
             return stop
         return verdict(self.file.last, self.tally, self.settings, self.elapsed_s())
 

@@ -72,7 +72,7 @@ def run_program(run: Run, what: str, job: Job, timeout_s: float | None) -> Comma
     run.changes.disturbed = True
     try:
         job = job._replace(argv=[*(run.settings.wrap or ()), *job.argv])
-        ended = run.keeper.run(job, lambda _output, _complaints: None, over, run.pace.awake)
+        ended = run.runs(job, lambda _output, _complaints: None, over)
     finally:
         run.remove_orphaned_locks(what)
     if ended.unstarted:

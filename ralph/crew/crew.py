@@ -20,7 +20,7 @@ from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
 from ralph.crew.trial import Trial
 from ralph.errors import RalphError
-from ralph.judge import Iteration
+from ralph.judge import Iteration, Watched
 from ralph.progress import encoded
 from ralph.run import Run
 from ralph.settings import Source
@@ -222,6 +222,7 @@ class Crew:
         future = done.pop()
         trial = self.last = self.running.pop(future)
         trial.ends(future)
+        run.git_settings.compare()
         turn = trial.turn()
         before = run.file.last
         if run.interrupted():
@@ -233,7 +234,8 @@ class Crew:
         run.transcript = run.state.transcript(run.id, run.number, trial.result.prompt)
         with contextlib.suppress(OSError):  # a full disk costs the record, and not the work
             run.transcript.write_bytes(encoded(trial.result.transcript))
-        return Iteration(before=before, after=run.read(), turn=turn, commits=Commits())
+        watched = Watched(blocked=run.git_settings.blocked)
+        return Iteration(before=before, after=run.read(), turn=turn, commits=Commits(), watched=watched)
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""

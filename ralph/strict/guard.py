@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ralph import files
 from ralph.agent.turn import Commits
 from ralph.errors import RalphError
+from ralph.git_settings import blocked_by
 from ralph.judge import Watched
 from ralph.process import signals
 from ralph.process.keeper import Job
@@ -122,12 +123,14 @@ class Guard:
 
     def check(self) -> str:
         """Why the run has to end before any git is run here; empty where it need not."""
-        if not self.blocked and self._watch.compared:
+        settings = self._run.git_settings
+        if not self.blocked and (self._watch.compared or settings.serious):
             now = self._look()
-            self.blocked, remark = compared.changed(self._root, self._watch.compared, now, self._state.keep)
+            serious, remark = compared.changed(self._root, self._watch.compared or now, now, self._state.keep)
+            self.blocked = blocked_by([*settings.serious, *serious])
             self._watch.compared = now
-            if remark:
-                self._run.complain(f"{remark}; it stays")
+            for one in filter(None, (settings.harmless, remark)):
+                self._run.complain(f"{one}; it stays", once=one)
         return self.blocked
 
     @_disk_errors_end_the_run()
@@ -280,7 +283,7 @@ class Guard:
         self._watch.save(self._state)
 
     def _look(self) -> dict[str, str]:
-        """How what is only compared is now: git's settings and hooks; under --strict also what lies outside."""
+        """How what is only compared is now: git's hooks and links; under --strict also what lies outside."""
         outside = self._outside if self._watch.is_strict else []
         return compared.look(self._repository, outside, self._plan)
 
