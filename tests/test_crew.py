@@ -74,6 +74,16 @@ def crew(project: Project) -> Crew:
     return Crew(project)
 
 
+CLAIMS = """\
+touch ~/killed; echo > red.txt; git add red.txt; git commit -qm mine; sed -i 's/- .*a:/- [x] a:/' "$progress"
+kill -9 $(ps -o ppid= -p $PPID)"""
+"""A commit and a tick of the agent's own, and then its ralph is no more."""
+PLANTS = """\
+touch ~/planted; git config remote.x.url 'ext::sh -c touch% '$HOME/escaped; git config remote.x.promisor true
+git config protocol.ext.allow always; echo x > x; git add x; git commit -qm x
+git config core.repositoryFormatVersion 1; git config extensions.partialClone x
+rm -f .git/objects/$(git rev-parse HEAD:x | sed 's,^..,&/,')"""
+"""Whatever git needs the file runs a program."""
 A, B = "a: The first", "b: The second"
 B_AFTER_A = f"{B}\n  - after: a"
 
@@ -129,6 +139,26 @@ class TestIndependentTasks:
         assert [passed for _, passed in crew.tries()] == [True] * 3
         assert (project.home / "ran").read_text() == "ralph attempt\n" * 3
         assert (project.home / "hooks").read_text() == "ran\n" * 3, "the project's hooks run in each clone"
+
+    def test_count_as_their_own_ralph_has_judged_them_and_else_no_git_looks_at_them(
+        self, crew: Crew, project: Project
+    ) -> None:
+        does = {
+            "a": f'case $prompt in *"You review"*) [ -e ~/killed ] || {{ {CLAIMS}; }} ;; *) echo > a.txt ;; esac',
+            "b": f"[ -e ~/planted ] || {{ {PLANTS}; }}; echo > b.txt",
+        }
+        crew.has(A, B, **does)
+        said = crew.works("--roles", "build,review", "--verify", "! test -e red.txt")
+        assert sorted(crew.tries()) == [("a", False), ("a", True), ("b", False), ("b", True)]
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+        assert not (project.home / "escaped").exists()
+        assert ("its ralph was killed by signal 9" in said, "was changed: core.repositoryformat" in said) == (
+            True,
+            True,
+        )
+        crew.has("c: The third", "d: The fourth", c=f"cd {project.root}; {PLANTS}")
+        assert "was changed: core.repositoryformat" in crew.works(jobs=2, code=4)
+        assert not (project.home / "escaped").exists(), "nor where the work should land"
 
     def test_that_conflict_are_tried_again_on_top_and_those_that_break_each_other_never_land_both(
         self, crew: Crew, project: Project

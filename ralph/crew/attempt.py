@@ -29,6 +29,8 @@ NAME = "RALPH_ATTEMPT"
 """In the environment of the ralph within an attempt, which sends no notices: its coordinator does."""
 RALPH = (sys.executable, "-P", "-m", "ralph")
 """Starts the ralph that this one is."""
+_PASSED = "refs/ralph/passed"
+"""In a clone, the commit of its ralph: a bundle needs a name, and where HEAD is may be the agent's doing."""
 _SETUP_S = 1800.0
 _FIRST_PORT, _LAST_PORT, _PORTS = 20_000, 32_000, 21
 """Of each range ralph holds the first, and the twenty behind it are the attempt's."""
@@ -70,9 +72,11 @@ class Attempt:
     """What came of a job."""
 
     why: str = ""
-    """What kept it from beginning."""
+    """What kept it from beginning, or from ending by itself."""
     records: Sequence[Mapping[str, Any]] = ()
     """Its iterations, as the journal has them."""
+    passed: bool = False
+    """Its ralph has ticked the task, and ended well; whatever else its files say."""
     commit: str = ""
     """The commit that it made."""
     bundle: str = ""
@@ -150,10 +154,15 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         prompt=text_of(transcript.with_suffix(".prompt.md")),
         transcript=text_of(transcript),
     )
-    made = clone.ask("rev-parse", "HEAD")
-    if made == job.commit:
+    if code < 0:
+        return replace(result, why=f"its ralph was killed by signal {-code}")
+    if code or not records[-1].success:
+        return result  # and no git runs there: it may be that no git may
+    result = replace(result, passed=True, commit=records[-1].head)
+    if not result.commit:
         return result
-    return replace(result, commit=made, bundle=bundle(clone, f"{job.commit}..HEAD"))
+    clone.run("update-ref", _PASSED, result.commit)
+    return replace(result, bundle=bundle(clone, f"{job.commit}..{_PASSED}"))
 
 
 def _cloned(job: Job, folder: Path) -> Git:

@@ -248,7 +248,7 @@ class Crew:
             self.tidy()
             return iteration
         tip = self._branch.tip()
-        if trial.is_done and trial.result.commit and tip != trial.job.commit:
+        if trial.result.passed and trial.result.commit and tip != trial.job.commit:
             meanwhile = "on top of what landed meanwhile: "
             self._apply(trial, tip)
             if stop := self._run.interrupted():
@@ -256,7 +256,7 @@ class Crew:
         self._file.read()  # that may have taken minutes
         if trial.is_taken_back(self._file.text):
             return replace(iteration, failed=f"{task.id} was taken back while it was tried", tried=True, moved=True)
-        if trial.is_done:
+        if trial.result.passed:
             return self._land(iteration, trial)
         blocked = trial.blocked
         if blocked is not None:

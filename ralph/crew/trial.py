@@ -38,11 +38,6 @@ class Trial:
         return tasks.find(tasks.read(encoded(self.result.progress)), self.task.id)
 
     @property
-    def is_done(self) -> bool:
-        """Whether the attempt has ticked it."""
-        return self.left is not None and self.left.done
-
-    @property
     def blocked(self) -> str | None:
         """Why the agent says that a person is needed; None where it does not."""
         left = self.left
@@ -79,16 +74,17 @@ class Trial:
     def turn(self) -> Turn:
         """What its iterations came to, as one turn."""
         found = journal.records(self.result.records)
+        died = self.result.why
         if not found:
-            return Turn(outcome=Outcome.FAILED, why=self.result.why)
+            return Turn(outcome=Outcome.FAILED, why=died)
         last = found[-1]
         total = journal.sums(found)
         return Turn(
-            outcome=Outcome[last.ended.upper()],
-            why="" if last.success else last.message,
+            outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
+            why=died or ("" if last.success else last.message),
             said=last.said,
             cost_usd=total.cost_usd,
-            at_least=total.cost_at_least,
+            at_least=total.cost_at_least or bool(died),
             tokens={kind: getattr(total, kind) for kind in journal.TOKENS},
             resets_at=int(last.until) or None,
             took_s=total.duration_s,

@@ -48,8 +48,7 @@ class Strict:
         alone = run.settings.task
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
         if (task := tasks.select(listed, alone)) is None:
-            there = tasks.find(listed, alone)
-            return Stop(Reason.ONCE) if there and there.done else tasklist.nothing_to_begin(listed, alone)
+            return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         run.task = task.id
         if self._roles:
@@ -60,6 +59,10 @@ class Strict:
         self._mark("~")
         run.values = tasklist.values(task, self._token)
         return None
+
+    def _is_done(self, task: str | None) -> bool:
+        there = tasks.find(tasks.read(self._file.text), task)
+        return there is not None and there.done
 
     def dispose(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
@@ -79,6 +82,8 @@ class Strict:
         run.changes.disturbed = False  # the guard looks anew, and faster
         if iteration.passed and not run.read().open:
             accept(run)
+        elif iteration.ended is None and self._is_done(run.settings.task):
+            iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
         return replace(iteration, after=run.read(), commits=self._guard.committed)
 
     def _judged(self, iteration: Iteration) -> Iteration:
