@@ -207,6 +207,11 @@ def tells_of(found: Iterable[Record], begun: Death) -> bool:
     return any((row.run, row.transcript) == (begun.run, begun.record.name) for row in found)
 
 
+def own_end(found: Iterable[Record], begun: Death) -> Record | None:
+    """The line with which that iteration's run ended by itself, if only by an error; None where it was killed."""
+    return next((row for row in found if (row.event, row.run) == ("run", begun.run)), None)
+
+
 def rows(found: Iterable[Record]) -> list[Record]:
     """The iterations among them."""
     return [record for record in found if record.event == "iteration"]

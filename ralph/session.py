@@ -116,10 +116,17 @@ def _clear_up(run: Run, held: Lock) -> None:
             run.complain(f"ended what the run before left running: {command}")
         for lock in changes.remove_orphaned_locks(held.tree, held.dead_since()):
             run.complain(f"removed {lock}, left behind by the run before")
-    if death and not journal.tells_of(journal.read(state.journal), death):
-        run.complain(f"the run before was killed in iteration {death.iteration}; its record is {death.record}")
+    found = journal.read(state.journal) if death else []
+    if death and not journal.tells_of(found, death):
+        end = journal.own_end(found, death)
+        how = (
+            f"ended in iteration {death.iteration} ({end.message})"
+            if end
+            else f"was killed in iteration {death.iteration}"
+        )
+        run.complain(f"the run before {how}; its record is {death.record}")
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append(state.journal, journal.unfinished(death, "ralph was killed"))
+            journal.append(state.journal, journal.unfinished(death, end.message if end else "ralph was killed"))
 
 
 def _close(run: Run, stop: Stop) -> None:

@@ -1,13 +1,14 @@
 """--strict where a project is not simply a repository with commits, and where a try leaves what is hard to put back."""
 
 import json
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
 
 from ralph_driver import Project, executable
 from stories import Agent, runs, tries, writes
-from test_strict import ODD, ONE, OTHER, built, subjects, wants
+from test_strict import KILL, ODD, ONE, OTHER, built, subjects, wants
 
 
 def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> None:
@@ -43,6 +44,27 @@ def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_
     built(plain_project)
     assert subjects(plain_project) == ["one: Did it"]
     assert plain_project.git("status", "--porcelain").splitlines()[0] == "A  staged.txt"
+
+
+def test_a_head_of_nonsense_is_put_back_and_a_repository_made_anew_needs_a_person(
+    project: Project, agent: Agent
+) -> None:
+    wants(project, ONE + OTHER)
+    nonsense = writes(".git/HEAD", "nonsense\n")
+    anew = runs("rm -rf .git; git init -q --template=; git add feature.md; git commit -qm anew")
+    agent.story(tries(nonsense, writes("one.txt", "1")), tries(anew, writes("b", "")), tries(nonsense, runs(KILL)))
+    run = built(project, "--task", "one")
+    assert "HEAD is put back where it was" in run.text
+    assert subjects(project) == ["one: Did it", "plan"]
+    built(project, code=4)
+    assert re.search(r"RALPH_BLOCKED: ralph: \S*/.git lacks the commit \w{10}, .* keep this one", project.progress_text)
+    project.does("sed -i /BLOCKED/d feature_PROGRESS.md")
+    built(project, code=-9)
+    assert "HEAD: its usual content is ref: refs/heads/main" in built(project, code=2).text
+    project.does("echo ref: refs/heads/main > .git/HEAD")
+    agent.story(tries(writes("c", "")))
+    built(project)
+    assert subjects(project) == ["oth: Did it", "anew"]
 
 
 def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(project: Project, agent: Agent) -> None:

@@ -115,7 +115,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
         raise RalphError(f"{plan.name}: no run works on it now", 1, fix=f"`ralph log {plan.name}` shows what was")
     state, view = plan.state, View(_say, whole=verbose)
     news, at = journal.since(state.journal, 0)
-    _list(news[-1:])
+    _list(last := news[-1:])
     replay = None
     while True:
         is_over = not plan.holder
@@ -124,6 +124,7 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
         if replay and (news or not running):  # what the journal says was written after its last word
             replay.rest()
         _list(news)
+        last = (last + news)[-1:]
         if running and running.record.is_file() and (replay is None or replay.path != running.record):
             replay = _Replay(plan, running.mode, running.iteration, running.record, view)
         if replay:
@@ -132,6 +133,6 @@ def _follow(plan: Plan, *, verbose: bool) -> int:
         if is_over:
             break
         time.sleep(_LOOK_S)
-    if running:
+    if running and not journal.own_end(last, running):
         _say(f"ended: ralph was killed in iteration {running.iteration}")
     return 0

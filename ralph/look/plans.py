@@ -165,7 +165,7 @@ def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death
     if stop:
         state = {Reason.DONE: "done", Reason.BLOCKED: "blocked"}.get(stop.reason, "stopped")
         return Standing(state, stop.why, stop.next_move(plan.progress_path.name))
-    if begun:
+    if begun and not journal.own_end([last] if last else [], begun):
         return Standing("stopped", f"ralph was killed in iteration {begun.iteration} of {begun.mode}")
     if last is None:
         return Standing("stopped" if now.ticked else "new")

@@ -340,15 +340,21 @@ class Guard:
         repository, place = self._repository, self._watch.place
         if not repository or not place or self.blocked:
             return None
-        if not look or look.staged == staged_in(repository):
-            repository.put_index_back()
-        if look and [*look.head] != [*repository.head()]:
-            if [*look.head] != [*place[:2]]:
-                self._run.complain(
-                    "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
-                )
+        is_staged_since = look and look.staged != staged_in(repository)
+        moved = None
+        try:
+            if not look or [*look.head] == [*repository.head()]:
+                moved = repository.put_head_back(place, self._state.aside)
+            elif [*look.head] != [*place[:2]]:
+                what = "HEAD was moved in the iteration in which ralph died, and by somebody since: it stays"
+                self._run.complain(what)
+        except RalphError as error:
+            if error.exit_code != 4:
+                raise
+            self.blocked = error.message
             return None
-        moved = repository.put_head_back(place, self._state.aside)
+        if not is_staged_since:
+            repository.put_index_back()
         if moved is None:
             return None
         kept, count = moved

@@ -18,6 +18,7 @@ from ralph import files
 from ralph.agent.turn import Commits
 from ralph.changes import IN_NO_OTHER, NAMED, complaint, git, names_in, pathspecs, sizes, terminated
 from ralph.errors import RalphError
+from ralph.lock import working_tree
 from ralph.process.programs import Finished, call
 from ralph.words import named
 
@@ -81,8 +82,10 @@ class Repository(Git):
         """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         done = git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
-        if done.code and b"not a git repository" not in done.stderr:
-            raise RalphError(f"git does not work in {top}: {complaint(done)}")
+        folder = working_tree(top) / ".git"
+        if done.code and (folder.is_dir() or b"not a git repository" not in done.stderr):
+            fix = f"look at {folder}/HEAD: its usual content is ref: refs/heads/main" if folder.is_dir() else ""
+            raise RalphError(f"git does not work in {top}: {complaint(done)}", fix=fix)
         return None if done.code else cls(os.fsdecode(done.stdout).splitlines())
 
     def rules(self) -> bytes:
@@ -120,12 +123,17 @@ class Repository(Git):
         """HEAD and its branch are what they were; None when they had not moved.
 
         Else a ref that keeps the commit which was there, empty where that was the same, and how many commits went.
+        Raises RalphError 4 where the commit is gone that HEAD was at.
         """
         branch, commit, were_begun = was
+        was_nonsense = self._fixes_head(branch, commit)
         now = self.head()
         begun = [one for one in self._begun() if one not in were_begun]
-        if now == (branch, commit) and not begun:
+        if not was_nonsense and now == (branch, commit) and not begun:
             return None
+        if commit and self._call("cat-file", "-e", commit).code:
+            what = f"{self.git_dir} lacks the commit {commit[:10]}, at which HEAD was: somebody made it anew"
+            raise RalphError(f"{what}; bring the old one back, or keep this one", 4)
         kept, count = "", 0
         for one in (self.ask("rev-parse", "--verify", "--quiet", branch or "HEAD"), now[1]):
             if one not in ("", commit):
@@ -141,10 +149,17 @@ class Repository(Git):
             self.run("symbolic-ref", "-m", "ralph: put back", "HEAD", branch)
         return kept, count
 
-    def staged(self, index: Path | None = None) -> str:
-        """What is staged, in the index or in this copy of one; that git only looked at files changes nothing in it."""
-        asked = Git(self.root, {**self._env, "GIT_INDEX_FILE": str(index or self._index)})
-        return asked.ask("ls-files", "--stage", "-v", "-z")
+    def _fixes_head(self, branch: str, commit: str) -> bool:
+        """Whether HEAD had nonsense in it, with which git takes nothing for a repository; then it is written again."""
+        said = text_of(self.git_dir / "HEAD")
+        if said.startswith("ref: refs/") or _ID.fullmatch(said.strip()):
+            return False
+        files.overwrite(self.git_dir / "HEAD", os.fsencode(f"ref: {branch}\n" if branch else f"{commit}\n"))
+        return True
+
+    def staged(self) -> str:
+        """What is staged; that git only looked at files changes nothing in it."""
+        return self.ask("ls-files", "--stage", "-v", "-z")
 
     def keep(self, names: Iterable[str]) -> str:
         """The ref that has these files as they are now, in a commit on top of HEAD; none where git cannot."""
