@@ -68,8 +68,10 @@ class ProgressFile:
 
     def _is_usurped(self) -> bool:
         """Whether something stands in its place that is no file, or a link to another one, which a write would hit."""
-        if self._home and self.path.is_symlink() and os.path.realpath(self.path) != self._home:
-            return True
+        if self.path.is_symlink():
+            leads_to = os.path.realpath(self.path)
+            if os.path.islink(leads_to) or leads_to != (self._home or leads_to):  # noqa: PTH114 - a link then is a loop
+                return True
         with files.told(self.path, "read"), contextlib.suppress(FileNotFoundError):
             return not stat.S_ISREG(self.path.stat().st_mode)
         return False
