@@ -34,6 +34,8 @@ def test_in_a_folder_of_a_linked_worktree(project: Project, agent: Agent) -> Non
 
 
 def test_before_the_first_commit_and_not_at_all_where_git_refuses_to_work(plain_project: Project, agent: Agent) -> None:
+    """In a folder whose name has each end of a line that Python knows."""
+    plain_project.root = plain_project.root.rename(plain_project.root.with_name("a\n b\f c\u2028 d"))
     plain_project.does("git init -q; echo s > staged.txt; git add staged.txt")
     wants(plain_project, ONE)
     agent.story(tries(writes("one.txt", "1"), runs("git add -A; git commit -qm theirs")))

@@ -86,7 +86,8 @@ class Repository(Git):
         if done.code and (folder.is_dir() or b"not a git repository" not in done.stderr):
             fix = f"look at {folder}/HEAD: its usual content is ref: refs/heads/main" if folder.is_dir() else ""
             raise RalphError(f"git does not work in {top}: {complaint(done)}", fix=fix)
-        return None if done.code else cls(os.fsdecode(done.stdout).splitlines())
+        found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
+        return None if done.code else cls([f"/{path}" for path in found[1:]])
 
     def rules(self) -> bytes:
         """The rules for ignoring that are not in the tree."""
