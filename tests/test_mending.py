@@ -42,9 +42,10 @@ def test_what_is_ralphs_is_put_back_and_named_and_every_other_byte_stays() -> No
         (BEFORE.replace(b"Spent: $1.2500", b"Spent: $0.0000"), '"Spent: $0.0000" added'),
         (BEFORE.replace(b"Plan: x.md\n", b""), '"Plan: x.md" removed'),
     ]:
-        found = undone(after + NOTE)
-        assert found.text == BEFORE + NOTE
-        assert what in found.what
+        for mark in (b"", progress.BOM):
+            found = undone(mark + after + NOTE, mark + BEFORE)
+            assert found.text == mark + BEFORE + NOTE
+            assert what in found.what
 
 
 def test_new_tasks_become_proposals_and_are_no_tampering() -> None:

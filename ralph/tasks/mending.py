@@ -79,8 +79,9 @@ def _sections(text: bytes) -> Iterator[tuple[str, bool, bytes]]:
     """From one heading of the upper two levels to the next: its title, whether it is ralph's, and its text."""
     now = progress.parse(text)
     tops = [(0, "")]
+    first = len(progress.BOM) if text.startswith(progress.BOM) else 0
     for line, level, title in now.headings:
-        if level <= 2 and line.start:
+        if level <= 2 and line.start > first:
             tops.append((line.start, title.casefold()))
     for (start, title), (end, _) in itertools.pairwise([*tops, (len(text), "")]):
         has_tasks = any(start <= task.line.start < end for task in now.tasks)
