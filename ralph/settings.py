@@ -250,6 +250,8 @@ def _take(one: Given, settings: Settings, also_known: Sequence[str]) -> None:
     of_command_line, of_template = one.source is Source.COMMAND_LINE, one.source is Source.TEMPLATE
     if not setting or not (text or of_command_line):
         return
+    if "\0" in text:
+        raise RalphError(f"{one.where}: {one.variable} has a NUL byte in it, which no command can take")
     try:
         value = setting.parse(text)
     except ValueError as error:

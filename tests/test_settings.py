@@ -123,7 +123,8 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         plan="RALPH_MAX_ITERATIONS: x\nRALPH_MAX_ITERATION: 3\nRALPH_ONLY: 'tests\nDO_NOT_COMMIT\nRALPH_AGENT: sh evil",
         file="RALPH_DURATION=long\nRALPH_WAIT=perhaps\nRALPH_AGENT='sh evil'\nRALPH_SLACK_WEBHOOK_URL=http://s3cret\n",
         home="\ufeff# mine\r\n\r\n  export OTHER='two\r\nlines'  # why\r\nRALPH_MODLE=opus\nRALPH_X=\"s3cret\n",
-        template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x\nRALPH_AGENT: sh evil\nRALPH_NTFY_TOKEN: s3cret",
+        template="RALPH_MAX_FAILURES: few\nRALPH_HISTORY: x\nRALPH_AGENT: sh evil\nRALPH_NTFY_TOKEN: s3cret\n"
+        "RALPH_VERIFY: tru\0e",
     )
     words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
     run = project.ralph("feature.md", "--strict", *words, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
@@ -145,6 +146,7 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         ".ralph/PROMPT_task.md:3: RALPH_HISTORY comes too late in a template",
         ".ralph/PROMPT_task.md:4: RALPH_AGENT belongs on the command line",
         ".ralph/PROMPT_task.md:5: RALPH_NTFY_TOKEN belongs on the command line",
+        ".ralph/PROMPT_task.md:6: RALPH_VERIFY has a NUL byte in it",
     ]
     assert [told for told in problems if f"ralph: {told}" not in run.stderr] == [], run.stderr
     assert len(run.stderr.splitlines()) == len(problems), "RALPH_STALLS is nobody's business"
