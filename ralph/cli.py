@@ -1,5 +1,6 @@
 """The command line: argv to what was asked, errors to messages and exit codes. Decides nothing else."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -68,7 +69,8 @@ def main(pace: "Pace | None" = None) -> None:
         code = _tell(error)
     except OSError as error:
         if error.filename is None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
+            with contextlib.suppress(OSError):  # too many open files
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left could not be written either
         code = 1
         if not isinstance(error, BrokenPipeError):  # then who read has left, such as `head`: the end, in silence
             where = f"{error.filename}: " if error.filename else ""

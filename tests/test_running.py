@@ -17,6 +17,8 @@ def test_what_cannot_be_read_or_written_is_said_before_money_is_spent_and_no_nam
     file.write_text("")
     run = project.build("1", env={"XDG_STATE_HOME": str(file)})
     assert (run.code, run.stderr.startswith(f"ralph: {file}"), agent.calls) == (1, True, []), run.text
+    run = project.build(prefix=("sh", "-c", 'ulimit -n 8; exec "$@"', "sh"))
+    assert (run.code, run.stderr, agent.calls) == (1, "ralph: Too many open files\n", [])
     project.root.chmod(0o311)
     run = project.build(prefix=no_override)
     project.root.chmod(0o755)
