@@ -25,6 +25,8 @@ IN_NO_OTHER = "--ignore-submodules=dirty"
 """Has git look into no repository within, where the settings are an agent's."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name for the tree with nothing in it."""
+_LOCKED_S = 1.0
+"""Seconds that a lock has to stay as it is before it can be nobody's."""
 _STATUS = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --no-renames " + IN_NO_OTHER
 _FIELDS = {"1": 8, "u": 10, "?": 1}
 """How many fields stand before the name in a line that begins so; they hold the index's version of the file."""
@@ -154,14 +156,19 @@ def locks(tree: Path) -> list[Path]:
 
 
 def remove_orphaned_locks(tree: Path, since: float) -> list[Path]:
-    """Removes those that came after this time since 1970 and that no git is left to own; their paths."""
-    new = [lock for lock in locks(tree) if touched_at(lock) > since - _TICK_S]
+    """Removes those that came after this time since 1970, and that nobody is left to own; their paths.
+
+    Not every program that works in a repository is git: one that does has its lock for a moment.
+    """
+    new = {lock: at for lock in locks(tree) if (at := touched_at(lock)) > since - _TICK_S}
     if not new or git_runs(tree):
         return []
-    for lock in new:
+    time.sleep(_LOCKED_S)
+    orphaned = [lock for lock, at in new.items() if touched_at(lock) == at]
+    for lock in orphaned:
         with contextlib.suppress(OSError):
             lock.unlink()
-    return new
+    return orphaned
 
 
 def touched_at(path: Path) -> float:

@@ -181,12 +181,22 @@ def end_strays(mark: str, patience: Patience) -> tuple[str, ...]:
 
 def git_runs(inside: Path) -> bool:
     """Whether a git works in or below the folder; yes, to be careful, where that cannot be seen."""
-    for pid, *_ in _proc() if LINUX else ():
-        with contextlib.suppress(OSError):
-            is_git = held(Path(f"/proc/{pid}/comm")).startswith(b"git")
-            if is_git and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(inside):
+    gits = (pid for pid, *_ in _proc() if re.match(rb"git(-|$)", held(f"/proc/{pid}/comm"))) if LINUX else ()
+    return not LINUX or any(_works_below(pid, inside.stat()) for pid in gits)
+
+
+def _works_below(pid: int, folder: os.stat_result) -> bool:
+    """Whether that is a process's folder, or above it: in a container that has another path, and the same inode."""
+    place, below = f"/proc/{pid}/cwd", None
+    try:
+        while not (below and os.path.samestat(os.stat(place), below)):  # noqa: PTH116 - a string
+            below = os.stat(place)  # noqa: PTH116 - same
+            if os.path.samestat(below, folder):
                 return True
-    return not LINUX
+            place += "/.."
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
 
 
 def _proc() -> Iterator[tuple[int, int, str]]:
