@@ -24,7 +24,7 @@ def show(start: "Start", state: State) -> int:
         if (task := tasks.select(listed)) is None:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
-            start = start.entered(roles.of(task))
+            start = start.entered(roles.of(task), as_role=True)
         values |= tasklist.values(task, tasklist.token())
     text = start.prompt().render(values)
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ralph.lock import Lock
     from ralph.progress.file import ProgressFile
     from ralph.prompt import Prompt, Value
+    from ralph.settings import Settings
     from ralph.start import Start
     from ralph.state import State
     from ralph.strict.attempts import Strict
@@ -107,7 +108,6 @@ class Run:
         settings = start.settings
         asked = start.asked
         self.start = start
-        self.settings = settings
         self.file = file
         self.state = state
         self.pace = asked.pace or Pace()
@@ -134,7 +134,8 @@ class Run:
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(run=self.id, tmux=litter)
         """What the agent and the project's commands get of the environment."""
-        self._modes = dict[str, tuple["Start", "Prompt"]]()
+        self._modes = dict[tuple[str, bool], tuple["Start", "Prompt"]]()
+        """By name, and whether it is a role."""
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""
         self.tally = Tally()
@@ -173,15 +174,19 @@ class Run:
         """The mode that holds: a role, where one is at work."""
         return self.start.mode
 
-    def enter(self, mode: str) -> None:
+    @property
+    def settings(self) -> "Settings":
+        """Those of that mode."""
+        return self.start.settings
+
+    def enter(self, mode: str, *, as_role: bool = False) -> None:
         """Takes that mode's settings and template from now on. Raises RalphError where it has none, or a wrong one."""
-        self._modes[self.mode] = self.start, self.prompt
-        if mode not in self._modes:  # a template is read once
-            start = self.start.entered(mode)
+        self._modes[self.mode, self.start.is_role] = self.start, self.prompt
+        if (mode, as_role) not in self._modes:  # a template is read once
+            start = self.start.entered(mode, as_role=as_role)
             agent.chosen(start.settings, start.asked.agent_arguments)  # what it cannot do is remarked
-            self._modes[mode] = start, start.prompt()
-        self.start, self.prompt = self._modes[mode]
-        self.settings = self.start.settings
+            self._modes[mode, as_role] = start, start.prompt()
+        self.start, self.prompt = self._modes[mode, as_role]
         self.remark()
 
     def remark(self) -> None:

@@ -48,16 +48,22 @@ class Start:
     """A part of a rehearsal: notices say so, and no monitor is told."""
     mode: str = ""
     """The one that holds; with its settings and its template."""
+    is_role: bool = False
+    """That mode is a role of the task that is worked on."""
     settings: Settings = field(default_factory=Settings)
     template: Path = Path()
     template_text: str = ""
 
-    def entered(self, mode: str) -> "Start":
-        """The same in that mode. Raises RalphError with all that is wrong with its settings and its template."""
+    def entered(self, mode: str, *, as_role: bool = False) -> "Start":
+        """The same in that mode. Raises RalphError with all that is wrong with its settings and its template.
+
+        A role is over once its task is, or when it is another one's turn, and never after one iteration.
+        """
         settings, template, text = sources.of_mode(self.said, mode)
+        settings.once &= not as_role
         if settings.mcp and not find_spec("mcp"):
             raise RalphError(f"{settings.said['mcp'].where}: needs the mcp package", fix="pip install 'ralph-sh[mcp]'")
-        return replace(self, mode=mode, settings=settings, template=template, template_text=text)
+        return replace(self, mode=mode, is_role=as_role, settings=settings, template=template, template_text=text)
 
     @property
     def strict(self) -> bool:

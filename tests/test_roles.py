@@ -27,7 +27,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
         tries(writes("one.txt", "2\n")),
         tries(said="Add one.txt\n\nIt holds a number."),
     )
-    args = (*ROLES, "--max-tries", "off")
+    args = (*ROLES, "--max-tries", "off", "--mcp")
     built(project, *args, "--max-iterations", "3", code=3)
     assert listed(project)[-2] == "  - role: fix"
     assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
@@ -44,6 +44,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt
     assert "an empty one is accepted" in again.prompt
+    assert all("--propose" in str(call.argv) for call in agent.calls), "no role's tools edit the list"
     assert "--tools=Read,Write,Edit,Glob,Grep" in test.argv
     assert not [word for word in build.argv if word.startswith("--tools")]
     assert (marks_of(project), "role:" in project.progress_text) == (["- [x] one"], False)
@@ -60,6 +61,7 @@ def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done
     assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
     assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
     assert "You write the tests of one task" in built(project, *ROLES, "--dry-run").stdout
+    assert "--propose" in built(project, "--roles", "review,build", "--mcp", "--dry-run").stdout
     assert not agent.calls
     agent.story(tries(TESTS), tries(MADE))
     built(project, "--roles", "test,build", "--task", "one")

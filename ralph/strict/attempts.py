@@ -1,7 +1,6 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import replace
 
 from ralph import criteria, progress, tasklist, tasks
@@ -53,9 +52,7 @@ class Strict:
         run.task = task.id
         if self._roles:
             self._role = self._roles.of(task)
-            run.enter(self._role)
-            run.settings = copy(run.settings)
-            run.settings.once = False  # it is over once its task is, or when it is another role's turn
+            run.enter(self._role, as_role=True)
         self._mark("~")
         run.values = tasklist.values(task, self._token)
         return None
