@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from ralph import progress
-from ralph.judge import open_tasks
+from ralph.judge import WRONG, open_tasks
 from ralph.progress import Task
 from ralph.run import Run
 from ralph.verify import CommandRun, run_shell
-from ralph.words import duration, stamp
+from ralph.words import duration, one_line, stamp
 
 
 def check_claim(run: Run) -> None:
@@ -19,9 +19,9 @@ def check_claim(run: Run) -> None:
     if reasons:
         refuse(run, reasons, output=verified.output if verified else "")
         run.tally.refusals += 1
-        run.tally.wrong = "; ".join(reasons)
+        run.tally.wrong = one_line(verified.why if verified else "; ".join(reasons), WRONG)
         if run.summaries:
-            run.summaries.append(f"{run.summaries.pop()} · done refused")  # in the last notice
+            run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
     elif verified or not run.settings.verify:
         accept(run)
     run.state.end()
@@ -61,11 +61,13 @@ def verify(run: Run) -> CommandRun | None:
     run.write_down(
         "verify",
         success=not verified.failed,
-        message=verified.failed,
+        message=verified.why,
         command=command,
         duration_s=round(verified.took_s, 3),
         output=verified.record,
     )
+    for line in verified.why.split("\n")[1:]:
+        run.screen.agent(f"  {line}")
     if not verified.failed:
         run.screen.remark(f"ralph: verified in {duration(verified.took_s)}")
     return verified

@@ -20,7 +20,7 @@ from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
-from ralph.words import counted, duration, moment, named, shortened
+from ralph.words import counted, duration, moment, named, one_line, shortened
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -208,8 +208,8 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     run.waited_s = 0.0
     if run.history and not iteration.again:
         try:
-            tried = ("timestamp", "requirement_id", "success", "message")
-            journal.append(run.history, {name: line[name] for name in tried}, own=False)
+            tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
+            journal.append(run.history, tried | {"message": one_line(str(line["message"]), 500)}, own=False)
         except OSError as error:
             run.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 

@@ -23,7 +23,7 @@ TOOL = "tool"
 """The event of a call over MCP; that is for people, and no record of the loop's."""
 _LARGEST = 1e15
 """A number beyond that, or JSON's NaN, is nonsense."""
-_MESSAGE = 500
+_MESSAGE = 5_000
 
 
 def append(path: Path, record: dict[str, object], *, own: bool = True) -> None:

@@ -6,11 +6,13 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
 from ralph.verdict import Reason, Stop, Tally
-from ralph.words import moment, named, shortened
+from ralph.words import moment, named, one_line, shortened
 
 _TROUBLE_PAUSES = 16
 """After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
 _AFTER_RESET_S = 2.0
+WRONG = 300
+"""Characters of the last failure that a run's end tells."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -202,7 +204,7 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
         return tally
     tally.failures += bool(iteration.failed) and not iteration.tried
     tally.refusals += bool(iteration.refused)
-    tally.wrong = iteration.failed or "; ".join(iteration.refused) or tally.wrong
+    tally.wrong = one_line(iteration.failed or "; ".join(iteration.refused), WRONG) or tally.wrong
     return tally
 
 

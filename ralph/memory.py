@@ -5,7 +5,7 @@ from itertools import islice
 
 from ralph import files, journal, progress
 from ralph.state import State
-from ralph.words import plain, shortened
+from ralph.words import one_line, plain, shortened
 
 _ITERATIONS = 3
 _MOST = 8_000
@@ -26,7 +26,7 @@ def memory(state: State) -> str:
     for row in rows:
         lines.append(f"- {row.kind} · {row.summary}" + " · it did not succeed" * (not row.success))
         words = dict.fromkeys(filter(None, (row.message, row.said)))
-        lines += [f"  {shortened(' '.join(said.split()), _WORDS)}" for said in words]
+        lines += [f"  {one_line(said, _WORDS)}" for said in words]
     lines += [*state.noted("left").splitlines(), f"This run so far: {rows[-1].so_far}"]
     return shortened(plain("\n".join(lines)), _MOST)
 

@@ -1,6 +1,5 @@
 """A command of the project: run to its end with all that it starts, and what came of it."""
 
-import re
 import time
 from typing import NamedTuple
 
@@ -12,8 +11,8 @@ from ralph.progress import harmless_output
 from ralph.run import Run
 from ralph.words import duration
 
-_TAIL = 400
-"""Characters of an output that the next try is told."""
+_LINES = 10
+"""Of an output that people and the next try are told."""
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
 
@@ -38,9 +37,9 @@ class CommandRun(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The same with the end of its output, in which nothing means anything."""
-        said = re.sub(r"\s*\n\s*", " / ", harmless_output(self.output).strip())
-        return f"{self.failed}\n{said[-_TAIL:]}".strip() if self.failed else ""
+        """The same and the last lines of its output."""
+        lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
+        return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 
 def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:

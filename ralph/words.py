@@ -55,6 +55,16 @@ def shortened(text: str, most: int, *, end: bool = False) -> str:
     return "…" + text[1 - most :] if end else text[: most - 1] + "…"
 
 
+def one_line(text: str, most: int) -> str:
+    """The text on one line of at most so many characters: how it begins, and as many of its last lines as fit."""
+    first, *more = [" ".join(line.split()) for line in text.split("\n") if line.strip()] or [""]
+    parts = [first, *more]
+    while more and len(" / ".join(parts)) > most:
+        parts = [shortened(first, most // 2), "…", *more]
+        del more[0]
+    return shortened(" / ".join(parts), most)
+
+
 def named(names: Sequence[str], most: int = 5) -> str:
     """The first of them, and how many more there are."""
     more = len(names) - most

@@ -7,7 +7,8 @@ from stories import Agent, runs, step, tries, writes
 from test_strict import KILL, ONE, OTHER, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
-REJECT = '<task-reject session="@SESSION@" id="@TASK@">an empty one is accepted</task-reject>'
+FAULTS = " ".join(["an empty one is accepted", *(f"and one of {number}" for number in range(99)), "and a blank"])
+REJECT = f'<task-reject session="@SESSION@" id="@TASK@">{FAULTS}</task-reject>'
 TESTS = writes("tests/one.py", "assert True\n")
 MADE = writes("one.txt", "1\n")
 
@@ -43,7 +44,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert "You write the tests of one task" in test.prompt
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt
-    assert "an empty one is accepted" in again.prompt
+    assert f"rejected: {FAULTS}\n" in again.prompt, "to its end"
     assert all("--propose" in str(call.argv) for call in agent.calls), "no role's tools edit the list"
     assert "--tools=Read,Write,Edit,Glob,Grep" in test.argv
     assert not [word for word in build.argv if word.startswith("--tools")]

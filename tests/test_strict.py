@@ -107,11 +107,11 @@ def test_a_failed_try_tells_the_next_one_why_and_leaves_it_all_there(
     agent.story(tries(half, signals=""), tries(half), tries(*LIES, writes("one.txt", "1")))
     words = ("--max-tries", "off", "--task", "one")
     built(project, *words, "--max-iterations", "2", code=3)
-    built(project, *words, "--max-iterations", "1", "--verify", "echo RED; false", code=3)
+    built(project, *words, "--max-iterations", "1", "--verify", "yes 'a line' | head -99; echo RED; false", code=3)
     assert project.iterations("requirement_id", "success") == [("one", False)] * 3
     failed = [line for line in listed(project) if "failed:" in line]
     assert re.fullmatch(r"  - failed: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d try 1: .*", failed[0]), failed
-    told = ("it ended without", "`one.txt` does not", "RED")
+    told = ("it ended without", "`one.txt` does not", f"exited with 1{' / a line' * 9} / RED")
     for line, reason, prompt in zip(failed, told, [*agent.prompts[1:], ""], strict=True):
         assert reason in line
         assert (line.partition(": ")[2] in prompt) == bool(prompt)

@@ -106,7 +106,7 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert edits.marked(EDITED, " ", "c", "b") == EDITED.replace(b"[!]", b"[ ]").replace(b"[~]", b"[ ]")
     assert edits.put_down(EDITED) == EDITED.replace(b"[~]", b"[ ]")
     failed = re.sub(rb"failed: [-0-9 :]{19} try", b"failed: now try", edits.with_failure(EDITED, "b", "exit\n1"))
-    added = b"\t- verify: x\r\n\t- failed: now try 1: exit 1\r\n"
+    added = b"\t- verify: x\r\n\t- failed: now try 1: exit / 1\r\n"
     assert failed == EDITED.replace(b"\t- verify: x\r\n", added).replace(b"[~]", b"[ ]")
     assert b"  goes on\r\n  - failed: " in edits.with_failure(EDITED, "a", "no")
     assert b"c: three\r\n\t  - failed: " in edits.with_failure(EDITED, "c", "no")

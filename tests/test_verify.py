@@ -30,6 +30,7 @@ def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_
     project.env["RALPH_TELEGRAM_BOT_TOKEN"] = "s3cr3t"
     looks = "cd; env > env.txt; cat > stdin.txt; cd -; touch build.out"
     red = "{ echo 'FAIL: expected 3, got 4'; exit 7; }"
+    mailbox = Mailbox(project)
     check = checks(project, f"{looks}; test -e mended.txt || {red}; {offspring.hidden('server')} &")
     project.has_tasks("x one", status="RALPH_DONE", notes="\nMine.\n")
     mends = step(runs("cp feature_PROGRESS.md seen.md"), file="mended.txt", writes_done=True, commits="m")
@@ -41,6 +42,8 @@ def test_what_fails_is_taken_back_with_why_and_what_passes_is_done_and_the_next_
     assert "\nIN_PROGRESS\n" in seen
     assert all(words in section for words in ("the verify command", "mended.txt", "exited with 7"))
     assert "\n>     FAIL: expected 3, got 4\n" in section
+    seen_by_people = (run.stdout, project.ralph("log", "feature.md").stdout, mailbox.notices[-1])
+    assert all("FAIL: expected 3, got 4\n" in text for text in seen_by_people)
     done = rf"\nRALPH_DONE\nVerified: 2[-0-9]+ [:0-9]+ {project.git('rev-parse', 'HEAD')[:10]}\n"
     assert re.search(done, project.progress_text)
     assert project.progress_text.endswith("## Notes\n\nMine.\n")

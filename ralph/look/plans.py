@@ -15,7 +15,7 @@ from ralph.progress import Progress
 from ralph.settings import Settings
 from ralph.state import Death, State
 from ralph.verdict import Reason, Tally, verdict
-from ralph.words import moment
+from ralph.words import moment, one_line
 
 _SUFFIX = "_PROGRESS.md"
 
@@ -186,7 +186,7 @@ def told(record: Record) -> str:
     if record.event == "wait":
         return f"{record.kind} waits until {moment(record.until, record.at)}: {record.message}"
     if record.event == "verify" and not (record.iteration and record.success):
-        return f"verify: {record.message or 'passed'}"
+        return f"verify: {one_line(record.message, 300) or 'passed'}"
     if record.event == "tamper":
         return f"put back in #{record.iteration}: {record.message}"
     return record.message if record.event == "mode" else ""

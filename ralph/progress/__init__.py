@@ -153,8 +153,13 @@ def harmless_output(raw: str) -> str:
 
     At most 200 characters of each; a first line `…` where there was more.
     """
-    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in _NOISE.sub("", raw).rstrip().split("\n")]
+    lines = [shortened(line.rstrip(), _LONGEST_LINE) for line in harmless(raw).rstrip().split("\n")]
     return "\n".join(lines if len(lines) <= _MOST_LINES else ["…", *lines[-_MOST_LINES:]])
+
+
+def harmless(raw: str) -> str:
+    """The text as it was left to be read: nothing in it steers a terminal or ends a line but a line end."""
+    return _NOISE.sub("", raw)
 
 
 def encoded(text: str) -> bytes:

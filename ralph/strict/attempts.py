@@ -111,7 +111,7 @@ class Strict:
         most = run.settings.max_tries
         why = found.failed
         self._write(lambda text: edits.with_failure(text, task.id, why, most))
-        said = f"{task.id}, try {task.tries + 1}: {': '.join(why.splitlines())}"
+        said = f"{task.id}, try {task.tries + 1}: {why}"
         return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
     def _finding(self, iteration: Iteration) -> Finding:
@@ -152,7 +152,7 @@ class Strict:
                 lacks=lambda path, holds: self._guard.lacked_by_commit(self._task.id, path, holds),
             )
             if ended and (ended.failed or not one.said):
-                run.screen.remark(f"ralph: {ended.what}")
+                run.screen.remark(f"ralph: {ended.why or ended.what}")
             yield ended
         if run.settings.verify:
             yield verify(run)

@@ -2,12 +2,12 @@
 
 import re
 
-from ralph.progress import encoded, harmless_output, insert, spliced
+from ralph.progress import encoded, harmless, insert, spliced
 from ralph.tasks import find, new_id, read
-from ralph.words import shortened, stamp
+from ralph.words import one_line, stamp
 
-_LONGEST = 600
-"""Characters of a note."""
+_LONGEST = 5_000
+"""Characters of a note: a reviewer's whole word, and of a check's output the lines that `CommandRun.why` leaves."""
 _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#][^\n]*(?:\n|\Z))*")
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
@@ -29,7 +29,7 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> 
     noted = find(read(text), ids[0]) if note else None
     if not noted:
         return text
-    plain = shortened(" ".join(harmless_output(why).split()), _LONGEST) or "no reason was given"
+    plain = one_line(harmless(why), _LONGEST) or "no reason was given"
     last = noted.notes[-1].line if noted.notes else noted.line
     indent = last.body[: -len(last.body.lstrip())] + b"  " * (not noted.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
