@@ -63,7 +63,7 @@ def test_what_is_right_and_what_deserves_a_word_is_said(patient: Project) -> Non
         "ok cron: …IS_SANDBOX=1 ralph feature.md",
         "warning settings: no limit…--max-iterations",
     )
-    has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: ./check.sh -q\n", "../home/.ralph.env": ""})
+    has(patient, {"feature.md": "# F\nRALPH_MAX_TIME: 8h\nRALPH_VERIFY: X=1 test -e x\n", "../home/.ralph.env": ""})
     has(patient, dict.fromkeys("abcd", ""))
     patient.has_tasks("x one")
     patient.env |= {"ANTHROPIC_API_KEY": "sk-x", "RALPH_SLACK_WEBHOOK_URL": "https://x.example/y", "RALPH_DELAY": "4s"}
@@ -116,6 +116,9 @@ def test_what_needs_mending_is_said_with_the_remedy_and_hides_nothing_else(
         "bad repository: …directory: 'git'",
         "bad notices: …x.toml: is no channel file: ",
     )
+    has(patient, {"feature.md": "F\nRALPH_VERIFY: X=1 ./check.sh -q"})
+    unknown = "feature.md:2: the verify command begins with ./check.sh, which is not found"
+    says(look(patient, "feature.md"), f"bad settings: {unknown}")
     has(patient, {"feature.md": "F\nRALPH_DELAY: soon", ".git/HEAD": ""})
     seen = look(patient, "feature.md")
     says(seen, 'bad settings: feature.md:2: RALPH_DELAY: "soon": write', "bad repository: …not a git repository")

@@ -6,6 +6,7 @@ Changes nothing.
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -63,6 +64,9 @@ class _Doctor:
             yield warning("no limit: nothing but done, failure or you ends a run", fix)
         if not settings.verify:
             yield ok("no verify command: done is what the agent and the task list say")
+        elif not settings.wrap and (word := _unknown_word(settings.verify)):
+            where = settings.said["verify"].where
+            yield bad(f"{where}: the verify command begins with {word}, which is not found", "install or correct it")
 
     def check_plan(self) -> Iterator[_Check]:
         """Its prompt, its progress file, its tasks: what a start would say of them. Raises what it would raise."""
@@ -162,6 +166,14 @@ class _Doctor:
         if lost := sorted(name for name in os.environ if name.startswith("RALPH_")):
             said = f"{named(lost)}: from this environment, which cron does not have"
             yield warning(said, f"write that into {sources.home_file()}")
+
+
+def _unknown_word(command: str) -> str:
+    """The first word of a shell command behind its assignments, if the shell does not know it; else empty."""
+    first = re.match(r"\s*(?:\w+=\S*\s+)*([\w./+-]+)(?=\s|$)", command)  # anything else is for the shell to read
+    if not first or call(["sh", "-c", 'command -v "$1"', "sh", first[1]], timeout_s=10).code == 0:
+        return ""
+    return first[1]
 
 
 def _shown(one: Given) -> str:
