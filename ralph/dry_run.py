@@ -25,9 +25,9 @@ def show(start: "Start", state: State) -> int:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
             start = start.entered(roles.of(task), as_role=True)
-        values |= tasklist.values(task, tasklist.token())
-    text = start.prompt().render(values)
+        values |= tasklist.values(task, tasklist.token(), state)
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
+    text = start.prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
     argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server)
     print(shlex.join(argv), end="\n\n")
     print(text.encode(errors="surrogateescape").decode(errors="replace"), end="")

@@ -33,7 +33,8 @@ def iterate(run: Run) -> Iteration:
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
     told = memory(run.state)
-    prompt = run.prompt.render({**run.values, "ITERATION": run.number, "MEMORY": told})
+    can_run = run.agent.can_run(run.settings)
+    prompt = run.prompt.render({**run.values, "ITERATION": run.number, "MEMORY": told, "CAN_RUN": can_run})
     transcript = run.state.transcript(run.id, run.number, prompt)
     before = _begin(run, transcript)
     run.view.told(prompt)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,7 @@ class Start:
             "VERIFY": settings.verify or "",
             "ONLY": [" & ".join(each) for each in product(*settings.only)] if settings.only else [],
             "DENIED": denied.told(settings.deny),
+            "BROWSER": bool(settings.wrap or shutil.which("agent-browser")),
             "HISTORY_FILE": str(settings.history.absolute()) if settings.history else "",
         }
         return Prompt(self.template, self.template_text, folders(settings.prompts), values)

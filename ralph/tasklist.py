@@ -1,8 +1,11 @@
-"""The task list as --strict needs it: checked, and told to the agent. Pure, but for a new token."""
+"""The task list as --strict needs it: checked, and told to the agent."""
 
+import contextlib
+import json
 import os
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ralph import criteria, tasks
 from ralph.criteria import Criterion
@@ -11,6 +14,10 @@ from ralph.prompt import Value
 from ralph.settings import Settings
 from ralph.tasks import Task, edits
 from ralph.verdict import Reason, Stop
+from ralph.words import named
+
+if TYPE_CHECKING:
+    from ralph.state import State
 
 
 def token() -> str:
@@ -50,8 +57,11 @@ def wanted(listed: Sequence[Task]) -> list[Criterion]:
     return [criteria.parse(line) for task in listed for line in task.said("verify")]
 
 
-def values(task: Task, session: str) -> dict[str, Value]:
+def values(task: Task, session: str, state: "State") -> dict[str, Value]:
     """What a prompt may say of this task."""
+    touched: list[str] = []
+    with contextlib.suppress(ValueError, AttributeError):
+        touched = json.loads(state.noted("uncommitted")).get(task.id, ())
     asked = wanted(task.chain)
     return {
         "TASK_ID": task.id,
@@ -59,6 +69,7 @@ def values(task: Task, session: str) -> dict[str, Value]:
         "CRITERIA": [one.text for one in asked if one.said],
         "UNCHECKED": [one.text for one in asked if not one.said],
         "FAILURES": task.said("failed")[-3:],  # the newest
+        "TOUCHED": named(touched, 20),
         "TRY": task.tries + 1,
         "SESSION": session,
     }

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ralph_driver import Project
+from ralph_driver import Project, executable
 from stories import Agent, step
 
 
@@ -86,13 +86,18 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
     assert sorted(told, key=prompt.index) == list(told)
     assert prompt.index(told[0]) > len(prompt) // 2
     assert (len(prompt.encode()) < 6200, "\n\n\n" in prompt, prompt == of_task) == (True, False, True)
+    for is_there in (False, True):
+        planning = project.ralph("feature.md", "plan", "--strict", "--dry-run").stdout
+        assert ("- agent-browser: click" in planning) == is_there
+        executable(project.root.parent / "bin" / "agent-browser", "")
 
 
+CHECKED = "ralph runs `make test` here: run it as it stands. If it cannot start, and no task will make it start, write"
 BUILT_IN = {
-    "plan": ("plan and progress file are untracked is normal", "Never write RALPH_DONE", "IN_PROGRESS"),
-    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "RALPH_BLOCKED", "IN_PROGRESS", "a floor: the task's words"),
+    "plan": ("plan and progress file are untracked is normal", "Never write RALPH_DONE", "IN_PROGRESS", CHECKED),
+    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "IN_PROGRESS", "a floor: the task's words", "go to 9", CHECKED),
     "task": ("Never write RALPH_DONE", "Do not commit", "every mark, id, text", "## Proposed", "are not yours"),
-    "validate": ("every requirement", "## Validation", "untick", "Tick nothing", "Never write RALPH_DONE"),
+    "validate": ("every requirement", "## Validation", "untick", "Tick nothing", "counts above the plan"),
 }
 
 
@@ -100,7 +105,7 @@ BUILT_IN = {
 def test_the_built_in_prompts_are_short_and_tell_what_agents_stumbled_over(project: Project, mode: str) -> None:
     """As seen with a real model that planned and built with them. What never changes stands first."""
     project.has_tasks("one: The first")
-    prompt = project.ralph("feature.md", mode, "--dry-run").stdout.partition("\n\n")[2]
+    prompt = project.ralph("feature.md", mode, "--verify", "make test", "--dry-run").stdout.partition("\n\n")[2]
     assert len(prompt.encode()) < 6000
     assert not [left for left in ("{{", "}}", "{%", "{#", "${") if left in prompt]
     assert prompt.index(str(project.root / "feature.md")) > len(prompt) // 2

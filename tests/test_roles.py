@@ -61,7 +61,9 @@ def test_roles_that_cannot_work_cost_nothing_and_without_a_review_a_task_is_done
     wants(project, OTHER + ONE)
     assert "none of the roles review may change files" in built(project, "--roles", "review", code=2).stderr
     assert '"reviw" is no mode' in built(project, "--roles", "build,reviw", code=2).stderr
-    assert "You write the tests of one task" in built(project, *ROLES, "--dry-run").stdout
+    for asked, is_told in (ROLES, True), ((*ROLES, "--agent", "codex"), False):
+        shown = built(project, *asked, "--dry-run").stdout
+        assert ("You write the tests of one task" in shown, "You cannot run" in shown) == (True, is_told)
     assert "--propose" in built(project, "--roles", "review,build", "--mcp", "--dry-run").stdout
     assert not agent.calls
     agent.story(tries(TESTS), tries(MADE))

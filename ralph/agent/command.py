@@ -79,9 +79,9 @@ class Agent(NamedTuple):
             "deny": ",".join(denied.rules(settings.deny)) or None,
             "mcp": mcp or None,
         }
-        if settings.tools:
-            first, *others = settings.tools
-            said["tools"] = ",".join(name for name in first if all(name in group for group in others))
+        tools = self.tools(settings)
+        if tools is not None:
+            said["tools"] = ",".join(tools)
         env = {**self.env, **(self.mcp_env if mcp else {})}
         if settings.effort == "none" and self.no_effort:
             env |= self.no_effort
@@ -100,6 +100,18 @@ class Agent(NamedTuple):
             if value is not None:
                 words += [word.replace("{}", str(value)) for word in self.flags.get(name, ())]
         return [*words, *self.arguments, *(word.replace("{file}", file).replace("{}", prompt) for word in given)]
+
+    def tools(self, settings: Settings) -> Sequence[str] | None:
+        """The tools that it has, where it can be told so; None for all."""
+        if not settings.tools or "tools" not in self.flags:
+            return None
+        first, *others = settings.tools
+        return [name for name in first if all(name in group for group in others)]
+
+    def can_run(self, settings: Settings) -> bool:
+        """Whether it can run commands."""
+        tools = self.tools(settings)
+        return tools is None or any(name.startswith("Bash") for name in tools)
 
     def rule(self, said: str, kind: str = "", status: object = "", *, code: int = 0, stderr: str = "") -> Rule | None:
         """What an error of it means, the first that fits; None when none does, and it is a failure of the iteration."""

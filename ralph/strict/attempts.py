@@ -54,7 +54,7 @@ class Strict:
             self._role = self._roles.of(task)
             run.enter(self._role, as_role=True)
         self._mark("~")
-        run.values = tasklist.values(task, self._token)
+        run.values = tasklist.values(task, self._token, run.state)
         return None
 
     def _is_done(self, task: str | None) -> bool:
