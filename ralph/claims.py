@@ -7,11 +7,15 @@ from ralph.judge import WRONG, open_tasks
 from ralph.progress import Task
 from ralph.run import Run
 from ralph.verify import CommandRun, run_shell
-from ralph.words import duration, one_line, stamp
+from ralph.words import duration, named, one_line, stamp
 
 
 def check_claim(run: Run) -> None:
-    """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass."""
+    """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass.
+
+    What a person asks for while that runs keeps it from being done, and is no refusal.
+    """
+    before = _asked_for(run)
     reasons = open_tasks(run.file.last) if run.strict else []
     verified = verify(run) if run.settings.verify and not reasons else None
     if verified and verified.failed:
@@ -22,9 +26,20 @@ def check_claim(run: Run) -> None:
         run.tally.wrong = one_line(verified.why if verified else "; ".join(reasons), WRONG)
         if run.summaries:
             run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
+    elif verified and run.read() and (new := _asked_for(run) - before):
+        run.complain(f"back to work: {named(sorted(new))} came while it was verified")
+        run.file.edit(progress.with_status, "IN_PROGRESS")
     elif verified or not run.settings.verify:
         accept(run)
     run.state.end()
+
+
+def _asked_for(run: Run) -> set[str]:
+    """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
+    text = run.file.text
+    start, end = progress.section(text, "Messages")
+    messages = text[start:end].decode(errors="replace").split("\n")
+    return {task.text for task in run.file.last.open} | {line.strip() for line in messages} - {""}
 
 
 def accept(run: Run) -> None:

@@ -124,7 +124,7 @@ def _judged(run: Run, *, goes_on: bool) -> Stop | None:
         check_claim(run)
         if run.file.last.done:
             return Stop(Reason.DONE)
-        left = run.tally.wrong
+        left = "; ".join(open_tasks(run.file.last)) or run.tally.wrong
     if stands:
         count = f"{rounds}/{most}" if rounds < most else ""
         run.file.edit(progress.with_mode, run.settings.following or "build", count)

@@ -94,6 +94,16 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
     assert (project.build().code, len(agent.calls), "Verified: " in project.progress_text) == (0, 2, False)
 
 
+def test_what_a_person_asks_for_while_it_runs_keeps_the_run_going(project: Project, agent: Agent) -> None:
+    project.has_tasks("one")
+    agent.story(CLAIM, CLAIM, CLAIM)
+    adds = r"sed -i 's/^- \[x\] one/&\n- [ ] two/' feature_PROGRESS.md"
+    asks = r"printf '\n## Messages\n\nIn blue, please.\n' >> feature_PROGRESS.md"
+    run = project.build(*checks(project, f"case $(wc -l < ~/count) in 1) {adds};; 2) {asks};; esac"))
+    assert (run.code, count(project), len(agent.calls), "refused" in run.text) == (0, 3, 3, False), run.text
+    assert "ralph: back to work: two came while it was verified" in run.stderr
+
+
 NASTY = rb"""
 printf '\033]0;title\007\033[31mred\033[0m\000\377\n'
 printf '```\n# Heading\nRALPH_DONE\nRALPH_BLOCKED: no\n- [ ] no task\n- [x] none\n## Verification\n> ```\n'
