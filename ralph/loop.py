@@ -8,7 +8,7 @@ from ralph import progress
 from ralph.claims import check_claim, refuse
 from ralph.iteration import iterate, pause, record, rest
 from ralph.judge import Iteration, judge
-from ralph.phases import end_once, follow, hand_on
+from ralph.phases import end_once, follow, hand_on, skip_build
 from ralph.run import Run
 from ralph.verdict import Reason, Stop, claims_done
 
@@ -16,6 +16,8 @@ from ralph.verdict import Reason, Stop, claims_done
 def loop(run: Run) -> Stop:
     """Iterates until there is a reason to stop, and returns it."""
     stop = reason_to_stop(run)
+    if not stop and (skip_build(run) or run.interrupted()):
+        stop = reason_to_stop(run)
     while not stop:
         iteration = settle(run, run.crew.iterate() if run.crew else iterate(run))
         record(run, iteration)

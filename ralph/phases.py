@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ralph import memory, progress
 from ralph.agent.turn import Outcome
-from ralph.claims import check_claim
+from ralph.claims import check_claim, verify
 from ralph.errors import RalphError
 from ralph.judge import Iteration, open_tasks
 from ralph.run import Run
@@ -72,7 +72,7 @@ def follow(run: Run) -> None:
 def hand_on(run: Run, stop: Stop) -> bool:
     """Under `all`, names the next mode in the file once this one is done; returns whether it did."""
     mode = run.settings.following
-    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode or not run.tally.iterations:
+    if stop.reason is not Reason.DONE or run.start.asked.mode != "all" or not mode:
         return False
     if run.todo:
         run.file.edit(progress.with_status, "IN_PROGRESS")
@@ -81,6 +81,16 @@ def hand_on(run: Run, stop: Stop) -> bool:
     run.file.edit(lambda text: progress.with_mode(progress.with_status(text, "IN_PROGRESS"), mode, rounds))
     run.start.entered(mode).prompt()  # or it ends here, where its template is gone or wrong
     return True
+
+
+def skip_build(run: Run) -> bool:
+    """Under `all`, names the next mode at once where no task is open and verify passes; returns whether it did."""
+    now = run.file.last
+    begins = run.start.asked.mode == "all" and not run.settings.once and not run.tally.wrong
+    if not begins or not run.settings.verify or not now.tasks or now.open:
+        return False
+    ended = verify(run)
+    return bool(ended and not ended.failed and not run.read().open and hand_on(run, Stop(Reason.DONE)))
 
 
 def end_once(run: Run, iteration: Iteration) -> Iteration:

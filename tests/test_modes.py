@@ -94,6 +94,11 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
     why = 'max-rounds is 2, and validate still finds something: 1 task is not ticked: "one (not'
     assert (why in project.progress_text, named(project)) == (True, [])
     assert (project.ralph(*ALL).code, len(agent.calls)) == (4, 6)
+    agent.story(step(), step())
+    for how in ((), ("--strict",)):
+        project.has_tasks("x one: mended by a person, who has taken RALPH_BLOCKED out")
+        assert project.ralph(*ALL, "--verify", "true", *how).code == 0
+    assert project.iterations("mode")[6:] == ["validate"] * 2, "no agent is paid to say that it is built"
 
 
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:
