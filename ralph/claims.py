@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from ralph import progress
-from ralph.judge import WRONG, open_tasks
+from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
 from ralph.verify import CommandRun, run_shell
-from ralph.words import duration, named, one_line, stamp
+from ralph.words import WRONG, duration, named, one_line, stamp
 
 
 def check_claim(run: Run) -> None:

@@ -20,11 +20,13 @@ from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
-from ralph.words import counted, duration, moment, named, one_line, shortened
+from ralph.words import counted, duration, moment, one_line, shortened
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
+_FILES = 100
+"""Of an iteration that the journal names."""
 
 
 def iterate(run: Run) -> Iteration:
@@ -32,7 +34,7 @@ def iterate(run: Run) -> Iteration:
     _check_place(run)
     run.number = run.earlier + run.tally.iterations + 1
     run.agent = next(iter(run.free_agents()), run.agent)
-    told = memory(run.state)
+    told = memory(run.state, task=run.task, so_far=notices.came_to(run))
     can_run = run.agent.can_run(run.settings)
     prompt = run.prompt.render({**run.values, "ITERATION": run.number, "MEMORY": told, "CAN_RUN": can_run})
     transcript = run.state.transcript(run.id, run.number, prompt)
@@ -202,8 +204,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         removed=commits.removed,
         base=commits.base,
         head=commits.head,
-        files=named(iteration.changed, 10),
-        so_far=notices.came_to(run),
+        files="\n".join(iteration.changed[:_FILES]),
         transcript=run.transcript.name if run.transcript else "",
     )
     run.waited_s = 0.0

@@ -113,9 +113,9 @@ class Record:
     head: str = ""
     """Its last one."""
     files: str = ""
-    """The names of some that changed."""
+    """The names of those that changed, a line each."""
     so_far: str = ""
-    """What the run has come to by then."""
+    """Of a run, what it came to."""
     transcript: str = ""
     """The name of its file; empty when there is none."""
     iterations: int = 0
@@ -218,15 +218,19 @@ def rows(found: Iterable[Record]) -> list[Record]:
 
 
 def newest(data: bytes) -> Iterator[Record]:
-    """The iterations in a piece of a journal, the last one first, each read when it is asked for."""
+    """The iterations in a piece of a journal, the last one first, each with its verification, read when asked for."""
+    verified = b""
     for line in reversed(data.split(b"\n")):
-        if b'"event": "iteration"' in line:
-            yield from _whole(line)
+        if b'"event": "verify"' in line:
+            verified = line + b"\n" + verified
+        elif b'"event": "iteration"' in line:
+            yield from _whole(line + b"\n" + verified)
+            verified = b""
 
 
 @functools.lru_cache(maxsize=4)  # each prompt tells of some, of which all but one were read an iteration ago
-def _whole(line: bytes) -> list[Record]:
-    return parsed(line + b"\n")
+def _whole(lines: bytes) -> list[Record]:
+    return rows(parsed(lines))
 
 
 def counted(path: Path) -> int:

@@ -6,13 +6,11 @@ from ralph.agent.turn import Commits, Outcome, Turn
 from ralph.progress import Progress, Task, vanished
 from ralph.settings import Settings
 from ralph.verdict import Reason, Stop, Tally
-from ralph.words import moment, named, one_line, shortened
+from ralph.words import WRONG, moment, named, one_line, shortened
 
 _TROUBLE_PAUSES = 16
 """After so many pauses in a row, three hours in all, trouble that still lasts ends the run."""
 _AFTER_RESET_S = 2.0
-WRONG = 300
-"""Characters of the last failure that a run's end tells."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,29 +5,35 @@ from itertools import islice
 
 from ralph import files, journal, progress
 from ralph.state import State
-from ralph.words import one_line, plain, shortened
+from ralph.words import WRONG, named, one_line, plain, shortened
 
 _ITERATIONS = 3
 _MOST = 8_000
 """Characters: each iteration pays for reading them."""
 _WORDS = 600
 _DECISIONS = 8
-_TAIL_BYTES = 16_000
+_TAIL_BYTES = 64_000
 """So far back in a journal these iterations are looked for."""
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 
-def memory(state: State) -> str:
-    """The last iterations, the last change of mode with what it left, and the sums; empty before the first one."""
+def memory(state: State, *, task: str = "", so_far: str = "") -> str:
+    """The last iterations, the last change of mode with what it left, and the sums; empty before the first one.
+
+    `so_far` is what the run has come to, and `task` the one whose failures the prompt tells by itself.
+    """
     rows = _last(state)
     if not rows:
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
-        lines.append(f"- {row.kind} · {row.summary}" + " · it did not succeed" * (not row.success))
-        words = dict.fromkeys(filter(None, (row.message, row.said)))
+        wrong = re.escape(one_line(row.message, WRONG))
+        summary = row.summary if row.success else re.split(f" · (?:[a-z ]+: )?{wrong}", row.summary)[0]
+        lines.append(f"- {row.kind} · {summary}" + " · it did not succeed" * (not row.success))
+        is_told = bool(task) and row.message.startswith(f"{task}, ")
+        words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(said, _WORDS)}" for said in words]
-    lines += [*state.noted("left").splitlines(), f"This run so far: {rows[-1].so_far}"]
+    lines += [*state.noted("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
     return shortened(plain("\n".join(lines)), _MOST)
 
 
@@ -37,10 +43,12 @@ def _last(state: State) -> list[journal.Record]:
 
 
 def keep_left(state: State, before: str, now: str, text: bytes) -> None:
-    """Notes what the mode `before` left: the files of the last iterations, and what the Notes say was decided."""
-    changed = "; ".join(dict.fromkeys(row.files for row in _last(state) if row.files)) or "nothing"
+    """Notes what the mode `before` left: the files of its iterations, and what the Notes say was decided."""
+    found = journal.read(state.journal)
+    began = max((at for at, one in enumerate(found) if one.event == "mode"), default=0)
+    changed = dict.fromkeys(name for row in journal.rows(found[began:]) for name in row.files.split("\n") if name)
     start, end = progress.section(text, "Notes")
     notes = text[start:end].decode(errors="replace").splitlines()
     decided = [shortened(line.strip(" -*"), 300) for line in notes if _DECIDED.search(line)]
-    left = [f"changed by then: {changed}", *decided[-_DECISIONS:]]
+    left = [f"changed by then: {named([*changed], 40) or 'nothing'}", *decided[-_DECISIONS:]]
     state.note("left", "\n  ".join([f"The last change of mode: {before} -> {now}", *left]))

@@ -53,7 +53,7 @@ def end(run: Run) -> None:
 
 def follow(run: Run) -> None:
     """Changes to the mode that the Mode: line of the progress file has come to name."""
-    before = run.mode
+    before = "build" if run.start.is_role else run.mode
     mode = run.file.last.mode
     if run.file.last.done or (run.crew and run.crew.running):
         return
@@ -64,8 +64,8 @@ def follow(run: Run) -> None:
         run.complain(f"Mode: {mode} is ignored: {error.message}")
         return
     run.switched = True
-    run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
     memory.keep_left(run.state, before, run.mode, run.file.text)
+    run.write_down("mode", success=True, message=f"{before} -> {run.mode}")
     begin(run)
 
 

@@ -4,6 +4,8 @@ import re
 import time
 from collections.abc import Sequence
 
+WRONG = 200
+"""Characters of what went wrong, where it stands in a line among others."""
 _COLOURS = re.compile("\r|\x1b\\[[\\d;:]*[mK]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -205,9 +205,8 @@ def test_a_night_is_listed_and_what_each_iteration_committed_printed_and_was_tol
     assert lines[3:] == [
         "- build · #2 · 1/1 tasks (+1) · 2 commits +1 -0 · 0s · $0.41",
         "  Done.",
-        "- build · #3 · 1/1 tasks · 0s · $0.01 · failed: The disk is on fire. · it did not succeed",
+        "- build · #3 · 1/1 tasks · 0s · $0.01 · it did not succeed",
         "  The disk is on fire.",
-        "This run so far: 1/1 tasks · 2 iterations · 2 commits · 0s · 0s of it waiting · $0.42",
     ]
 
 

@@ -2,11 +2,13 @@
 
 from ralph_driver import Mailbox, Project, leaping, progress_text
 from stories import Agent, at_limit, edits, fails, init, raw, runs, says, step, tries, writes
+from test_strict import KILL
 
 ALL = ("feature.md", "all", "--delay", "0")
 HEAD = "Started: 2026-11-20 22:14:03\n"
 SEES = runs("grep '^Mode:' feature_PROGRESS.md >> ../seen || echo none >> ../seen")
 MISSES = edits("- [x] one", "- [ ] one (not at its edges)")
+CLAIM = step(ticks="all", file="d.txt", writes_done=True)
 BUILDS = step(SEES, ticks="all", file="a.txt", commits="one", writes_done=True)
 
 
@@ -99,6 +101,22 @@ def test_every_start_goes_on_where_the_last_one_stood_and_counts_on(project: Pro
         project.has_tasks("x one: mended by a person, who has taken RALPH_BLOCKED out")
         assert project.ralph(*ALL, "--verify", "true", *how).code == 0
     assert project.iterations("mode")[6:] == ["validate"] * 2, "no agent is paid to say that it is built"
+
+
+def test_what_an_iteration_is_told_of_those_before_is_so(project: Project, agent: Agent) -> None:
+    """All that a mode changed, a verify that refused, each failure once, and of the sums those of its own run."""
+    project.has_tasks("one")
+    first = [step(file=f"{name}.txt") for name in ("a", "b")]
+    killed = step(runs(KILL), file="c.txt")
+    agent.story(*first, fails("The disk is on fire."), killed, CLAIM, step(file="ok", writes_done=True), step())
+    how = (*ALL, "--verify", "test -e ok || { echo RED; exit 1; }")
+    assert [project.ralph(*how).code for _ in range(2)] == [-9, 0]
+    _, _, _, fourth, fifth, sixth, validates = agent.prompts
+    assert fourth.count("The disk is on fire.") == 1
+    assert ("This run so far: 0/1 tasks · 3 iterations" in fourth, "so far: 0/1 tasks · 0 it" in fifth) == (True, True)
+    assert " · done refused · it did not succeed\n  the verify command" in sixth
+    assert "exited with 1 / RED\n" in sixth
+    assert "\n  changed by then: a.txt, b.txt, d.txt, ok\n" in validates
 
 
 def test_without_a_mode_it_goes_on_in_the_one_that_stands_there(project: Project, agent: Agent) -> None:

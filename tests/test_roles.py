@@ -4,7 +4,7 @@ import re
 
 from ralph_driver import Project
 from stories import Agent, runs, step, tries, writes
-from test_strict import KILL, ONE, OTHER, built, files_of, listed, marks_of, wants
+from test_strict import KILL, ONE, OTHER, TOKEN, built, files_of, listed, marks_of, wants
 
 ROLES = ("--roles", "test, build, review, fix")
 FAULTS = " ".join(["an empty one is accepted", *(f"and one of {number}" for number in range(99)), "and a blank"])
@@ -45,6 +45,8 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt
     assert f"rejected: {FAULTS}\n" in again.prompt, "to its end"
+    assert again.prompt.count("an empty one is accepted") == 1
+    assert not TOKEN.search(str(project.journal())), "which later prompts tell of"
     assert all("--propose" in str(call.argv) for call in agent.calls), "no role's tools edit the list"
     assert "--tools=Read,Write,Edit,Glob,Grep" in test.argv
     assert not [word for word in build.argv if word.startswith("--tools")]

@@ -72,9 +72,12 @@ class Commits:
     """The one before the first; empty when there was none."""
 
 
-_SIGNAL = re.compile(r"<task-(?:done|blocked)\b.*?(?:</task-(?:done|blocked)>|$)", re.DOTALL)
+_SIGNAL = re.compile(
+    r"<task-(?:done|blocked|reject)\b.*?(?:</task-\w+\s*>|$)|<mode\s+session\b[^<]*</mode\s*>", re.DOTALL
+)
+_TOKEN = re.compile(r"\bralph-\d{8}-\d{6}-[0-9a-f]{12}\b")
 
 
 def said_of_work(said: str) -> str:
-    """What the agent said, without its signal."""
-    return re.sub(r"[^\S\n]+", " ", _SIGNAL.sub("", said)).strip()
+    """What the agent said, without its signals and the token that is in them."""
+    return re.sub(r"[^\S\n]+", " ", _TOKEN.sub("SESSION", _SIGNAL.sub("", said))).strip()

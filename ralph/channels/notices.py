@@ -6,7 +6,7 @@ from ralph.agent.turn import Outcome
 from ralph.channels import Notice
 from ralph.judge import Iteration
 from ralph.verdict import Stop
-from ralph.words import counted, duration, one_line, shortened, usd
+from ralph.words import WRONG, counted, duration, one_line, shortened, usd
 
 if TYPE_CHECKING:
     from ralph.run import Run
@@ -34,7 +34,7 @@ def summary(run: "Run", iteration: Iteration) -> str:
     changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
     if iteration.new > 0:
         changes.append(f"{iteration.new} new")
-    wrong = one_line(iteration.failed or turn.why, 200)
+    wrong = one_line(iteration.failed or turn.why, WRONG)
     parts = [
         f"#{run.number}",
         run.task,
