@@ -57,19 +57,24 @@ def wanted(listed: Sequence[Task]) -> list[Criterion]:
     return [criteria.parse(line) for task in listed for line in task.said("verify")]
 
 
+def touched(state: "State", task_id: str) -> Sequence[str]:
+    """The files that tries of this task changed and no commit has."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return list(json.loads(state.noted("uncommitted")).get(task_id, ()))
+    return ()
+
+
 def values(task: Task, session: str, state: "State") -> dict[str, Value]:
     """What a prompt may say of this task."""
-    touched: list[str] = []
-    with contextlib.suppress(ValueError, AttributeError):
-        touched = json.loads(state.noted("uncommitted")).get(task.id, ())
     asked = wanted(task.chain)
+    own = [said.partition(": ")[2] for said in task.said("role") if ": " in said]
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.said],
         "UNCHECKED": [one.text for one in asked if not one.said],
-        "FAILURES": task.said("failed")[-3:],  # the newest
-        "TOUCHED": named(touched, 20),
+        "FAILURES": [*task.said("failed"), *own][-3:],  # the newest
+        "TOUCHED": named(touched(state, task.id), 20),
         "TRY": task.tries + 1,
         "SESSION": session,
     }

@@ -28,7 +28,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
         tries(writes("one.txt", "2\n")),
         tries(said="Add one.txt\n\nIt holds a number."),
     )
-    args = (*ROLES, "--max-tries", "off", "--mcp")
+    args = (*ROLES, "--max-tries", "3", "--mcp")
     built(project, *args, "--max-iterations", "3", code=3)
     assert listed(project)[-2] == "  - role: fix"
     assert not (project.root / "app.py").exists(), "whoever writes tests writes nothing else"
@@ -40,7 +40,9 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     tests, makes = [("test", False), ("test", True)], [("build", False), ("fix", True)]
     reviews = [("review", False), ("review", False), ("build", True), ("review", True)]
     assert project.iterations("mode", "success") == tests + makes + reviews
-    test, _, build, _, review, _, again, _ = agent.calls
+    test, retest, build, _, review, rereview, again, _ = agent.calls
+    for own, other, why in ((retest, build, "app.py changed, which"), (rereview, again, "one.txt changed, which")):
+        assert (why in own.prompt, why in other.prompt) == (True, False), "whose failure it is, and no attempt"
     assert "You write the tests of one task" in test.prompt
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt

@@ -106,10 +106,13 @@ class Strict:
         if found.blocked:
             self._mark("!", "blocked", found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
-        if roles:
-            self._mark(" ", "role", roles.after_failure(self._role, found))
         most = run.settings.max_tries
         why = found.failed
+        if roles and roles.is_to_blame(self._role, found):
+            self._mark(" ", "role", f"{self._role}: {why}")
+            return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
+        if roles:
+            self._mark(" ", "role", roles.after_failure(self._role, found))
         self._write(lambda text: edits.with_failure(text, task.id, why, most))
         said = f"{task.id}, try {task.tries + 1}: {why}"
         return replace(iteration, failed=said, tried=task.has_more_tries(most))

@@ -25,13 +25,17 @@ class Roles(NamedTuple):
 
     def of(self, task: Task) -> str:
         """The one that the task needs now."""
-        said = "".join(task.said("role")[-1:])
+        said = "".join(task.said("role")[-1:]).partition(":")[0]
         return said if said and said in (*self.order, self.fix) else self.order[0]
 
     def after(self, role: str) -> str:
         """The one that comes next; empty after the last."""
         place = self.order.index(self.checked if role == _FIX else role) + 1
         return "".join(self.order[place : place + 1])
+
+    def is_to_blame(self, role: str, found: Finding) -> bool:
+        """Whether it is the role that failed, and not what was made: that is no attempt of the task."""
+        return role not in (self.checked, self.fix) and not (found.rejected or found.red)
 
     def after_failure(self, role: str, found: Finding) -> str:
         """The one that tries again what failed."""
