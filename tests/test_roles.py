@@ -22,7 +22,7 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
         tries(TESTS, writes("app.py", "no test\n")),
         tries(TESTS),
         tries(writes("x", "1\n")),
-        tries(MADE),
+        tries(MADE, writes("tests/one.py", "pass\n")),
         tries(writes("one.txt", "spoilt\n"), said="I may not."),
         tries(signals=REJECT),
         tries(writes("one.txt", "2\n")),
@@ -43,6 +43,8 @@ def test_a_task_passes_each_role_with_its_own_prompt_and_tools_and_is_committed_
     test, retest, build, _, review, rereview, again, _ = agent.calls
     for own, other, why in ((retest, build, "app.py changed, which"), (rereview, again, "one.txt changed, which")):
         assert (why in own.prompt, why in other.prompt) == (True, False), "whose failure it is, and no attempt"
+    gutted = "    +++ tests/one.py (now)\n    @@ -1 +1 @@\n    -assert True\n    +pass\n"
+    assert [gutted in call.prompt for call in (build, review, rereview)] == [False, True, True]
     assert "You write the tests of one task" in test.prompt
     assert "You do one task" in build.prompt
     assert "You review; you do not build." in review.prompt

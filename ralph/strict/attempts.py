@@ -10,6 +10,7 @@ from ralph.criteria import Criterion
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.strict.guard import Guard
+from ralph.strict.handover import changed_since, note_left
 from ralph.strict.roles import roles_of
 from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
@@ -55,6 +56,8 @@ class Strict:
             run.enter(self._role, as_role=True)
         self._mark("~")
         run.values = tasklist.values(task, self._token, run.state)
+        if self._roles:
+            run.values["TEST_CHANGES"] = changed_since(run, task.id)
         return None
 
     def _is_done(self, task: str | None) -> bool:
@@ -94,6 +97,8 @@ class Strict:
             return self._put_down(replace(iteration, failed=locked))
         if found == Finding() and not self._guard.blocked:
             if roles and (role := roles.after(self._role)):
+                if role == roles.checked:
+                    note_left(run, task.id, tasklist.touched(run.state, task.id))
                 self._mark(" ", "role", role)
             elif why := self._pass(iteration):
                 found = Finding(failed=why, red=True)
@@ -170,6 +175,8 @@ class Strict:
         self._guard.settle_programs("while a task is committed")
         if failed:
             self._write(lambda text: mend(before, text).text)
+        else:
+            note_left(self._run, task.id, ())
         return failed
 
     def _put_down(self, iteration: Iteration) -> Iteration:
