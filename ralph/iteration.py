@@ -13,14 +13,14 @@ from ralph.agent.stream import drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
 from ralph.channels import Notice, notices
 from ralph.errors import RalphError
-from ralph.judge import Iteration, Watched, tallied, wait_s
+from ralph.judge import Iteration, Watched, quoted, tallied, wait_s
 from ralph.memory import memory
 from ralph.process import signals
 from ralph.process.keeper import Job
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
-from ralph.words import counted, duration, moment, one_line, shortened
+from ralph.words import duration, moment, one_line, shortened
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -222,8 +222,7 @@ def _remarks(run: Run, iteration: Iteration) -> Iterator[str]:
         yield f"ended what the agent left running: {command}"
     if iteration.missing and not iteration.refused:
         kept = run.state.keep(run.file.path.name, run.text_before)
-        count = counted(len(iteration.missing), "open task")
-        yield f"{count} gone from the list without being ticked; the file before that is {kept}"
+        yield f"gone from the list without being ticked: {quoted(iteration.missing)}; the file before that is {kept}"
     if run.settings.once and turn.outcome is Outcome.OK and not iteration.after.tasks:
         yield f"there is no task in {run.file.path.name}; see what the agent wrote there"
     if (iteration.failed or turn.outcome is Outcome.HOPELESS) and run.transcript and not run.start.rehearsal:

@@ -1,5 +1,6 @@
 """What an iteration came to, and what is remembered of it. What can be checked is checked, whatever the agent said."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ralph.agent.turn import Commits, Outcome, Turn
@@ -153,7 +154,7 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...]) -> tuple[str, ...]
     if iteration.after.blocked is not None:
         reasons.append("RALPH_BLOCKED stands there, too")
     if missing:
-        reasons.append(f"{_are(missing)} gone without being ticked, now put back: {_named(missing)}")
+        reasons.append(f"{_are(missing)} gone without being ticked, now put back: {quoted(missing)}")
     if turn.outcome is not Outcome.OK:
         reasons.append(f"the iteration that claimed it did not end well: {turn.why}")
     return tuple(reasons)
@@ -161,14 +162,15 @@ def _refusal(iteration: Iteration, missing: tuple[Task, ...]) -> tuple[str, ...]
 
 def open_tasks(now: Progress) -> list[str]:
     """The same for a claim of which nothing is known but what the file says."""
-    return [f"{_are(now.open)} not ticked: {_named(now.open)}"] if now.open else []
+    return [f"{_are(now.open)} not ticked: {quoted(now.open)}"] if now.open else []
 
 
 def _are(tasks: tuple[Task, ...]) -> str:
     return "1 task is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
 
 
-def _named(tasks: tuple[Task, ...]) -> str:
+def quoted(tasks: Sequence[Task]) -> str:
+    """The first of them, as they are in the list."""
     return named([f'"{shortened(task.text, 80)}"' for task in tasks], 3)
 
 

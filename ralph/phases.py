@@ -7,7 +7,7 @@ from ralph import memory, progress
 from ralph.agent.turn import Outcome
 from ralph.claims import check_claim, verify
 from ralph.errors import RalphError
-from ralph.judge import Iteration, open_tasks
+from ralph.judge import Iteration, open_tasks, quoted
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop
@@ -109,7 +109,7 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         run.file.edit(progress.with_status, "IN_PROGRESS")
     if judges and iteration.missing:
         run.file.edit(progress.with_tasks, [task.line.body for task in iteration.missing])
-        run.complain(f"put back what {run.mode} may not take away: {counted(len(iteration.missing), 'open task')}")
+        run.complain(f"put back what {run.mode} may not take away: {quoted(iteration.missing)}")
         run.count_put_back({"open task": len(iteration.missing)})
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:

@@ -213,8 +213,7 @@ class Run:
 
     def interrupted(self) -> Stop | None:
         """Whether somebody asked ralph to end, by a signal."""
-        number = signals.interrupted()
-        return None if number is None else Stop(Reason.INTERRUPTED, number.name.replace("SIGINT", "Ctrl+C"))
+        return Stop(Reason.INTERRUPTED, signals.told()) if signals.told() else None
 
     def tampered(self) -> Stop | None:
         """Whether something changed git's settings, so that none may run until a person has decided."""

@@ -105,7 +105,7 @@ def test_an_agent_of_ones_own_is_a_file_and_may_print_plain_text(project: Projec
     prompt = f"Work on\n{project.root / 'feature.md'} {{file}}\n"
     told = f"yes exec --model=m1 x -f\n{prompt * 2}"
     assert (run.code, (project.root / "seen.txt").read_text()) == (3, told), run.text
-    assert re.search(r"PROMPT_build.md:2: the agent \S*mine cannot do this", run.stderr), run.stderr
+    assert re.search(r"PROMPT_build.md:2: the agent \S*mine does not support RALPH_", run.stderr), run.stderr
     assert (project.journal()[0]["agent"], project.journal()[0]["ended"]) == ("mine", "limit")
     run = project.build(*words)
     assert (run.code, "  That was no idea.\n" in run.stdout) == (1, True), run.text

@@ -71,6 +71,10 @@ def test_each_of_these_is_a_failed_iteration_that_may_claim_nothing_and_does_not
     assert [name for (name, _), fine in zip(story, good[:-1], strict=True) if not fine] == list(FAILURES)
     assert all(project.iterations("counted"))
     assert run.stderr.count("RALPH_DONE refused: the iteration that claimed it did not end well: ") == len(FAILURES)
+    assert ("exited with 1 after its result\n" in run.stderr, "by signal 11 without a result\n" in run.stderr) == (
+        True,
+        True,
+    )
 
 
 def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_mend_it_and_the_third_in_a_row_needs_a_person(

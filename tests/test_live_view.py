@@ -185,7 +185,7 @@ def test_a_terminal_that_changes_its_width_has_one_status_line_and_none_after_ct
     ended = seen(tmux).replace("\n", "").partition("  After.")[2]
     assert ended.startswith(
         "ralph: ending the agent and what it started; ask once more and it gets no time for that"
-        "#1 · 0/1 tasks · _ · interrupted: it was interruptedralph: interrupted: Ctrl+C"
+        "#1 · 0/1 tasks · _ · interrupted: Ctrl+Cralph: interrupted: Ctrl+C"
     )
     assert ended.endswith(" talk$ echo code=$?=code=130=$"), "no status line is left"
 
@@ -201,6 +201,10 @@ def test_after_kill_9_the_terminal_works_a_background_job_shows_only_lines_and_a
     build(tmux)
     eventually(lambda: agent.reached("on"))
     eventually(lambda: tmux.rows[-1].startswith("task 1 of 2 · "))
+    text = project.progress_text
+    project.progress.write_text(f"RALPH_STOP\n{text}")
+    eventually(lambda: tmux.rows[-1].endswith(" · then RALPH_STOP"))
+    project.progress.write_text(text)
     os.kill(ralph_in(project), signal.SIGKILL)
     eventually(lambda: tmux.rows[-1] == "$")
     tmux.enter("clear; stty -a | grep -o ' echo '; echo " + "long " * 30)
@@ -316,7 +320,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     stream.sees(json.dumps(tool("Bash", command="pytest -q tests/test_greeting.py")).encode() + b"\n")
     view.heard_at -= 12
     tally = Tally(iterations=6, cost_usd=3.41)
-    file = SimpleNamespace(last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
+    file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
     now: Any = SimpleNamespace(view=view, tally=tally, number=7, file=file, elapsed_s=lambda: 3720)
     now.settings, now.phase, now.crew = Settings(), None, None
     for width, line in FITS.items():

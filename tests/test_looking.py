@@ -97,6 +97,10 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
         assert seen.stdout.startswith("feature · running: build, iteration 4\n"), name
         assert f"(pid {running.pid})" in seen.stdout
     assert '<span class="running">running</span>' in project.ralph("report", "feature", "-o", "-").stdout
+    text = project.progress_text
+    project.progress.write_text(f"RALPH_STOP\n{text}")
+    assert stands(project) == ("running", "build, iteration 4, then RALPH_STOP", 3)
+    project.progress.write_text(text)
     agent.let("go")
     eventually(lambda: stands(project) == ("running", "build, iteration 4, verifying", 3))
     (project.root / "go").touch()

@@ -177,10 +177,12 @@ def test_who_validates_only_unticks_and_adds(project: Project, agent: Agent) -> 
     agent.story(step(*deeds, writes("a.py", "mended"), adds="four", writes_done=True))
     run = project.ralph("feature.md", "validate")
     assert (run.code, (project.root / "a.py").exists()) == (3, False), run.text
-    assert "put back what validate may not take away: 1 open task" in run.text
+    assert 'put back what validate may not take away: "two"' in run.text
     there = [f"- [ ] {task}\n" for task in ("one", "two", "three", "four")]
     there += ["\nIN_PROGRESS\n", "\n## Validation\n\nNo.\n"]
     assert [line for line in there if line not in project.progress_text] == []
+    agent.story(step(edits("- [ ] two\n", "")))
+    assert 'gone from the list without being ticked: "two"; the file before' in project.build("1").stderr
 
 
 def test_a_template_may_wish_for_a_persons_word_before_it_goes_on_and_one_that_cannot_be_has_to_be_mended(

@@ -80,6 +80,9 @@ def test_the_newest_run_comes_first_its_bars_are_as_high_as_the_journal_says_and
         '$0.40 · agent 5m00s · verifying 30s">',
     ):
         assert said in text, said
+    assert made(records([{}])).count("<dd>not reported <small></small>") == 2, (
+        "cost and tokens of an agent that tells none"
+    )
     for title, kind, top, values in (
         ("Tasks", "left", 5, (4, 3, 3, 4)),
         ("Tasks", "done", 5, (1, 2, 2, 1, 5)),

@@ -59,7 +59,7 @@ def test_mischief_is_noticed_and_put_back_with_git_and_without(project: Project,
     assert re.findall(r"restored (\d+) file", said) == [str(count) for count in MISCHIEF.values()]
     (project.root / ".git").rename(project.home / "git")
     said = undone(project, agent, "--only", "one.txt", *UNBOUNDED, tried=tried)
-    assert said.count("which --only does not allow: put back; what was there is in ") == len(MISCHIEF), said
+    assert said.count("which is not allowed here: put back; what was there is in ") == len(MISCHIEF), said
     agent.story(tries(writes("one.txt", "1")))
     built(project, "--only", "one.txt")
     assert marks_of(project) == ["- [x] one"]

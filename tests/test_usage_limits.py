@@ -92,7 +92,8 @@ def test_while_one_is_at_its_limit_another_works_and_only_when_all_are_nobody_do
     mailbox, other = Mailbox(project), Agent(tmp_path / "other")
     other.install(tmp_path / "bin" / "codex")
     refused = project.build("--agent", "claude,codex", "--max-cost", "5")
-    assert (refused.code, refused.stderr) == (2, "ralph: --max-cost: the agent codex cannot do this; leave it out\n")
+    why = "the agent codex does not support RALPH_MAX_COST"
+    assert (refused.code, refused.stderr) == (2, f"ralph: --max-cost: {why}; leave it out\n")
     project.has_tasks("one")
     agent.story(at_limit(resets_in_s=3 * HOUR_S), DONE)
     limits = (at_limit(resets_in_s=hours * HOUR_S, text="You\u2019ve hit your usage limit.") for hours in (2, 4))

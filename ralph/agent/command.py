@@ -153,7 +153,9 @@ def chosen(settings: Settings, arguments: Sequence[str] = ()) -> list[Agent]:
         for name in _TOLD:
             given, flag = settings.said.get(name), "max_cost" if name in _COSTS else name
             if given and flag not in agent.flags and getattr(settings, name) not in (None, False):
-                cannot = RalphError(f"{given.where}: the agent {agent.command[0]} cannot do this", fix="leave it out")
+                cannot = RalphError(
+                    f"{given.where}: the agent {agent.command[0]} does not support {given.variable}", fix="leave it out"
+                )
                 (settings.remarks if given.source is Source.TEMPLATE else problems).append(cannot)
     if problems:
         raise RalphError.of(problems)

@@ -12,6 +12,7 @@ from pathlib import Path
 from ralph.agent.command import Agent
 from ralph.agent.dialects import DIALECTS, Event
 from ralph.agent.turn import Outcome, Turn
+from ralph.process import signals
 from ralph.process.keeper import Ended
 from ralph.words import plain, shortened
 
@@ -28,7 +29,6 @@ _RESET_AT_MOST_S = 8 * 86_400
 _PROPOSAL = "ralph_mark_task_"
 """In the names of tools that say what came of a task; claude puts the name of their server in front."""
 _ENDED_BY_RALPH = {
-    Outcome.INTERRUPTED: "it was interrupted",
     Outcome.HUNG: "it was silent for longer than idle-timeout",
     Outcome.TROUBLE: "it got no answer for longer than idle-timeout, however often it asked",
     Outcome.TIMED_OUT: "it took longer than iteration-timeout",
@@ -188,6 +188,8 @@ class Stream:
         """What the turn came to, and why, with the remedy where there is one."""
         if ended.survivors:
             return Outcome.HOPELESS, f"could not be ended, end it by hand: {', '.join(ended.survivors)}"
+        if cut is Outcome.INTERRUPTED:
+            return cut, signals.told()
         if cut in _ENDED_BY_RALPH:
             return cut, _ENDED_BY_RALPH[cut]
         result = self._result
@@ -202,7 +204,8 @@ class Stream:
         else:
             lines = [line.strip() for line in (self._printed + self._complained).split("\n") if line.strip()]
             died = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with {ended.code}"
-            last = f": {lines[-1][:300]}" if lines else " without a result" * bool(self._speaks)
+            last = " after its result" if result else " without a result" * bool(self._speaks)
+            last = f": {lines[-1][:300]}" if lines else last
             why, is_refusal = f"the agent {died}{last}", len(lines) <= _REFUSAL_LINES and not self._speaks
             said = "\n".join(lines) if is_refusal else ""
             rule = agent.rule(said, code=ended.code, stderr=said)

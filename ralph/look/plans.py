@@ -136,20 +136,21 @@ def look(plan: Plan) -> Seen:
     except OSError as error:
         raise RalphError(f"{error.filename}: cannot be read: {error.strerror}", 1) from error
     last = records[-1] if records else None
-    how = _at_work(last, begun) if holder else _at_rest(plan, now, last, begun)
+    how = _at_work(last, begun, now) if holder else _at_rest(plan, now, last, begun)
     if begun and not journal.tells_of(records, begun):
         ended, said = ("running", "runs now") if holder else ("died", "ralph was killed")
         records += journal.records([{**journal.unfinished(begun, said), "ended": ended}])
     return Seen(plan, how, now, holder, records)
 
 
-def _at_work(last: Record | None, begun: Death | None) -> Standing:
+def _at_work(last: Record | None, begun: Death | None, now: Progress | None) -> Standing:
+    stops = ", then RALPH_STOP" if now and now.stop else ""
     if begun:
         verifying = ", verifying" if begun.record.with_suffix(".verify.log").exists() else ""
-        return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}")
+        return Standing("running", f"{begun.mode}, iteration {begun.iteration}{verifying}{stops}")
     if last and last.event == "wait" and last.until > time.time():
         return Standing("waiting", f"until {moment(last.until, time.time())}: {last.message}")
-    return Standing("running")
+    return Standing("running", stops.removeprefix(", "))
 
 
 def _at_rest(plan: Plan, now: Progress | None, last: Record | None, begun: Death | None) -> Standing:

@@ -40,6 +40,11 @@ def interrupted() -> signal.Signals | None:
     return _received[0][0] if _received else None
 
 
+def told() -> str:
+    """The same as people call it; empty as long as none came."""
+    return _received[0][0].name.replace("SIGINT", "Ctrl+C") if _received else ""
+
+
 def impatient() -> bool:
     """Whether somebody asked twice, or with SIGQUIT: end things without waiting for them."""
     return any(number == signal.SIGQUIT or at - _received[0][1] > _ASKED_AGAIN_S for number, at in _received)

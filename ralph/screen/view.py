@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ralph import files, progress
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
 from ralph.screen.text import clipped, columns, width, wrapped
@@ -178,6 +179,8 @@ def status_line(run: "Run", edge: int) -> str:
         doing, began, seconds = run.phase
         took_s = run.pace.running() - began
         clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
+    if progress.parse(files.held(run.file.path)).stop:  # the run itself reads it after the iteration
+        clock += " · then RALPH_STOP"
     figures = []
     if run.number and not run.settings.once:  # who plans works on no task
         if now.tasks:

@@ -131,7 +131,7 @@ class Strict:
         if iteration.failed:
             return Finding(failed=iteration.failed)
         if outside := iteration.watched.outside:
-            return Finding(failed=f"{named(outside)} changed, which --only does not allow: put back")
+            return Finding(failed=f"{named(outside)} changed, which is not allowed here: put back")
         if turn.outcome is not Outcome.OK:
             return Finding(failed=turn.why)
         claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)

@@ -40,8 +40,8 @@ _LOCKED_S, _LOOK_S = 60.0, 0.2
 """Seconds that another git may hold the index, and between two looks at that."""
 _MOST_NAMED = 10
 _GOVERNS = "which decides how ralph works"
-_NOT_ALLOWED = "which --only does not allow"
-_HIDDEN = "which new rules hide from git, and --only does not allow"
+_NOT_ALLOWED = "which is not allowed here"
+_HIDDEN = "which new rules hide from git, and is not allowed here"
 
 
 @contextlib.contextmanager
