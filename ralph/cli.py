@@ -120,6 +120,8 @@ class _PlanOrVerb(click.Group):
         """Splits at the first `--`, before anything else is looked at; `help VERB` is `VERB --help`."""
         at = [*args, "--"].index("--")
         words, ctx.obj = args[:at], (args[at + 1 :], ctx.obj)
+        if words[:1] == ["--test-notify"]:  # as ralph.sh has it
+            words = ["notify", "test"]
         if words[:1] in ([], ["help"]) and not ctx.resilient_parsing:
             words = [*words[1:2], "--help"]
         return super().parse_args(ctx, words)
@@ -161,6 +163,7 @@ _FOLDER = _option(
     expose_value=False,
     callback=_enter,
 )
+_CHOICES = ("on", "off", "status", "true", "false", "yes", "no", "1", "0")
 _PROGRESS = _file("if it is not <plan>_PROGRESS.md", "--progress-file")
 _JSON = _flag("for a program", "--json", "as_json")
 _RUN = _verb(
@@ -254,7 +257,7 @@ _VERBS = [
         "ralph.config.config",
         "Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`.",
         click.Argument(["what"], type=click.Choice(("commit",)), expose_value=False),
-        click.Argument(["choice"], type=click.Choice(("on", "off", "status"))),
+        click.Argument(["choice"], type=click.Choice(_CHOICES), default="status", metavar="[on|off|status]"),
     ),
     _verb("ralph.config.init", "Settings for this project, in ./.ralph.env, with the verify command that was found."),
     _verb(

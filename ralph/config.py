@@ -14,6 +14,7 @@ from ralph import files, sources
 from ralph.channels import Channel, Notice, deliver, load
 from ralph.errors import RalphError
 from ralph.settings import TABLE, Source
+from ralph.values import truth
 
 _SCRIPT = r'"test":(?! "echo \\"Error: no test)'
 _SEEN = (
@@ -35,7 +36,7 @@ _WORTH = ["strict", "max_time", "max_cost", "model", "effort", "roles", "only", 
 def config(choice: str) -> None:
     """Settings for all projects, kept in ~/.ralph.env: `ralph config commit on|off|status`."""
     if choice != "status":
-        keep({"RALPH_AUTO_COMMIT": "true" if choice == "on" else "false"})
+        keep({"RALPH_AUTO_COMMIT": str(truth(choice)).lower()})
     counts = sources.alone(sources.collected(Path()), "RALPH_AUTO_COMMIT")
     where = counts.said["auto_commit"].where if counts.said else "default"
     click.echo(f"auto-commit is {'on' if counts.auto_commit else 'off'} ({where})")

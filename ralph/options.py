@@ -83,7 +83,8 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Ask
         if setting.many:  # a pattern is one word here, whatever stands in it
             text = " ".join(map(shlex.quote, text) if setting.metavar == "GLOB" else text) or None
         if text is not None:
-            given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, f"--{setting.name}"))
+            where = f"--{'no-' * (text is False)}{setting.name}"
+            given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, where))
     return Asked(plan, mode, given, rest, pace, **said)
 
 

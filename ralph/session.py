@@ -99,6 +99,7 @@ def _prepare(run: Run, held: Lock) -> None:
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")
         file.edit(progress.without_own_block)
     state.end()
+    run.screen.remark(f"ralph: {notices.beginning(run)}")
     run.tally = one_try(opened, run.settings)
     state.note("breaker", "")
 

@@ -244,7 +244,7 @@ def test_a_pipe_gets_plain_lines_quiet_is_a_line_per_iteration_and_verbose_is_ev
     shown = lines_only(project.ralph_tty(*BUILD, "1", "-q", "--verify", "true").stdout).splitlines()
     assert [line.partition(" · ")[0] for line in shown] == ["#2", "ralph: limit reached: max-iterations is 1"]
     first, _, rest = project.build("--verbose").stdout.partition("  claude-sonnet-5 · your login pays\n")
-    assert [line[4:] for line in first.splitlines()[1:]] == agent.prompts[2].rstrip("\n").split("\n")
+    assert [line[4:] for line in first.splitlines()[2:]] == agent.prompts[2].rstrip("\n").split("\n")
     arguments = '{"file_path": "a.py", "old_string": "one\\ntwo", "replace_all": true}'
     assert rest.startswith(f"  {'a' * 10_000}\n  ▸ Edit {arguments}\n")
 

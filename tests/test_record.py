@@ -27,8 +27,10 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
         step(ticks="all", writes_done=True),
     )
     mailbox = Mailbox(project)
-    run = project.build("--verify", "true", command=leaping())
+    run = project.build("--verify", "true", "--no-auto-commit", command=leaping())
     assert run.code == 0, run.text
+    first = "ralph: progress in feature_PROGRESS.md · commits are off (--no-auto-commit) · notices: custom\n"
+    assert run.stdout.startswith(first)
     lines = project.journal()
     assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 4, "verify", "run"]
     limit, wait, ticked, failed, refused, verified, check, end = lines

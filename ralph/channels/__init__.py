@@ -195,6 +195,11 @@ class Outbox:
         self._waiting = [(channel, list[Notice]()) for channel in channels]
         """The first notice of each channel is being sent."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The channels that hear how a run ends."""
+        return [channel.name for channel, _ in self._waiting if "done" in channel.events]
+
     def send(self, notice: Notice) -> None:
         """Queues the notice, unless it is there already, for every channel that is told of such an event."""
         for channel, waiting in self._waiting:

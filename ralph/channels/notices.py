@@ -1,11 +1,12 @@
 """What people are told of a run: its heading, its notices, its last line. Pure text."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 from ralph.agent.turn import Outcome
 from ralph.channels import Notice
 from ralph.judge import Iteration
-from ralph.verdict import Stop
+from ralph.verdict import Reason, Stop
 from ralph.words import WRONG, counted, duration, one_line, shortened, usd
 
 if TYPE_CHECKING:
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
 def _mode(run: "Run") -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
+
+
+def beginning(run: "Run") -> str:
+    """The line that begins a run: where its progress stands, why it may not commit, who hears of it."""
+    off = "" if run.settings.auto_commit else f"commits are off ({run.settings.said['auto_commit'].where})"
+    told = ", ".join(run.outbox.names)
+    return " · ".join(filter(None, [f"progress in {run.file.path}", off, told and f"notices: {told}"]))
 
 
 def heading(run: "Run") -> str:
@@ -93,7 +101,10 @@ def closing(run: "Run", stop: Stop) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
-    return " · ".join(filter(None, [stop.reason.label + why, came_to(run), move and f"to go on, {move}", run.todo]))
+    ends = f"to go on, {move}" if move else ""
+    if stop.reason is Reason.ONCE and run.settings.once and run.settings.following:
+        ends = f"next: ralph {shlex.quote(run.start.asked.plan)} {run.settings.following}"
+    return " · ".join(filter(None, [stop.reason.label + why, came_to(run), ends, run.todo]))
 
 
 def came_to(run: "Run") -> str:
