@@ -25,7 +25,7 @@ def recover(run: Run, death: Death) -> None:
         run.file.edit(progress.blocked, why)
         raise RalphError(why, 4)
     watch = Watch.load(run.state)
-    guard = Guard(run) if watch or run.state.noted("uncommitted") else None
+    guard = Guard(run, watch) if watch or run.state.noted("uncommitted") else None
     if guard and watch:
         _put_files_back(run, guard, watch, death)
     elif guard:
@@ -64,7 +64,7 @@ def put_plan_back(state: State, plan: Path) -> bool:
 
 def _put_files_back(run: Run, guard: Guard, watch: Watch, death: Death) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
-    is_known = guard.resume(watch)
+    is_known = guard.resume()
     if why := guard.check():
         run.file.edit(progress.blocked, why)
         run.state.note("guard", "")

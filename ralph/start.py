@@ -1,5 +1,6 @@
 """A start: everything found and checked before money is spent."""
 
+import contextlib
 import json
 import os
 import re
@@ -208,9 +209,10 @@ def _has_plan_back(asked: Asked) -> bool:
     from ralph.recovery import put_plan_back  # noqa: PLC0415 - 60 ms, after a death alone
 
     name = files.plan_name(plan)
-    if put_plan_back(State(name, _progress_path(name, sources.collected(plan, asked.given))), plan):
-        print(plain(f"ralph: {plan} was removed in the iteration in which ralph died: put back"), file=sys.stderr)
-        return True
+    with contextlib.suppress(OSError):  # the folder that we are in may be gone
+        if put_plan_back(State(name, _progress_path(name, sources.collected(plan, asked.given))), plan):
+            print(plain(f"ralph: {plan} was removed in the iteration in which ralph died: put back"), file=sys.stderr)
+            return True
     return False
 
 

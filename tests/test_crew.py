@@ -316,7 +316,7 @@ def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Cr
     [
         ("rm -rf .git", "", (2, "--jobs needs a git repository")),
         ("rm -rf .git; git init -q", "", (2, "--jobs lands work on a branch that has a commit")),
-        ("true", "--no-auto-commit", (2, "brings work together by commits, and --auto-commit forbids them")),
+        ("true", "--no-auto-commit", (2, "brings work together by commits, and --no-auto-commit forbids them")),
         ("git branch ralph", "", (2, "a branch ralph leaves no room for ralph/feature")),
         ("touch .gitmodules", "", (2, "clones, which lack the submodules")),
         ("true", "--jobs 21", (2, "at most 20 on one machine")),

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,11 +71,11 @@ class Guard:
     text = b""
     """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: "Run", watch: Watch | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
-        self._watch = Watch()
+        self._watch = watch or Watch()
         """How all was when the iteration began that runs, or that died."""
-        self._repository = Repository.around(run.top)
+        self._repository = watch.repository() if watch else Repository.around(run.top)
         self._root = root = self._repository.root if self._repository else run.top
         self._has_jj = (root / ".jj").exists() and shutil.which("jj")
         protected = set[str]()  # what decides how ralph works: put back under --strict
@@ -91,11 +92,9 @@ class Guard:
         folder = state / "shadow" / f"{binascii.crc32(os.fsencode(root)):08x}"
         never = [*own, os.path.relpath(state.resolve(), root)]
         self._shadow = Shadow(root, folder, never, sorted(protected), repository=self._repository)
-        self._own_in_commits = set[str]()
-        """Those of ralph's own files that go into each commit, since git tracks them."""
+        self._own = own
         if self._repository:
             self._repository.index_copy = folder / INDEX_COPY
-            self._own_in_commits = own.intersection(self._repository.names("ls-files", "-z"))
         self._submodules: Mapping[str, str] = {}
         """The commit of each when the iteration began."""
         self._uncommitted: dict[str, list[str]] = {}
@@ -192,6 +191,11 @@ class Guard:
         self._note_uncommitted(task, ())
         return ""
 
+    @cached_property
+    def _own_in_commits(self) -> set[str]:
+        """Those of ralph's own files that go into each commit, since git tracks them."""
+        return self._own.intersection(self._repository.names("ls-files", "-z") if self._repository else ())
+
     @property
     def _commits_here(self) -> bool:
         """Whether ralph commits what has passed."""
@@ -215,10 +219,10 @@ class Guard:
         is_ignored = repository.ask("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"
 
-    def resume(self, watch: Watch) -> bool:
+    def resume(self) -> bool:
         """Goes on with an iteration that died; whether it is still known how all files were when it began."""
-        shadow = watch.shadow()
-        self._watch, self._repository, self._shadow = watch, watch.repository(), shadow or self._shadow
+        shadow = self._watch.shadow()
+        self._shadow = shadow or self._shadow
         return shadow is not None
 
     @_disk_errors_end_the_run()
