@@ -30,6 +30,8 @@ def loop(run: Run) -> Stop:
 
 def reason_to_stop(run: Run) -> Stop | None:
     """Prepares the next iteration, or returns why there is none. A RALPH_DONE, whoever wrote it, is checked first."""
+    if stop := run.tampered():
+        return stop
     if run.read().mode != run.said_mode:
         follow(run)
     if run.strict:

@@ -19,10 +19,18 @@ from ralph.tasks.mending import mend
 
 def recover(run: Run, death: Death) -> None:
     """Undoes what nobody judged. Raises RalphError where a person has to decide, or what ralph starts with was hit."""
+    try:
+        _undo(run, death)
+    except RalphError as error:
+        if error.exit_code == 4:
+            run.file.edit(progress.blocked, error.message)
+        raise
+
+
+def _undo(run: Run, death: Death) -> None:
     run.git_settings.compare()
     run.git_settings.begin()
     if why := run.git_settings.blocked:
-        run.file.edit(progress.blocked, why)
         raise RalphError(why, 4)
     watch = Watch.load(run.state)
     guard = Guard(run, watch) if watch or run.state.noted("uncommitted") else None
@@ -66,7 +74,6 @@ def _put_files_back(run: Run, guard: Guard, watch: Watch, death: Death) -> None:
     """The tree and the repository are what they may be; what else the iteration changed is its task's."""
     is_known = guard.resume()
     if why := guard.check():
-        run.file.edit(progress.blocked, why)
         run.state.note("guard", "")
         raise RalphError(why, 4)
     run.changes = Changes(run.top, run.start.own)

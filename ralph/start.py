@@ -218,12 +218,12 @@ def _has_plan_back(asked: Asked) -> bool:
 
 def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     """Why a start that finds this progress file has nothing to do, and what there is to do; None when it has."""
-    if state.died():
-        return None  # what the run wrote that died was never checked
     path = start.progress_path
     now = progress.parse(text)
     if now.blocked_by_ralph and attended():
         now = progress.parse(progress.without_own_block(text))
+    if state.died() and now.blocked is None:
+        return None  # what the run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:

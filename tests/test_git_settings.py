@@ -42,11 +42,13 @@ def written(key: str) -> str:
     return f'[{section} "{within}"]\n{name} = sh -c evil\n' if within else f"[{section}]\n{name} = sh -c evil\n"
 
 
-def test_each_setting_that_can_run_a_program_is_serious_and_each_harmless_one_is_not() -> None:
+def test_each_setting_that_can_run_a_program_is_serious_and_each_harmless_one_is_not(project: Project) -> None:
     for keys, harmless in ((SERIOUS.split(), False), (HARMLESS.split(), True)):
         settings = settings_of("".join(map(written, keys)))
         assert len(settings) == len(keys)
         assert [one for one in settings if is_harmless(one) != harmless] == []
+    made = settings_of((project.root / ".git" / "config").read_text())
+    assert [one for one in made if not is_harmless(one)] == [], "an agent may make the repository"
 
 
 def test_each_file_is_compared_that_git_reads_whether_it_is_active_or_not(
@@ -115,6 +117,7 @@ def test_such_a_setting_ends_the_run_before_git_runs_and_a_person_decides(
     why = project.progress_text.split("RALPH_BLOCKED: ralph: ")[1].split("\n")[0]
     assert " was changed: " in why
     assert "core.editor" not in why, "it is a person's"
+    assert project.build().code == 4
     assert (len(agent.calls), (project.home / "escaped").exists()) == (1, False)
     project.does("sed -i /BLOCKED/d feature_PROGRESS.md")
     agent.story(step(file="one.txt", ticks="all", writes_done=True), repeat=True)
@@ -122,7 +125,7 @@ def test_such_a_setting_ends_the_run_before_git_runs_and_a_person_decides(
 
 
 BARE = "git init -q --bare x; mv x/* .; git config -f config core.bare false; git config -f config core.worktree $PWD"
-TRACKED = "git add .; git commit -qm x; rm -f ~/escaped; echo more > README.md"
+TRACKED = "git add .; git commit -qm x; rm -f ~/escaped; echo y > README.md"
 WITHIN = {
     "a submodule": f"cd sub; {plants(FILTER)}; {TRACKED}",
     "a new repository": f"git init -q new; cd new; {plants(FILTER)}; {TRACKED}; git -C .. add new; rm -f ~/escaped",

@@ -60,12 +60,12 @@ def test_a_head_of_nonsense_is_put_back_and_a_repository_made_anew_needs_a_perso
     assert subjects(project) == ["one: Did it", "plan"]
     built(project, code=4)
     assert re.search(r"RALPH_BLOCKED: ralph: \S*/.git lacks the commit \w{10}, .* keep this one", project.progress_text)
-    project.does("sed -i /BLOCKED/d feature_PROGRESS.md")
+    project.does("sed -i /BLOCKED/d feature_PROGRESS.md; mv .git/HEAD head; echo nonsense > .git/HEAD")
+    assert "HEAD: its usual content is ref: refs/heads/main" in built(project, code=4).text
+    project.does("mv head .git/HEAD")
     built(project, code=-9)
-    assert "HEAD: its usual content is ref: refs/heads/main" in built(project, code=2).text
-    project.does("echo ref: refs/heads/main > .git/HEAD")
     agent.story(tries(writes("c", "")))
-    built(project)
+    assert "HEAD is put back where it was" in built(project).text
     assert subjects(project) == ["oth: Did it", "anew"]
 
 

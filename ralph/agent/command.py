@@ -76,7 +76,7 @@ class Agent(NamedTuple):
         said: dict[str, object] = {
             "model": settings.model,
             "effort": settings.effort,
-            "deny": ",".join(denied.rules(settings.deny)) or None,
+            "deny": ",".join(denied.rules(settings.deny)) if settings.deny else None,
             "mcp": mcp or None,
         }
         tools = self.tools(settings)

@@ -82,10 +82,12 @@ class Repository(Git):
         """None where there is none; RalphError where git refuses to work in it, as in one that is another user's."""
         asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "index")
         done = git("rev-parse", "--path-format=absolute", *asked, "--git-path", "hooks", cwd=top)
+        what = f"git does not work in {top}: {complaint(done)}"
+        if done.code and b"not a git repository" not in done.stderr:
+            raise RalphError(what)
         folder = working_tree(top) / ".git"
-        if done.code and (folder.is_dir() or b"not a git repository" not in done.stderr):
-            fix = f"look at {folder}/HEAD: its usual content is ref: refs/heads/main" if folder.is_dir() else ""
-            raise RalphError(f"git does not work in {top}: {complaint(done)}", fix=fix)
+        if done.code and folder.is_dir():
+            raise RalphError(what, 4, fix=f"look at {folder}/HEAD: its usual content is ref: refs/heads/main")
         found = os.fsdecode(b"\n" + done.stdout).removesuffix("\n").split("\n/")  # a name may hold any line's end
         return None if done.code else cls([f"/{path}" for path in found[1:]])
 
