@@ -27,7 +27,7 @@ def memory(state: State, *, task: str = "", so_far: str = "") -> str:
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
-        wrong = re.escape(one_line(row.message, WRONG))
+        wrong = re.escape(one_line(row.message, WRONG)) or "$"
         summary = row.summary if row.success else re.split(f" · (?:[a-z ]+: )?{wrong}", row.summary)[0]
         lines.append(f"- {row.kind} · {summary}" + " · it did not succeed" * (not row.success))
         is_told = bool(task) and row.message.startswith(f"{task}, ")

@@ -95,7 +95,7 @@ def test_the_prompt_of_a_task_says_everything_once_as_it_was_written_and_in_orde
 CHECKED = "ralph runs `make test` here: run it as it stands. If it cannot start, and no task will make it start, write"
 BUILT_IN = {
     "plan": ("plan and progress file are untracked is normal", "Never write RALPH_DONE", "IN_PROGRESS", CHECKED),
-    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "IN_PROGRESS", "a floor: the task's words", "go to 9", CHECKED),
+    "build": ("one task", "CLAUDE.md", "RALPH_DONE", "IN_PROGRESS", "reword one only where", "go to 9", CHECKED),
     "task": ("Never write RALPH_DONE", "Do not commit", "every mark, id, text", "## Proposed", "are not yours"),
     "validate": ("every requirement", "## Validation", "untick", "Tick nothing", "counts above the plan"),
 }
