@@ -11,27 +11,41 @@ from ralph.words import WRONG, duration, named, one_line, stamp
 
 
 def check_claim(run: Run) -> None:
-    """Accepts what is claimed, or takes it back: what is open was never done, and the verify command has to pass.
+    """Accepts what is claimed, or takes it back, which counts.
 
-    What a person asks for while that runs keeps it from being done, and is no refusal.
+    What a person asks for while that is found out keeps it from being done, and is no refusal.
+    """
+    if reasons := refused(run):
+        run.tally.refusals += 1
+        run.tally.wrong = one_line("; ".join(reasons), WRONG)
+        if run.summaries:
+            run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
+    run.state.end()
+
+
+def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
+    """Why what is claimed was taken back; nothing where it was accepted, or nobody could say.
+
+    What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
     """
     before = _asked_for(run)
     reasons = open_tasks(run.file.last) if run.strict else []
-    verified = verify(run) if run.settings.verify and not reasons else None
+    if run.strict and not reasons:
+        if (broken := run.strict.recheck()) is None:
+            return ()
+        reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
+    verified = verify(run) if run.settings.verify and not reasons and not is_verified else None
     if verified and verified.failed:
         reasons = [verified.failed]
     if reasons:
         refuse(run, reasons, output=verified.output if verified else "")
-        run.tally.refusals += 1
-        run.tally.wrong = one_line(verified.why if verified else "; ".join(reasons), WRONG)
-        if run.summaries:
-            run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
-    elif verified and run.read() and (new := _asked_for(run) - before):
+        return [verified.why] if verified else reasons
+    if run.read() and (new := _asked_for(run) - before):
         run.complain(f"back to work: {named(sorted(new))} came while it was verified")
         run.file.edit(progress.with_status, "IN_PROGRESS")
-    elif verified or not run.settings.verify:
+    elif verified or is_verified or not run.settings.verify:
         accept(run)
-    run.state.end()
+    return ()
 
 
 def _asked_for(run: Run) -> set[str]:

@@ -41,6 +41,11 @@ class Criterion(NamedTuple):
     Nothing where no machine can check it.
     """
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it may be checked at any time: a click or a POST may not."""
+        return "action" not in self.said and self.said.get("method", "GET").upper() in ("GET", "HEAD")
+
 
 def parse(text: str) -> Criterion:
     """The criterion on this line; one that fits no pattern says nothing. Raises nothing.
@@ -106,6 +111,8 @@ def check(
         should = "returned"
     if code == wanted:
         return CommandRun(0, what)
+    if code in ((126, 127) if "command" in said else (0,)):  # a shell's word for no such program; no answer
+        return CommandRun(1, f"cannot run: {what}", output, cannot_run=True)
     return CommandRun(1, f"{what}, and should have {should} {wanted}", output)
 
 
@@ -118,7 +125,8 @@ def _looked_at(path: str, holds: str, lacks: Callable[[Path, bytes], str]) -> Co
         target = (top / path).resolve()
         if not target.is_relative_to(top):
             odd = "leads out of the project; write it from the project's top folder on"
-        elif not target.exists():
+            return CommandRun(1, f"cannot run: File `{_shown(path)}` {odd}", cannot_run=True)
+        if not target.exists():
             odd = "does not exist"
         elif holds and not target.is_file():  # nobody waits for a named pipe
             odd = "is no file"

@@ -25,7 +25,7 @@ def show(start: "Start", state: State) -> int:
             raise RalphError(f"there is no prompt to show: {tasklist.nothing_to_begin(listed).why}", 4)
         if roles := roles_of(start):
             start = start.entered(roles.of(task), as_role=True)
-        values |= tasklist.values(task, tasklist.token(), state)
+        values |= tasklist.values(task, tasklist.token(), state) | {"MEMORY": memory(state, task=task.id)}
     first, *_ = agent.chosen(start.settings, start.asked.agent_arguments)
     text = start.prompt().render(values | {"CAN_RUN": first.can_run(start.settings)})
     argv = first.argv(start.settings, "…", file="…", mcp=start.tools_server)

@@ -13,7 +13,19 @@ Value = str | int | bool | Sequence[str]
 ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """What templates of ralph.sh may write as `${NAME}`."""
 _OF_A_RUN = ("ITERATION", "MAX_ITERATIONS", "STRICT", "JOBS", "VERIFY", "ONLY", "DENIED", "HISTORY_FILE", "MEMORY")
-_OF_A_TASK = ("TASK_ID", "TASK", "CRITERIA", "UNCHECKED", "FAILURES", "TOUCHED", "TEST_CHANGES", "TRY", "SESSION")
+_OF_A_TASK = (
+    "TASK_ID",
+    "TASK",
+    "CRITERIA",
+    "HELD",
+    "CLAIMED",
+    "UNCHECKED",
+    "FAILURES",
+    "TOUCHED",
+    "TEST_CHANGES",
+    "TRY",
+    "SESSION",
+)
 _OF_THE_AGENT = ("CAN_RUN", "BROWSER")
 VARIABLES = (*ORIGINAL, *_OF_A_RUN, *_OF_A_TASK, *_OF_THE_AGENT)
 """What a template may name; what nobody says is empty."""

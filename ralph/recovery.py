@@ -15,6 +15,7 @@ from ralph.strict.guard import Guard, put_right
 from ralph.strict.watch import LastLook, Watch
 from ralph.tasks import edits
 from ralph.tasks.mending import mend
+from ralph.words import stamp
 
 
 def recover(run: Run, death: Death) -> None:
@@ -92,4 +93,5 @@ def _commit_what_is_ticked(run: Run, guard: Guard) -> None:
     ticked = [one.id for one in tasks.read(run.file.text) if one.id and one.done]
     for task, why in guard.commit_left_over(ticked).items():
         run.complain(f"{task} was ticked when ralph was killed, and cannot be committed: {': '.join(why.splitlines())}")
+        run.file.edit(edits.marked, " ", task, note="begun", why=stamp())  # its checks hold since it was
         run.file.edit(edits.with_failure, task, why, run.settings.max_tries)

@@ -146,6 +146,12 @@ class Settings:
     criteria: str = _word(
         "lenient|strict", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient"
     )
+    evidence: bool = _row(
+        "on|off",
+        "run checks before a task's first attempt, and all again before done (with --strict)",
+        "on",
+        values.truth,
+    )
     base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",

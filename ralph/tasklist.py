@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ralph import criteria, tasks
-from ralph.criteria import Criterion
+from ralph import tasks
 from ralph.errors import RalphError
+from ralph.evidence import checks_of
 from ralph.prompt import Value
 from ralph.settings import Settings
 from ralph.tasks import Task, edits
@@ -30,7 +30,7 @@ def check(text: bytes, name: str, settings: Settings) -> Sequence[Task]:
     listed = tasks.read(edits.tidied(text))
     wrong = tasks.problems(listed)
     for task in listed:
-        for one in () if task.done else wanted([task]):
+        for one in () if task.done else checks_of([task]):
             if not one.said and settings.criteria == "strict":
                 wrong.append(f"line {task.number}: {one.text}: no machine can check this, and --criteria is strict")
             if "url" in one.said and settings.base_url is None:
@@ -52,11 +52,6 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
-def wanted(listed: Sequence[Task]) -> list[Criterion]:
-    """The criteria of these tasks."""
-    return [criteria.parse(line) for task in listed for line in task.said("verify")]
-
-
 def touched(state: "State", task_id: str) -> Sequence[str]:
     """The files that tries of this task changed and no commit has."""
     with contextlib.suppress(ValueError, AttributeError):
@@ -66,13 +61,15 @@ def touched(state: "State", task_id: str) -> Sequence[str]:
 
 def values(task: Task, session: str, state: "State") -> dict[str, Value]:
     """What a prompt may say of this task."""
-    asked = wanted(task.chain)
+    asked = checks_of(task.chain)
     own = [said.partition(": ")[2] for said in task.said("role") if ": " in said]
     return {
         "TASK_ID": task.id,
         "TASK": task.text + "".join(f" (a part of {one.id}: {one.text})" for one in task.above),
         "CRITERIA": [one.text for one in asked if one.said],
         "UNCHECKED": [one.text for one in asked if not one.said],
+        "HELD": [one.text for one in asked if one.text in task.said("held")],
+        "CLAIMED": "".join(task.said("claimed")),
         "FAILURES": [*task.said("failed"), *own][-3:],  # the newest
         "TOUCHED": named(touched(state, task.id), 20),
         "TRY": task.tries + 1,

@@ -29,6 +29,8 @@ class CommandRun(NamedTuple):
     took_s: float = 0.0
     record: str = ""
     """The name of the file that has all of it."""
+    cannot_run: bool = False
+    """It says nothing of what it should find out: no such program, or nobody answers."""
 
     @property
     def failed(self) -> str:

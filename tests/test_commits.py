@@ -46,6 +46,7 @@ def test_a_file_is_there_for_a_check_where_the_commit_has_it(project: Project, a
     project.does("echo mine > app.py; echo > theirs.txt")
     for number, check in enumerate(checks):
         wants(project, f"- [ ] one: The first\n  - verify: File {check}\n")
+        project.does("rm -f one.txt built.log")
         agent.story(tries(writes("one.txt", f"{number}"), writes("built.log", "1")))
         built(project, "--max-iterations", "1", code=0 if number < 2 else 3)
     assert "`theirs.txt` is there, but in no commit, and not this task's" in listed(project)[-1]

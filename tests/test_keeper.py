@@ -77,7 +77,7 @@ def test_what_a_check_a_hook_and_the_verify_command_leave_running_is_ended_and_s
 ) -> None:
     check = project.home / "check"
     for script, name in ((check, "of-check"), (project.root / ".git" / "hooks" / "pre-commit", "of-hook")):
-        executable(script, f"{offspring.daemon(name)}\n{offspring.until(name)}")
+        executable(script, f"{offspring.daemon(name)}\n{offspring.until(name)}; test -e one.txt")
     wants(project, f"- [ ] one: The first\n  - verify: Run `{check}` - exits with code 0\n")
     agent.story(tries(writes("one.txt", "1\n")))
     run = project.build("--strict", "--verify", f"{offspring.daemon('of-verify')}; {offspring.until('of-verify')}")

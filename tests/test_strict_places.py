@@ -64,9 +64,9 @@ def test_a_head_of_nonsense_is_put_back_and_a_repository_made_anew_needs_a_perso
     assert "HEAD: its usual content is ref: refs/heads/main" in built(project, code=4).text
     project.does("mv head .git/HEAD")
     built(project, code=-9)
-    agent.story(tries(writes("c", "")))
+    agent.story(tries(writes("c", "")), tries(writes("one.txt", "2")))
     assert "HEAD is put back where it was" in built(project).text
-    assert subjects(project) == ["oth: Did it", "anew"]
+    assert subjects(project) == ["one: Did it", "oth: Did it", "anew"], "what is in no commit any more is done again"
 
 
 def test_more_new_files_than_a_try_makes_are_not_moved_away_without_a_person(project: Project, agent: Agent) -> None:

@@ -20,13 +20,16 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     assert (run.code, "nowhere" in run.stderr, agent.calls) == (1, True, [])
     wrap = executable(project.home / "wrap", 'WRAPPED="with $1"; export WRAPPED; shift; exec "$@"')
     executable(project.root / ".git" / "hooks" / "pre-commit", "echo hook $WRAPPED >> seen.txt")
-    project.has_tasks("one: The first\n  - verify: Run `echo criterion $WRAPPED >> seen.txt` - exits with code 0")
+    project.has_tasks(
+        "one: The first\n"
+        "  - verify: Run `echo criterion $WRAPPED >> seen.txt; grep -q agent seen.txt` - exits with code 0"
+    )
     agent.story(tries(runs("echo agent $WRAPPED >> seen.txt")))
     verify = ("--verify", "echo verify $WRAPPED >> seen.txt")
     run = project.build("--strict", *verify, env={"RALPH_WRAP": f"{wrap} x"})
     assert run.code == 0, run.text
     seen = (project.root / "seen.txt").read_text().splitlines()
-    assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("agent", "criterion", "verify", "hook")]
+    assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("criterion", "agent", "verify", "hook")]
 
 
 TRIES = """

@@ -139,7 +139,7 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         stands_in = folder / "claude"  # of that name, so that no setting of claude's is refused
         stands_in.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ralph.crew.landing {commit}\n")
         stands_in.chmod(0o700)
-        words += ["--agent", shlex.quote(str(stands_in))]
+        words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
     code = foreground([*RALPH, *words], env=env, cwd=here)

@@ -7,14 +7,15 @@ clones: the progress file is never in their reach, and the branch is as the gate
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 
-from ralph import files, progress, tasklist, tasks
+from ralph import evidence, files, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome
 from ralph.changes import IN_NO_OTHER
 from ralph.channels import notices
-from ralph.claims import accept
+from ralph.claims import refused
 from ralph.crew.attempt import Attempt, Job, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
@@ -281,9 +282,17 @@ class Crew:
         self._file.edit(edits.marked, "x", trial.task.id)
         self.tidy()
         run.state.note("landing", "")
-        if not run.read().open:
-            accept(run)
-        return replace(iteration, moved=True, passed=True, after=run.read(), commits=commits)
+        done = not run.read().open
+        wrong = tuple(refused(run, is_verified=True)) if done else ()
+        return replace(iteration, moved=True, passed=True, refused=wrong, after=run.read(), commits=commits)
+
+    def recheck(self) -> Mapping[str, str] | None:
+        """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
+        if not self._settings.evidence:
+            return {}
+        broken = evidence.recheck(self._run, self._file.text, lambda *_: "")
+        self._file.edit(edits.unticked, broken or {})
+        return broken
 
     def _apply(self, trial: Trial, tip: str) -> None:
         """The trial's result is from now on that of its commit on top of this one, where all is checked once more."""

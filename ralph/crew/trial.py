@@ -7,7 +7,7 @@ from ralph import journal, progress, tasks
 from ralph.agent.turn import Outcome, Turn
 from ralph.crew.attempt import Attempt, Job
 from ralph.progress import encoded
-from ralph.tasks import Task
+from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 
 
@@ -69,7 +69,8 @@ class Trial:
             left = [line for line in new[start:end].splitlines(keepends=True) if line.strip() not in gone]
             new = new[:start] + b"".join(left) + new[end:]
             new = progress.with_lines(new, title, [line for line in after if line not in before])
-        return mend(text, new).text
+        evidence = edits.evidence_of(self.left) if self.left else ()
+        return edits.with_evidence(mend(text, new).text, self.task.id, evidence)
 
     def turn(self) -> Turn:
         """What its iterations came to, as one turn."""

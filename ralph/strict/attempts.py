@@ -1,11 +1,13 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from ralph import criteria, progress, tasklist, tasks
-from ralph.agent.turn import Outcome
-from ralph.claims import accept, verify
+from ralph import criteria, evidence, progress, tasklist, tasks
+from ralph.agent.turn import Outcome, said_of_work
+from ralph.claims import refused, verify
 from ralph.criteria import Criterion
 from ralph.judge import Iteration
 from ralph.run import Run
@@ -16,8 +18,8 @@ from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
-from ralph.verify import CommandRun, run_shell
-from ralph.words import named
+from ralph.verify import CommandRun
+from ralph.words import counted, named, stamp
 
 
 class Strict:
@@ -34,6 +36,8 @@ class Strict:
         self._role = ""
         """The one that works on the task, where there are several."""
         self._token = tasklist.token()
+        self._without_proof = ""
+        """Why nothing proves that the attempt did what it was for, where two agents said that all is done."""
 
     def tidy(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
@@ -50,15 +54,46 @@ class Strict:
         if (task := tasks.select(listed, alone)) is None:
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
+        self._without_proof = ""
         run.task = task.id
         if self._roles:
             self._role = self._roles.of(task)
             run.enter(self._role, as_role=True)
         self._mark("~")
-        run.values = tasklist.values(task, self._token, run.state)
+        if self._has_evidence and not task.said("begun"):
+            self._look_before(task)
+        run.values = tasklist.values(self._now, self._token, run.state)
         if self._roles:
             run.values["TEST_CHANGES"] = changed_since(run, task.id)
         return None
+
+    @property
+    def _has_evidence(self) -> bool:
+        return self._run.settings.evidence and not self._run.start.rehearsal  # no fake agent can meet a check
+
+    @property
+    def _now(self) -> Task:
+        """The task as it stands in the file."""
+        return tasks.find(tasks.read(self._file.text), self._task.id) or self._task
+
+    def _look_before(self, task: Task) -> None:
+        """Runs the checks of a task that is begun, and writes down which of them hold already: they prove nothing."""
+        run, checks = self._run, evidence.checks_of(task.chain)
+        runs_programs = any("command" in one.said for one in checks)
+        if runs_programs:  # which an agent may have written
+            self._guard.begin()
+        found = evidence.look_before(run, checks, self._lacks)
+        if runs_programs:
+            self._guard.settle_programs("before a task is begun")
+        if found is None:
+            return
+        notes = evidence.notes_of(found, self._guard.commit_now())
+        self._write(lambda text: edits.with_evidence(text, task.id, notes))
+        held = [said for name, said in notes if name == "held"]
+        if held:
+            said = f"{task.id}: {len(held)} of {counted(len(found), 'check')} hold before it is begun: {named(held)}"
+            run.screen.say(f"ralph: {said}")
+            run.write_down("checks", success=False, message=said, requirement_id=task.id)
 
     def _is_done(self, task: str | None) -> bool:
         there = tasks.find(tasks.read(self._file.text), task)
@@ -81,7 +116,7 @@ class Strict:
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
         if iteration.passed and not run.read().open:
-            accept(run)
+            iteration = replace(iteration, refused=tuple(refused(run, is_verified=True)))
         elif iteration.ended is None and self._is_done(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
         return replace(iteration, after=run.read(), commits=self._guard.committed)
@@ -107,18 +142,25 @@ class Strict:
             return self._put_down(replace(iteration, ended=stop))
         if found == Finding():
             return replace(iteration, moved=True, passed=True)
+        if found.unproved and not self._now.said("claimed"):
+            return self._claimed(iteration, found.unproved)
         self._let_go()
+        return self._failed(iteration, found)
+
+    def _failed(self, iteration: Iteration, found: Finding) -> Iteration:
+        """Writes down why the attempt failed, at the task or at the role that it is the fault of."""
+        run, task, roles = self._run, self._task, self._roles
         if found.blocked:
             self._mark("!", "blocked", found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
         most = run.settings.max_tries
-        why = found.failed
+        why = found.failed or found.unproved
         if roles and roles.is_to_blame(self._role, found):
             self._mark(" ", "role", f"{self._role}: {why}")
             return replace(iteration, failed=f"{task.id}, {self._role}: {why}")
         if roles:
             self._mark(" ", "role", roles.after_failure(self._role, found))
-        self._write(lambda text: edits.with_failure(text, task.id, why, most))
+        self._write(lambda text: edits.with_failure(text, task.id, why, most, is_claimed=bool(found.unproved)))
         said = f"{task.id}, try {task.tries + 1}: {why}"
         return replace(iteration, failed=said, tried=task.has_more_tries(most))
 
@@ -137,28 +179,37 @@ class Strict:
         claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
-        wanted = tasklist.wanted(task.chain)
-        if not self._guard.has_changes(task.id) and not any(one.said for one in wanted):
-            if not run.settings.verify and iteration.before.size == iteration.after.size:
-                return Finding(failed="it changed nothing, and nothing checks it: give it a `verify:` line")
-            run.screen.remark(f"ralph: {task.id} changed no file, and no criterion of its own says that it is done")
-        for ended in self._checks(wanted):
+        checks = evidence.checks_of(task.chain)
+        for ended in self._checks(checks):
             if ended is None or run.interrupted():
                 return Finding(failed="a signal came while it was checked")
             if ended.failed:
                 return Finding(failed=ended.why, red=True)
-        return Finding()
+        return self._proof(iteration, checks)
+
+    def _proof(self, iteration: Iteration, checks: Sequence[Criterion]) -> Finding:
+        """Whether something says that it was the attempt which made all green; two agents' word where nothing can."""
+        now = self._now
+        has_changes = bool(self._guard.changed_files(now.id)) or iteration.before.size != iteration.after.size
+        has_checks = any(one.said for one in checks)
+        if evidence.is_proved(now, checks, has_changes=has_changes) or (has_checks and not self._has_evidence):
+            return Finding()
+        if not has_checks:
+            return Finding(unproved="it changed nothing, and nothing checks it: give it a `verify:` line")
+        why = "its checks held before it was begun"
+        if now.said("claimed"):
+            self._without_proof = why
+            return Finding()
+        return Finding(unproved=f"{why}, so they prove nothing")
+
+    def _lacks(self, path: Path, holds: bytes) -> str:
+        return self._guard.lacked_by_commit(self._task.id, path, holds)
 
     def _checks(self, wanted: Sequence[Criterion]) -> Iterator[CommandRun | None]:
         """Checks it by these criteria and then by verify: what came of each, None when a signal came."""
         run = self._run
-        for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no stand-in can meet them
-            ended = criteria.check(
-                one,
-                base_url=run.settings.base_url or "",
-                run=lambda command: run_shell(run, "checking", "the check", command),
-                lacks=lambda path, holds: self._guard.lacked_by_commit(self._task.id, path, holds),
-            )
+        for one in () if run.start.rehearsal else criteria.in_one_browser(wanted):  # no fake agent can meet them
+            ended = evidence.run_check(run, one, self._lacks)
             if ended and (ended.failed or not one.said):
                 run.screen.remark(f"ralph: {ended.why or ended.what}")
             yield ended
@@ -169,7 +220,7 @@ class Strict:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task = self._task
         before = self._file.text
-        self._mark("x")
+        self._mark("x", "note" if self._without_proof else "", self._without_proof)
         said = message(task.id, task.text, iteration.turn.said, self._role)
         failed = self._guard.commit(task.id, said)
         self._guard.settle_programs("while a task is committed")
@@ -178,6 +229,26 @@ class Strict:
         else:
             note_left(self._run, task.id, ())
         return failed
+
+    def _claimed(self, iteration: Iteration, why: str) -> Iteration:
+        """The first claim that nothing proves is no failed attempt: another agent shall look, which is told of it."""
+        run, task = self._run, self._task
+        changed = named(self._guard.changed_files(task.id), 10) or "nothing"
+        said = f"{stamp()} changed {changed}; said: {said_of_work(iteration.turn.said).partition(chr(10))[0]}"
+        self._mark(" ", "claimed", said)
+        run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
+        return iteration
+
+    def recheck(self) -> Mapping[str, str] | None:
+        """Unticks what a later change broke: why, by the id of each; None where nobody could say."""
+        if not self._has_evidence:
+            return {}
+        self._write(edits.tidied)
+        self._guard.begin()
+        broken = evidence.recheck(self._run, self._file.text, partial(self._guard.lacked_by_commit, ""))
+        self._guard.settle_programs("while all is checked again")
+        self._write(lambda text: edits.unticked(text, broken or {}))
+        return broken
 
     def _put_down(self, iteration: Iteration) -> Iteration:
         if iteration.ended is None:

@@ -111,7 +111,8 @@ class Guard:
     def watching(self) -> Iterator[Watched]:
         """Around a turn of the agent: when it is over, what it may not change is put back, and said."""
         watched = Watched()
-        self._begin()
+        self.begin()
+        self.committed = Commits()
         yield watched
         if not self.check():
             self._run.remove_orphaned_locks("the agent")
@@ -248,9 +249,13 @@ class Guard:
         self._persons = ()
         return watched.tampered
 
-    def has_changes(self, task: str) -> bool:
-        """Whether the attempts of this task changed something that no commit has."""
-        return bool(self._uncommitted.get(task))
+    def changed_files(self, task: str) -> Sequence[str]:
+        """What the attempts of this task changed and no commit has."""
+        return self._uncommitted.get(task, ())
+
+    def commit_now(self) -> str:
+        """The commit that HEAD is at, shortened; empty where there is none."""
+        return self._repository.head()[1][:10] if self._repository else ""
 
     def commit_left_over(self, done: Collection[str]) -> dict[str, str]:
         """Commits what a run that was killed had ticked and not committed; of these tasks why it could not."""
@@ -262,11 +267,11 @@ class Guard:
         return failed
 
     @_disk_errors_end_the_run()
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """How everything is now is how it can be put back, also by the next run where this one is killed."""
         run, settings, shadow = self._run, self._run.settings, self._shadow
         repository = self._repository
-        self.blocked, self.committed = "", Commits()
+        self.blocked = ""
         shadow.begin()
         self._submodules = repository.submodules() if repository else {}
         self._watch = Watch(

@@ -33,6 +33,8 @@ class Finding:
     """The reason, and on further lines the end of the output; the session is never in it."""
     blocked: str = ""
     """The agent says that the task cannot go on without a person, and why."""
+    unproved: str = ""
+    """All is green, and nothing says that the attempt did it: why."""
     red: bool = False
     """It failed since a check did not pass."""
     rejected: bool = False

@@ -14,7 +14,8 @@ from ralph.words import named, shortened
 
 _BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTE = re.compile(_BULLET + rb"[ \t]*(after|priority|verify|failed|blocked|role):(.*)", re.IGNORECASE)
+_NOTES = rb"after|priority|verify|failed|blocked|role|begun|held|cannot run|claimed|note(?=: its checks held)"
+_NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """Perhaps in stars or backticks, perhaps there is none; and the text."""
 WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)

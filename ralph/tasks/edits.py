@@ -1,9 +1,10 @@
 """Edits of the task list: each changes the lines it means to change and no other byte."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from ralph.progress import encoded, harmless, insert, spliced
-from ralph.tasks import find, new_id, read
+from ralph.tasks import Task, find, new_id, read
 from ralph.words import one_line, stamp
 
 _LONGEST = 5_000
@@ -12,13 +13,17 @@ _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]
 """Indented lines that begin no item and no fence: they go on with the item above."""
 
 
-def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> bytes:
+_OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed")
+_OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
+
+
+def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "", gone: Sequence[str] = ()) -> bytes:
     """The same with this mark for the tasks of these ids, and a note of that name below the first of them.
 
     It is one line in which nothing means anything. Notes go that hold no more: of what is done all that say how it
-    went, of all else why it is blocked, and what the new one replaces.
+    went, of all else why it is blocked, what the new one replaces, and those that are `gone`.
     """
-    gone = ("failed", "role", "blocked") if mark == "x" else ("blocked", note)
+    gone = _OF_ATTEMPTS if mark == "x" else ("blocked", note, *gone)
     changes = []
     for task in read(text):
         if task.id and task.id in ids:
@@ -26,27 +31,59 @@ def marked(text: bytes, mark: str, *ids: str, note: str = "", why: str = "") -> 
             changes.append((at, at + 1, mark.encode()))
             changes += [(one.line.start, one.line.end, b"") for one in task.notes if one.name in gone]
     text = spliced(text, changes)
-    noted = find(read(text), ids[0]) if note else None
-    if not noted:
+    return (
+        _with_notes(text, ids[0], [(note, one_line(harmless(why), _LONGEST) or "no reason was given")])
+        if note
+        else text
+    )
+
+
+def _with_notes(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+    """The same with these notes, each a name and what it says, as the last ones of the task."""
+    if not (task := find(read(text), task_id)):
         return text
-    plain = one_line(harmless(why), _LONGEST) or "no reason was given"
-    last = noted.notes[-1].line if noted.notes else noted.line
-    indent = last.body[: -len(last.body.lstrip())] + b"  " * (not noted.notes)
+    last = task.notes[-1].line if task.notes else task.line
+    indent = last.body[: -len(last.body.lstrip())] + b"  " * (not task.notes)
     goes_on = next(_GOES_ON.finditer(text, last.end))
-    return insert(text, goes_on.end(), [indent + encoded(f"- {note}: {plain}")])
+    return insert(text, goes_on.end(), [indent + encoded(f"- {name}: {said}") for name, said in notes])
 
 
-def with_failure(text: bytes, task_id: str, why: str, most: int | None = None) -> bytes:
-    """The same with one more failed: line, and the task to be done, or blocked where that was the last of so many."""
+def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+    """The same with these notes in place of all that say what the checks of the task said, and who claimed it."""
+    task = find(read(text), task_id)
+    gone = [(one.line.start, one.line.end, b"") for one in task.notes if one.name in _OF_EVIDENCE] if task else []
+    return _with_notes(spliced(text, gone), task_id, notes)
+
+
+def evidence_of(task: Task) -> list[tuple[str, str]]:
+    """What `with_evidence` takes, as the task has it."""
+    return [(one.name, one.value) for one in task.notes if one.name in _OF_EVIDENCE]
+
+
+def with_failure(text: bytes, task_id: str, why: str, most: int | None = None, *, is_claimed: bool = False) -> bytes:
+    """The same with one more failed: line, and the task to be done, or blocked where that was the last of so many.
+
+    A claim that nothing proved is forgotten, unless that is the failure.
+    """
     if (task := find(read(text), task_id)) is None:
         return text
     tries = task.tries + 1
     when = stamp()
-    text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why)
+    gone = () if is_claimed else ("claimed",)
+    text = marked(text, " ", task_id, note=f"failed: {when} try {tries}", why=why, gone=gone)
     if task.has_more_tries(most):
         return text
     reason = why.partition("\n")[0]
     return marked(text, "!", task_id, note="blocked", why=f"given up after try {tries}: {reason}")
+
+
+def unticked(text: bytes, broken: Mapping[str, str]) -> bytes:
+    """The same with these tasks to be done again, each with why, and those that they had completed."""
+    for task_id, why in broken.items():
+        task = find(read(text), task_id)
+        text = marked(text, " ", *(one.id for one in task.above if one.mark == "x") if task else ())
+        text = with_failure(text, task_id, why)
+    return text
 
 
 def put_down(text: bytes, *but: str) -> bytes:
