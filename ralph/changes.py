@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -217,16 +218,18 @@ class Changes:
             asked = ["--numstat", "-z", "--no-renames", "--no-ext-diff", old or _EMPTY_TREE, new]
             added, removed, differ = sizes(names_in(git("diff", *asked, cwd=self._tree).stdout))
             names.update(differ)
-        files = [name for name in sorted(names) if name not in self._ignored and not name.startswith(self._own)]
-        return Commits(count=count, added=added, removed=removed, head=new, base=old), tuple(files)
+        files = tuple(name for name in sorted(names) if not self._is_own(name))
+        return Commits(count=count, added=added, removed=removed, head=new, base=old), files
 
     def remove_orphaned_locks(self) -> list[Path]:
         """Removes the locks that a git of this iteration left behind, not older ones; their paths."""
         return remove_orphaned_locks(self._tree, self._began)
 
     def commit(self) -> str:
-        """The commit that the working tree was on at the last look, `-dirty` when there are changes beyond it."""
-        if not self._seen.head:
-            return ""
-        differs = [entry for name, (entry, _) in self._seen.files.items() if name not in self._ignored]
-        return self._seen.head[:10] + "-dirty" * any(differs)
+        """The commit that the working tree was on at the last look, and `-dirty-DIGEST` of the changes beyond it."""
+        differ = sorted((name, *each) for name, each in self._seen.files.items() if not self._is_own(name))
+        dirty = f"-dirty-{zlib.crc32(repr(differ).encode()):08x}" if any(entry for _, entry, _ in differ) else ""
+        return self._seen.head[:10] + dirty if self._seen.head else ""
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._ignored or name.startswith(self._own)

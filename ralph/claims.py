@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 
 from ralph import progress
+from ralph.changes import Changes
 from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
 from ralph.verify import CommandRun, run_shell
 from ralph.words import WRONG, duration, named, one_line, stamp
+
+_COMMAND = 1000
+"""Characters of a verify command that tell it from another."""
 
 
 def check_claim(run: Run) -> None:
@@ -17,6 +21,7 @@ def check_claim(run: Run) -> None:
     """
     if reasons := refused(run):
         run.tally.refusals += 1
+        run.tally.reds += bool(run.settings.verify and not run.strict)
         run.tally.wrong = one_line("; ".join(reasons), WRONG)
         if run.summaries:
             run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
@@ -63,9 +68,14 @@ def accept(run: Run) -> None:
         if not run.git_settings.serious:
             run.changes.look()
     run.file.edit(progress.without_refusal)
-    if run.settings.verify:
-        note = f"{stamp()} {run.changes.commit()}"
-        run.file.edit(progress.with_verified, note)
+    if run.settings.verify or (run.settings.strict and run.settings.evidence):
+        alone = "" if run.settings.verify else f" {progress.CHECKS_ALONE}"
+        run.file.edit(progress.with_verified, f"{stamp()} {run.changes.commit()}{alone}")
+
+
+def is_of_this_tree(now: progress.Progress, changes: Changes) -> bool:
+    """Whether the working tree is still the one that ralph's note below RALPH_DONE is about."""
+    return changes.commit() == " ".join(now.verified.removesuffix(progress.CHECKS_ALONE).split()[2:])
 
 
 def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
@@ -80,12 +90,37 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
     run.file.edit(taken_back)
 
 
+def look_at_start(run: Run) -> None:
+    """Runs the verify command once before the first agent: nobody shall pay for what was red before ralph came."""
+    settings = run.settings
+    now = run.file.last
+    if not settings.verify or settings.once or run.start.rehearsal or known_start(run) is not None:
+        return
+    if now.verified and is_of_this_tree(now, run.changes):
+        _note_start(run, "")
+    elif (ended := verify(run)) and ended.failed:
+        run.complain(f"verify is red before the first task: {ended.why}")
+
+
+def known_start(run: Run) -> str | None:
+    """How the verify command ended before anything was built; empty once it was green, None before it ran."""
+    command, _, how = run.state.noted("verify").partition("\n")
+    return how if command == one_line(run.settings.verify or "", _COMMAND) else None
+
+
+def _note_start(run: Run, how: str) -> None:
+    run.state.note("verify", f"{one_line(run.settings.verify or '', _COMMAND)}\n{how}")
+
+
 def verify(run: Run) -> CommandRun | None:
     """What came of the verify command; None when a signal came before its end."""
     command = run.settings.verify or ""
     ended = run_shell(run, "verifying", "the verify command", command)
     if ended is None:
         return None
+    if not ended.failed or known_start(run) is None:
+        _note_start(run, ended.why)
+    run.tally.red_start = one_line(known_start(run) or "", WRONG)
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_down(
         "verify",

@@ -5,12 +5,14 @@ from enum import Enum
 from typing import NamedTuple
 
 from ralph.agent.turn import Outcome
-from ralph.progress import Progress
+from ralph.progress import CHECKS_ALONE, Progress
 from ralph.settings import Settings
 from ralph.words import counted, duration, usd
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
+_RED_AT_MOST = 3
+"""Attempts in a row that may fail by nothing but a verify command that was red before the first."""
 _MEND = "mend it, then take RALPH_BLOCKED out of {}"
 
 
@@ -86,6 +88,10 @@ class Tally:
     """Iterations since something changed."""
     wrong: str = ""
     """The last failure or refusal."""
+    red_start: str = ""
+    """How the verify command ended before anything was built, where it has never been green."""
+    reds: int = 0
+    """In a row, what failed by nothing but the verify command."""
     waits_for: Outcome | None = None
     """Why the same iteration is due again."""
     repeats: int = 0
@@ -107,7 +113,9 @@ def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 
 
 def _holds(now: Progress, settings: Settings) -> bool:
     """Whether a RALPH_DONE that stands there needs no further check."""
-    return (now.verified or settings.verify is None) and not (settings.strict and now.open)
+    if settings.strict and (now.open or (settings.evidence and not now.verified)):
+        return False
+    return settings.verify is None or bool(now.verified and not now.verified.endswith(CHECKS_ALONE))
 
 
 def claims_done(now: Progress, settings: Settings) -> bool:
@@ -120,6 +128,14 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 
 
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
+    stop = _failing(tally, settings)
+    if tally.red_start and tally.reds and (stop or tally.reds >= _RED_AT_MOST):
+        why = f"verify was red before the first task ({tally.red_start}) and no attempt has made it green"
+        return Stop(Reason.STALLED, why)
+    return stop
+
+
+def _failing(tally: Tally, settings: Settings) -> Stop | None:
     if _reached(tally.failures, settings.max_failures):
         return Stop(Reason.FAILURES, f"{_row(tally.failures, 'iteration', ' failed')}: {tally.wrong}")
     if _reached(tally.refusals, settings.max_failures):

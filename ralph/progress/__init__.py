@@ -4,10 +4,22 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import AnyStr
 
-from ralph.progress.reading import BOM, BY_RALPH, LARGE_BYTES, Line, Progress, Task, blocks, parse, said_on, vanished
+from ralph.progress.reading import (
+    BOM,
+    BY_RALPH,
+    CHECKS_ALONE,
+    LARGE_BYTES,
+    Line,
+    Progress,
+    Task,
+    blocks,
+    parse,
+    said_on,
+    vanished,
+)
 from ralph.words import shortened
 
-__all__ = ["BOM", "LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
+__all__ = ["BOM", "CHECKS_ALONE", "LARGE_BYTES", "Line", "Progress", "Task", "blocks", "parse", "vanished"]
 
 _NOISE = re.compile(
     r"^[^\n]*\r(?=[^\r\n])"  # what was printed over: progress bars go back to the start of their line

@@ -24,8 +24,12 @@ checkboxes too, agents proposals."""
 
 LARGE_BYTES = 50_000
 """A file beyond that deserves a word: every iteration pays for reading it."""
+_UNPROVED = re.compile(rb"[ \t]+[-*+] note: its checks held before it was begun[ \t]*")
+"""Stands below a task that ralph ticked on the word of two agents."""
 BY_RALPH = "ralph: "
 """Begins the reason of a RALPH_BLOCKED that ralph wrote itself."""
+CHECKS_ALONE = "(checks alone)"
+"""Of a task list without a verify command."""
 BOM = b"\xef\xbb\xbf"
 
 
@@ -97,8 +101,8 @@ class Progress(NamedTuple):
     the note of a check that passed; above the first heading below the top level Plan, Started, Spent and Mode."""
     done: bool
     """Whether RALPH_DONE stands there."""
-    verified: bool
-    """Whether ralph's note that the check passed stands below it."""
+    verified: str
+    """ralph's note below it: when the check passed, on which commit, and whether it was `CHECKS_ALONE`."""
     stop: bool
     """Whether RALPH_STOP stands there."""
     blocked: str | None
@@ -126,11 +130,14 @@ class Progress(NamedTuple):
     """A code fence is never closed, and therefore counts as text."""
     ticked: int
     """How many are."""
+    unproved: int
+    """How many of them on the word of agents alone."""
 
     @property
     def figures(self) -> str:
-        """`9/15 tasks`."""
-        return f"{self.ticked}/{len(self.tasks)} tasks" if self.tasks else "no tasks"
+        """`9/15 tasks`, and how many nothing proves."""
+        without = f", {self.unproved} of them without proof" if self.unproved else ""
+        return f"{self.ticked}/{len(self.tasks)} tasks{without}" if self.tasks else "no tasks"
 
 
 def said_on(line: Line) -> str:
@@ -176,7 +183,7 @@ def parse(text: bytes) -> Progress:
         size=len(text),
         words=words,
         done="RALPH_DONE" in words,
-        verified="Verified" in words,
+        verified=said.get("Verified", ""),
         stop="RALPH_STOP" in words,
         blocked=blocked,
         blocked_by_ralph=(blocked or "").startswith(BY_RALPH),
@@ -191,6 +198,7 @@ def parse(text: bytes) -> Progress:
         open=undone,
         unclosed=unclosed,
         ticked=len(tasks) - len(undone),
+        unproved=sum(_UNPROVED.fullmatch(line.body) is not None for line in lines),
     )
 
 

@@ -65,7 +65,7 @@ def play(loop: str, problem: Problem, kind: str, seed: int, root: Path) -> Resul
     run(["git", "add", "."], repo, env)
     run(["git", "commit", "-qm", "begin"], repo, env)
     agent = script(
-        home / "agent", f'exec {shlex.quote(sys.executable)} -P {HERE}/agent.py {problem.name} "{kind}" {seed} {home}'
+        home / "agent", f'exec {shlex.quote(sys.executable)} {HERE}/agent.py {problem.name} "{kind}" {seed} {home}'
     )
     verify = script(
         home / "verify",
