@@ -55,6 +55,8 @@ def iterate(run: Run) -> Iteration:
             after = run.file.edit(progress.without, "Verified")
         if watched.changed is None:
             commits, changed = run.changes.look()
+    if turn.outcome is not Outcome.OK:
+        turn.handover = run.view.handover(turn.why, changed)
     return Iteration(
         before=before,
         after=after,
@@ -185,6 +187,7 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
         message=failed or turn.why or words,
         requirement_id=run.task or None,
         said=words,
+        handover=turn.handover,
         summary=shortened(said, 500),
         ended=turn.outcome.name.lower(),
         until=turn.resets_at or 0,

@@ -71,6 +71,10 @@ class Record:
     """Why it went wrong, or the agent's last words; of a change of mode, from which to which."""
     said: str = ""
     """The agent's last words, where the message is another."""
+    handover: str = ""
+    """What it left for the next one, where it was cut short."""
+    requirement_id: str = ""
+    """The task that ralph gave it; empty where it gave none, or died."""
     ended: str = ""
     """Of an iteration `ok`, `failed`, `hung`, `limit`, ..., `died` when ralph did; of a run its reason."""
     counted: bool = False
@@ -278,7 +282,7 @@ def line(event: str, at: float, *, message: str, **more: object) -> dict[str, ob
     return {"timestamp": timestamp, "event": event, **more, "message": shortened(message, _MESSAGE)}
 
 
-def unfinished(begun: Death, message: str) -> dict[str, object]:
+def unfinished(begun: Death, message: str, handover: str = "") -> dict[str, object]:
     """A line for an iteration that nobody has judged; it ended with the last word on its transcript."""
     at = time.time()
     with contextlib.suppress(OSError):
@@ -291,6 +295,7 @@ def unfinished(begun: Death, message: str) -> dict[str, object]:
         iteration=begun.iteration,
         success=False,
         message=message,
+        handover=handover,
         ended="died",
         summary=f"#{begun.iteration} · {message}",
         cost_at_least=True,

@@ -1,5 +1,6 @@
 """What the last iterations came to, as ralph recorded it: for the next one, which remembers nothing, and for people."""
 
+import os
 import re
 from itertools import islice
 
@@ -14,16 +15,19 @@ _WORDS = 600
 _DECISIONS = 8
 _TAIL_BYTES = 64_000
 """So far back in a journal these iterations are looked for."""
+HANDOVER = "RALPH_HANDOVER"
+"""In the environment of the ralph of an attempt: what the attempt of its task before it left."""
 _DECIDED = re.compile(r"\bdeci(?:de|sion)", re.IGNORECASE)
 
 
 def memory(state: State, *, task: str = "", so_far: str = "") -> str:
-    """The last iterations, the last change of mode with what it left, and the sums; empty before the first one.
+    """The last iterations, what one left that was cut short, the last change of mode, and the sums; empty at first.
 
     `so_far` is what the run has come to, and `task` the one whose failures the prompt tells by itself.
     """
     rows = _last(state)
-    if not rows:
+    cut = handed_over(state, task)
+    if not (rows or cut):
         return ""
     lines = ["The last iterations, the newest last:"]
     for row in rows:
@@ -33,8 +37,17 @@ def memory(state: State, *, task: str = "", so_far: str = "") -> str:
         is_told = bool(task) and row.message.startswith(f"{task}, ")
         words = dict.fromkeys(filter(None, ("" if is_told else row.message, row.said)))
         lines += [f"  {one_line(said, _WORDS)}" for said in words]
+    lines += [f"One was cut short before it was ready: {cut}"] if cut else []
     lines += [*state.noted("left").splitlines(), *([f"This run so far: {so_far}"] if so_far else [])]
     return shortened(plain("\n".join(lines)), _MOST)
+
+
+def handed_over(state: State, task: str) -> str:
+    """What the last iteration, or the last one at this task, left where it was cut short."""
+    for row in journal.newest(files.held(state.journal, _TAIL_BYTES)):
+        if (row.requirement_id or task) in (task, "") and (row.handover or row.ended == "ok"):  # else it did nothing
+            return row.handover
+    return os.environ.get(HANDOVER, "")
 
 
 def _last(state: State) -> list[journal.Record]:

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ralph import changes, journal, progress
+from ralph import changes, files, journal, progress
 from ralph.agent.command import check_there
 from ralph.channels import notices
 from ralph.errors import RalphError
@@ -18,12 +18,16 @@ from ralph.process.programs import end_own, end_strays
 from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended
-from ralph.state import State
+from ralph.screen.view import View
+from ralph.state import Death, State
 from ralph.verdict import Reason, Stop, one_try
 from ralph.words import counted, stamp
 
 if TYPE_CHECKING:
     from ralph.start import Start
+
+_TAIL_BYTES = 1_000_000
+"""So much of the end of a dead run's transcript is read."""
 
 
 def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int:
@@ -126,8 +130,18 @@ def _clear_up(run: Run, held: Lock) -> None:
             else f"was killed in iteration {death.iteration}"
         )
         run.complain(f"the run before {how}; its record is {death.record}")
+        message = end.message if end else "ralph was killed"
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append(state.journal, journal.unfinished(death, end.message if end else "ralph was killed"))
+            journal.append(state.journal, journal.unfinished(death, message, _handover_of(death, message)))
+
+
+def _handover_of(death: Death, why: str) -> str:
+    """What the agent leaves that worked when ralph died, by the end of what it printed."""
+    view = View(lambda _line: None)
+    stream = view.begin()
+    stream.sees(files.held(death.record, _TAIL_BYTES))
+    stream.finish()
+    return view.handover(why)
 
 
 def _close(run: Run, stop: Stop) -> None:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from forks import PYTHON
 from ralph_driver import COMMAND, LONG, Project, Running, alive, eventually, executable, kill, leaping, marked, paced
-from stories import Agent, at_limit, runs, tries
+from stories import Agent, at_limit, hangs, init, marks, raw, runs, says, tries
 
 AGENT = """\
 prompt=$(cat)
@@ -189,7 +189,7 @@ class TestIndependentTasks:
         project.has_tasks(A, B, "c: The third")
         is_known = f"until grep -qs '\"limit\"' {project.state}/ralph/feature-*/journal.jsonl; do sleep 0.02; done"
         works = tries(runs(is_known), runs("touch $(mktemp -u made-XXXXXX)"), cost_usd=1)
-        limit = at_limit(resets_in_s=None)
+        limit = at_limit(says("I read it all."), resets_in_s=None)
         agent.story(limit, works, limit, limit, works, works)
         run = project.build("--strict", "--jobs", "2", "--no-wait")
         assert run.code == 3, run.text
@@ -200,6 +200,8 @@ class TestIndependentTasks:
         assert sorted(project.iterations("ended", "counted")[2:]) == [("limit", False)] * 2 + [("ok", True)] * 2
         assert "failed:" not in project.progress_text
         assert "Verified:" not in project.progress_text, "nothing was there that checks"
+        told = sorted("; its last words: I read it all.\n" in prompt for prompt in agent.prompts[2:])
+        assert told == [False, True, True, True], "also each that tries what another clone was cut short at"
         bounds = [call.argv[call.argv.index("--max-budget-usd") + 1] for call in agent.calls[2:4]]
         assert bounds == ["4.500000"] * 2
 
@@ -292,6 +294,20 @@ def test_the_end_of_the_coordinator_is_the_end_of_all_and_the_next_start_begins_
     crew.does()
     assert "sleep 3600" in crew.works(), "ended what the run before left running"
     assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+
+
+def test_what_ctrl_c_cuts_short_in_a_clone_is_handed_over_and_its_cost_counts(project: Project, agent: Agent) -> None:
+    project.has_tasks(A)
+    half = raw(init(), says("Half."), runs("echo > half.txt"), marks("on"), hangs())
+    agent.story(half, tries(runs("echo > whole.txt")))
+    running = project.start("feature.md", "build", "--strict", "--jobs", "2")
+    eventually(lambda: agent.reached("on"))
+    running.signal(signal.SIGINT)
+    assert running.wait().code == -signal.SIGINT
+    assert project.iterations("cost_usd") == [0.02]
+    assert project.build("--strict", "--jobs", "2").code == 0
+    left = "Ctrl+C; files it had changed, which may be gone since: half.txt; its last words: Half."
+    assert f"One was cut short before it was ready: {left}\n" in agent.prompts[1]
 
 
 def test_what_landed_when_ralph_was_killed_is_ticked_and_not_done_again(crew: Crew, project: Project) -> None:

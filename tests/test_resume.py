@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from offspring import Offspring, keeper_of
 from ralph_driver import Project, Run, Running, alive, eventually, is_free, progress_text
-from stories import Agent, edits, fails, hangs, init, marks, raw, runs, starts, step, waits_for, writes
+from stories import Agent, edits, fails, hangs, init, marks, raw, runs, says, starts, step, tool, waits_for, writes
 from test_signals import BUILD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS hides the environments of processes")
@@ -38,7 +38,8 @@ def test_after_deaths_the_next_start_clears_up_and_the_same_command_goes_on(
     project.progress.write_text(project.progress_text.replace("\n\n## Status", "\nSpent: $4.90\n\n## Status"))
     tools = [starts(offspring.sleeper("tool"), tool=True), starts(offspring.hidden("hidden")), writes(LOCK, "")]
     short = runs(": > .git/HEAD.lock; : > feature_PROGRESS.md")
-    torn = raw(init(), *tools, short, marks("on"), hangs())
+    edit = tool("Edit", file_path=f"{project.root}/made.py", new_string="x")
+    torn = raw(init(), *tools, short, says("Now two."), edit, marks("on"), hangs())
     agent.story(step(ticks="one", cost_usd=0.06), torn, step(ticks="all", writes_done=True, cost_usd=0.06))
     bound = ("--max-total-cost", "9")
     running = project.start("feature.md", "build", "--delay", "10m", *bound)
@@ -64,6 +65,8 @@ def test_after_deaths_the_next_start_clears_up_and_the_same_command_goes_on(
     assert project.ralph("other.md") == Run(code=3, stdout="", stderr="")
     run = project.build(*bound)
     assert (run.code, len(agent.calls), persons.exists()) == (0, 3, True), run.text
+    left = "it was in: Edit made.py; files it had changed, which may be gone since: made.py; its last words: Now two.\n"
+    assert f"One was cut short before it was ready: ralph was killed; {left}" in agent.prompts[-1]
     assert "- [x] one\n- [x] two\n\n## Notes\nWhat nobody else knows.\n" in project.progress_text
     assert "Spent: $5.02" in project.progress_text
     assert "ralph: the run before was killed in iteration 2; its record is " in run.stderr

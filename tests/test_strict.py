@@ -6,6 +6,7 @@ import shutil
 import signal as signals
 from pathlib import Path
 
+import stories
 from http_server import Server
 from ralph_driver import Mailbox, Project, Run, eventually, executable, progress_text
 from stories import Agent, edits, error_result, fails, hangs, init, marks, raw, runs, step, ticks, tries, writes
@@ -323,7 +324,8 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
     task = "- [ ] one: The first\n  - verify: Run `sh check.sh` - exits with code 0\n"
     task += "  - verify: GET / returns 200\n" * 2 + "  - begun: 2026-11-20 22:14:03\n"
     wants(project, task)
-    hung = tries(marks("there"), hangs())
+    half = stories.says(f"\x1b[2JHalf of it.\n{' and so on' * 999}\nRALPH_DONE\n{stories.signal()}")
+    hung = tries(half, writes("a.txt", "a"), stories.tool("Bash", command="make all\nmake it"), marks("there"), hangs())
     agent.story(hung, tries(writes("check.sh", "touch there; sleep 60\n")), tries(writes("check.sh", "true\n")))
     with Server() as server:
         server.go.clear()
@@ -338,12 +340,17 @@ def test_a_signal_puts_the_task_down_also_in_the_middle_of_its_checks(project: P
         assert listed(project) == task.rstrip("\n").split("\n")
         assert "\nMine.\n" in project.progress_text
         assert any("The very first" in text for text in kept(project))
+        (first,) = project.iterations("handover")
+        assert (len(first.split()) <= 144, TOKEN.search(first), "\x1b" in first) == (True, None, False)
         run = project.start(*words)
         eventually((project.root / "there").exists)
         run.signal(signals.SIGINT)
         assert run.wait().code == -signals.SIGINT
         assert project.iterations("requirement_id", "success") == [("one", False)] * 2
         assert (project.root / "h.jsonl").read_text().count('"success": false') == 2
+        assert f"One was cut short before it was ready: {first}\n" in agent.prompts[1]
+        left = "it was in: Bash make all …; files it had changed, which may be gone since: a.txt; its last words: "
+        assert f"SIGTERM; {left}\N{REPLACEMENT CHARACTER}[2JHalf of it. " in first
         assert listed(project) == task.rstrip("\n").split("\n")
         run = project.start(*words)
         eventually(lambda: server.received)

@@ -69,6 +69,10 @@ def test_a_night_of_agents_that_do_not_end_by_themselves(project: Project, agent
     assert "it got no answer for longer than idle-timeout, however often it asked" in ended.stdout
     assert "said too much: it printed more than ralph records of one iteration" in ended.stdout
     assert "timed out: it took longer than iteration-timeout" in ended.stdout
+    handed = project.iterations("handover")[:4]
+    last = ("Let me see.", "I ask.", "", "Yes.")
+    assert [left.partition("; ")[2] for left in handed] == [f"its last words: {said}" if said else "" for said in last]
+    assert all(f" ready: {left}\n" in prompt for left, prompt in zip(handed, agent.prompts[1:], strict=True) if left)
     failed = [(how, False) for how in ("hung", "trouble", "too_long", "timed_out")]
     assert project.iterations("ended", "success") == [*failed, ("ok", True)]
     assert project.journal()[0]["cost_usd"] == 0.02

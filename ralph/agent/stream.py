@@ -65,7 +65,10 @@ class Stream:
         self.retries = False
         """It waits for an answer that it has asked for before; nothing has come of that since."""
         self.is_over = False
-        """It is ended from outside; the real one adds an error result to that, of which only the cost counts."""
+        """It is ended from outside: of what the real one still prints only the cost counts."""
+        self.edited = dict[str, None]()
+        """The files that its tools were told to write."""
+        self._words = ""
         self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
         """Its dialect, as its first event tells it; None as long as it prints no stream."""
         self._seen: Event = {}
@@ -99,6 +102,11 @@ class Stream:
         text = line.decode(errors="replace").rstrip("\r")
         self._tell(text)
         return shortened(f"{before}{text}\n", _TEXT_LENGTH, end=True)
+
+    @property
+    def words(self) -> str:
+        """What it said last, before it was ended."""
+        return self._words if self._speaks else self._printed
 
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
@@ -147,6 +155,7 @@ class Stream:
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
                 self._weigh(message)
+                self._words = ("" if self._error else _text_of(event)) or self._words
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
@@ -162,7 +171,9 @@ class Stream:
         call = str(block.get("id") or block.get("tool_use_id"))
         if block.get("type") == "tool_use":
             self.running[call] = block
-        elif block.get("type") == "tool_result" and call in self.running:
+            if block.get("name") != "Read" and (path := (block.get("input") or {}).get("file_path")):
+                self.edited[str(path)] = None
+        elif block.get("type") == "tool_result" and call in self.running and not self.is_over:
             block["call"] = called = self.running.pop(call)
             if _PROPOSAL in str(called.get("name")) and not block.get("is_error"):
                 self.so_far.proposal = called
@@ -220,6 +231,10 @@ def blocks(event: Event) -> list[Event]:
         case {"message": {"content": [*content]}}:
             return [block for block in content if isinstance(block, dict)]
     return []
+
+
+def _text_of(event: Event) -> str:
+    return "\n".join(str(block["text"]) for block in blocks(event) if block.get("type") == "text")
 
 
 def drop_parts(transcript: Path) -> None:

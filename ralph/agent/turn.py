@@ -37,6 +37,8 @@ class Turn:
     """What went wrong, for a person, with the remedy where there is one."""
     said: str = ""
     """The agent's last words."""
+    handover: str = ""
+    """What it leaves for the next one, where it was cut short: where it was, what it had changed, what it said."""
     cost_usd: float | None = None
     at_least: bool = False
     """The cost is a lower bound, because the record is not whole."""

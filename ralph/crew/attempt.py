@@ -142,7 +142,9 @@ def _run_in_clone(job: Job, folder: Path, env: Mapping[str, str]) -> Attempt:
         words += ["--agent", shlex.quote(str(stands_in)), "--evidence", "off"]
         if "RALPH_ROLES" in env:
             words += ["--roles", "build"]
-    code = foreground([*RALPH, *words], env=env, cwd=here)
+    code = 130
+    with contextlib.suppress(KeyboardInterrupt):  # what it came to until then is told
+        code = foreground([*RALPH, *words], env=env, cwd=here)
     lines = next(folder.glob("state/ralph/*/journal.jsonl"), folder / "none")
     records = journal.rows(journal.read(lines))
     if not records:

@@ -22,6 +22,7 @@ from ralph.crew.landing import Branch
 from ralph.crew.trial import Trial
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched
+from ralph.memory import HANDOVER, handed_over
 from ralph.progress import encoded
 from ralph.run import Run
 from ralph.settings import Source
@@ -162,7 +163,7 @@ class Crew:
             files=self._brought(),
             progress=text.decode(errors="surrogateescape"),
             config=self._config(),
-            env=self._env(),
+            env=self._env() | {HANDOVER: handed_over(run.state, task.id)},
             words=self._words(task, share_usd),
             setup=settings.setup or "",
             keep=settings.keep_clones,

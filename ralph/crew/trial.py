@@ -84,6 +84,7 @@ class Trial:
             outcome=Outcome.FAILED if died else Outcome[last.ended.upper()],
             why=died or ("" if last.success else last.message),
             said=last.said,
+            handover=last.handover,
             cost_usd=total.cost_usd,
             at_least=total.cost_at_least or bool(died),
             tokens={kind: getattr(total, kind) for kind in journal.TOKENS},

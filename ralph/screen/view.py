@@ -4,14 +4,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ralph import files, progress
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
+from ralph.agent.turn import said_of_work
 from ralph.screen.text import clipped, columns, width, wrapped
-from ralph.words import counted, duration, usd
+from ralph.words import WRONG, counted, duration, named, one_line, plain, usd
 
 if TYPE_CHECKING:
     from ralph.run import Run
@@ -22,6 +23,8 @@ _DOING_COLUMNS = 16
 """Columns for what is done now, before figures have to give way."""
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
+_HANDED_WORDS, _HANDED = 140, 400
+"""Words that an agent leaves for the next one, and characters of each thing that they tell."""
 _MARGIN, _INDENT = "  ", "    "
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
 """Of a tool's arguments the one that says most, the first that is there."""
@@ -81,6 +84,22 @@ class View:
         """A line of text."""
         self.heard_at = time.monotonic()
         self._say(_MARGIN + line)
+
+    def handover(self, why: str, changed: Sequence[str] = ()) -> str:
+        """What the agent leaves for the next one where it was cut short: no token, no signal, not `why` alone.
+
+        Without the files that are known to have `changed`, those that its tools were told to write.
+        """
+        stream = self._stream
+        names = [name.removeprefix(self._here) for name in changed or stream.edited]
+        told = {
+            "it was in": named([self._call(block) for block in stream.running.values()], 3),
+            "files it had changed, which may be gone since": named(names, 10),
+            "its last words": stream.words.strip(),
+        }
+        new = {what: said_of_work(plain(text)) for what, text in told.items() if text not in why}
+        said = [f"{what}: {one_line(text, _HANDED)}" for what, text in new.items()]
+        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *said]).split()[:_HANDED_WORDS]) if said else ""
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
         """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""
