@@ -158,6 +158,8 @@ def record(run: Run, iteration: Iteration) -> None:
     said = notices.summary(run, iteration)
     run.tally = tallied(run.tally, iteration)
     _write_down(run, iteration, said)
+    crashes = run.tally.crashes
+    crashes[run.task] = crashes[run.task] + 1 if iteration.turn.outcome is Outcome.FAILED else 0
     run.write_down_put_back(run.number)
     for remark in _remarks(run, iteration):
         run.complain(remark)
@@ -214,7 +216,8 @@ def _write_down(run: Run, iteration: Iteration, said: str) -> None:
     if run.history and not iteration.again:
         try:
             tried = {name: line[name] for name in ("timestamp", "requirement_id", "success")}
-            journal.append(run.history, tried | {"message": one_line(str(line["message"]), 500)}, own=False)
+            both = "; it said: ".join(filter(None, [failed or turn.why, words]))
+            journal.append(run.history, tried | {"message": one_line(both, 500)}, own=False)
         except OSError as error:
             run.complain(f"{run.history}: cannot be written: {error.strerror}", once="history")
 

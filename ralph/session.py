@@ -19,15 +19,12 @@ from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended
 from ralph.screen.view import View
-from ralph.state import Death, State
+from ralph.state import State
 from ralph.verdict import Reason, Stop, one_try
 from ralph.words import counted, stamp
 
 if TYPE_CHECKING:
     from ralph.start import Start
-
-_TAIL_BYTES = 1_000_000
-"""So much of the end of a dead run's transcript is read."""
 
 
 def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int:
@@ -131,17 +128,10 @@ def _clear_up(run: Run, held: Lock) -> None:
         )
         run.complain(f"the run before {how}; its record is {death.record}")
         message = end.message if end else "ralph was killed"
+        view = View(lambda _line: None)
+        view.begin().sees(files.held(death.record, 1_000_000))
         with contextlib.suppress(OSError):  # a full disk is said where it matters
-            journal.append(state.journal, journal.unfinished(death, message, _handover_of(death, message)))
-
-
-def _handover_of(death: Death, why: str) -> str:
-    """What the agent leaves that worked when ralph died, by the end of what it printed."""
-    view = View(lambda _line: None)
-    stream = view.begin()
-    stream.sees(files.held(death.record, _TAIL_BYTES))
-    stream.finish()
-    return view.handover(why)
+            journal.append(state.journal, journal.unfinished(death, message, view.handover(message)))
 
 
 def _close(run: Run, stop: Stop) -> None:

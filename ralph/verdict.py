@@ -1,6 +1,7 @@
 """The verdict: why to stop before the next iteration. A function of values."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -96,6 +97,8 @@ class Tally:
     """Why the same iteration is due again."""
     repeats: int = 0
     """So many times in a row, without a change between."""
+    crashes: Counter[str] = field(default_factory=Counter)
+    """By task, how often in a row the agent itself failed at it."""
 
 
 def verdict(now: Progress, tally: Tally, settings: Settings, elapsed_s: float = 0.0) -> Stop | None:

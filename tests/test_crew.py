@@ -251,6 +251,13 @@ class TestThePersonsOwnWork:
         assert crew.subjects("ralph/feature-next") == ["My own", "a: Do a", "b: Do b", "c: Do c"]
         assert (project.root / "README.md").read_text() == "more\n"
 
+    def test_that_an_agent_blocked_are_tried_again_once_another_landed(self, crew: Crew, project: Project) -> None:
+        blocks = "signal=$(echo $signal | sed s/task-done/task-blocked/g)"
+        b = f"until grep -q 'blocked: by the agent: a' {project.progress}; do sleep 0.02; done; echo b > b.txt"
+        crew.has(A, B, a=f"if [ -e b.txt ]; then echo a > a.txt; else {blocks}; fi", b=b)
+        crew.works()
+        assert sorted(crew.subjects()) == ["a: Do a", "b: Do b"]
+
     def test_at_a_task_ends_who_tries_it_and_what_lands_and_nobody_else(self, crew: Crew, project: Project) -> None:
         takes_back = "s/~\\(. [abc]:\\)/!\\1/; s/^.*d:/- [ ] e: E\\n  - after: zz\\n&/"
         edits = f"[ -e ~/edited ] || sed -i '{takes_back}' {project.progress}; touch ~/edited"

@@ -167,16 +167,16 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(pro
     wants(project, ONE + "  - [ ] part: A part\n- [ ] two: The second\n" + OTHER)
     project.progress.write_text(project.progress_text.replace("IN_PROGRESS", "RALPH_DONE"))
     blocked = '<task-blocked session="@SESSION@" id="@TASK@">which number?</task-blocked>'
-    agent.story(tries(), tries(signals=blocked), tries(writes("other", "1")), tries(), tries())
+    agent.story(tries(), tries(signals=blocked), tries(writes("other", "1")), tries(), tries(), tries(signals=blocked))
     run = built(project, "--no-auto-commit", code=4)
     assert "RALPH_DONE refused: 4 tasks are not ticked" in run.text, "a person's word does not do, either"
-    fails, passes = ("part", False), ("oth", True)
-    assert project.iterations("requirement_id", "success") == [fails, ("two", False), passes, fails, fails]
+    fails, two, passes = ("part", False), ("two", False), ("oth", True)
+    assert project.iterations("requirement_id", "success") == [fails, two, passes, fails, fails, two]
     assert "a part of one: The first" in agent.prompts[0]
     assert marks_of(project) == ["- [ ] one", "- [!] two", "- [x] oth"]
     assert "  - [!] part: A part" in listed(project)
     assert sum("- failed:" in line for line in listed(project)) == 3
-    assert "  - blocked: which number?" in listed(project)
+    assert "  - blocked: by the agent: which number?" in listed(project)
     assert "part" in run.stdout.splitlines()[-1]
     given_up = "part is blocked: given up after try 3: File `one.txt` does not exist"
     for said in ("Ralph Blocked", given_up, "which number?", "change [!] to [ ] in feature_PROGRESS.md"):
@@ -186,12 +186,31 @@ def test_three_failures_or_the_agents_word_block_a_task_and_the_others_go_on(pro
     assert (status.code, json.loads(status.stdout)[0]["state"]) == (4, "blocked")
     assert "part, try 1: " in project.ralph("log", "feature.md").stdout
     assert built(project, code=4).text == ""
-    assert len(agent.calls) == 5
+    assert len(agent.calls) == 6
     project.progress.write_text(project.progress_text.replace("[!]", "[ ]"))
     assert project.ralph("status", "--json").code == 3, "a start goes on"
     agent.story(tries(writes("one.txt", "1")))
     built(project, "--task", "part")
     assert marks_of(project) == ["- [x] one", "- [ ] two", "- [x] oth"]
+
+
+def test_what_an_agent_blocked_is_tried_again_after_what_else_can_begin_and_what_a_person_blocked_is_not(
+    project: Project, agent: Agent
+) -> None:
+    """So is that at which agents failed outright twice in a row."""
+    wants(project, "- [ ] one: The first\n- [ ] two: The second\n- [ ] thr: The third\n- [!] you: Mine\n")
+    blocked = '<task-blocked session="@SESSION@" id="@TASK@">needs thr first</task-blocked>'
+    made = tries(runs("grep -o 'reopened: .*' *_PROGRESS.md | tee $(mktemp -u made-XXXXXX)"))
+    agent.story(tries(signals=blocked, said="No table yet."), fails(), fails(), made, made, made)
+    built(project, "--max-failures", "off", "--history", "h.jsonl", code=4)
+    assert project.iterations("requirement_id", "success") == [
+        *[("one", False), ("two", False), ("two", False)],
+        *[("thr", True), ("one", True), ("two", True)],
+    ]
+    (why,) = filter(None, (path.read_text() for path in project.root.glob("made-*")))
+    assert re.fullmatch(r"reopened: \d{4}-\S+ \S+: it was blocked by the agent: needs thr first\n", why)
+    assert marks_of(project) == ["- [x] one", "- [x] two", "- [x] thr", "- [!] you"]
+    assert "one is blocked: needs thr first; it said: No table yet." in (project.root / "h.jsonl").read_text()
 
 
 def test_a_try_that_git_does_not_take_or_that_changes_nothing_has_failed(

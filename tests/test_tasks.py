@@ -112,6 +112,11 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert b"c: three\r\n\t  - failed: " in edits.with_failure(EDITED, "c", "no")
     now = edits.marked(edits.marked(EDITED, "!", "b", note="blocked", why="one"), "!", "b", note="blocked", why="two")
     assert [(task.mark, task.said("blocked")) for task in tasks.read(now)] == [(" ", []), ("!", ["two"]), ("!", [])]
+    marks, again = list[str](), now
+    for _ in range(3):
+        again = edits.passed(edits.blocked(again, "b", "needs a"), "a")
+        marks.append(tasks.read(again)[1].mark)
+    assert marks == [" ", " ", "!"], "an agent's word is doubted twice"
     assert edits.marked(now, "~", "b") == EDITED
     texts = {"Add the login endpoint": "add_login_endpoint", "`x` -> *Größe*!": "x_grösse", "!!!": "task"}
     texts["W" * 200] = "w" * 56

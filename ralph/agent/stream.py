@@ -68,7 +68,8 @@ class Stream:
         """It is ended from outside: of what the real one still prints only the cost counts."""
         self.edited = dict[str, None]()
         """The files that its tools were told to write."""
-        self._words = ""
+        self.words = ""
+        """What it said last, before it was ended."""
         self._speaks: Callable[[Event, Event], Iterator[Event]] | None = None
         """Its dialect, as its first event tells it; None as long as it prints no stream."""
         self._seen: Event = {}
@@ -92,6 +93,7 @@ class Stream:
                 self._speaks = dialect
             except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
                 self._printed = self._text(line, self._printed)
+                self.words = self.words if self._speaks else self._printed
 
     def complains(self, data: bytes) -> None:
         """The next bytes of its standard error, shown as text."""
@@ -102,11 +104,6 @@ class Stream:
         text = line.decode(errors="replace").rstrip("\r")
         self._tell(text)
         return shortened(f"{before}{text}\n", _TEXT_LENGTH, end=True)
-
-    @property
-    def words(self) -> str:
-        """What it said last, before it was ended."""
-        return self._words if self._speaks else self._printed
 
     def has_enough(self, most: float | None) -> bool:
         """Whether more than this part of the context is used, and nothing is lost when the agent is interrupted now.
@@ -155,7 +152,7 @@ class Stream:
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
                 self._weigh(message)
-                self._words = ("" if self._error else _text_of(event)) or self._words
+                self.words = ("" if self._error else _text_of(event)) or self.words
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:

@@ -118,7 +118,7 @@ class Crew:
             tally = replace(run.tally, iterations=run.tally.iterations + len(self.running))
             if verdict(self._file.last, tally, self._settings, run.elapsed_s()):
                 break
-            task = tasks.select(tasks.read(self._file.text))
+            task = tasks.select(tasks.read(self._file.text), crashes=run.tally.crashes)
             share_usd = self._share_usd()
             if task is None or share_usd == 0:
                 break
@@ -280,7 +280,7 @@ class Crew:
                 run.todo = f"git merge {self._branch.own} brings the work in: your own changes were in the way"
                 run.complain(run.todo, once="branch")
             commits = self._repository.describe(result.commit)[0]
-        self._file.edit(edits.marked, "x", trial.task.id)
+        self._file.edit(edits.passed, trial.task.id)
         self.tidy()
         run.state.note("landing", "")
         done = not run.read().open
@@ -318,7 +318,7 @@ class Crew:
         if noted:
             task_id, commit = noted.split()
             if self._branch.has(commit, self._branch.tip()):
-                self._file.edit(edits.marked, "x", task_id)
+                self._file.edit(edits.passed, task_id)
             self._run.state.note("landing", "")
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class Strict:
         run = self._run
         alone = run.settings.task
         listed = tasklist.check(self._file.text, self._file.path.name, run.settings)
-        if (task := tasks.select(listed, alone)) is None:
+        if (task := tasks.select(listed, alone, run.tally.crashes)) is None:
             return Stop(Reason.ONCE) if self._is_done(alone) else tasklist.nothing_to_begin(listed, alone)
         self._task = task
         self._without_proof = ""
@@ -151,7 +151,7 @@ class Strict:
         """Writes down why the attempt failed, at the task or at the role that it is the fault of."""
         run, task, roles = self._run, self._task, self._roles
         if found.blocked:
-            self._mark("!", "blocked", found.blocked)
+            self._write(lambda text: edits.blocked(text, task.id, found.blocked))
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
         most = run.settings.max_tries
         why = found.failed or found.unproved
@@ -220,7 +220,8 @@ class Strict:
         """The task is ticked, then committed, so that the commit has the tick; why it could not be, or nothing."""
         task = self._task
         before = self._file.text
-        self._mark("x", "note" if self._without_proof else "", self._without_proof)
+        ids, proof = [one.id for one in task.chain], self._without_proof
+        self._write(lambda text: edits.passed(text, *ids, note="note" if proof else "", why=proof))
         said = message(task.id, task.text, iteration.turn.said, self._role)
         failed = self._guard.commit(task.id, said)
         self._guard.settle_programs("while a task is committed")
@@ -262,9 +263,7 @@ class Strict:
             self._guard.restore(self._task.id)
 
     def _mark(self, mark: str, note: str = "", why: str = "") -> None:
-        """Marks the task; where it is done, also those that it completes."""
-        ids = [one.id for one in self._task.chain] if mark == "x" else [self._task.id]
-        self._write(lambda text: edits.marked(text, mark, *ids, note=note, why=why))
+        self._write(lambda text: edits.marked(text, mark, self._task.id, note=note, why=why))
 
     def _write(self, change: Callable[[bytes], bytes]) -> None:
         """An edit of ralph's own, noted first: what was not, a start after a death takes for the agent's."""

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ralph.words import named, shortened
 
 _BULLET = rb"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]"
 _ITEM = re.compile(_BULLET)
-_NOTES = rb"after|priority|verify|failed|blocked|role|begun|held|cannot run|claimed|note(?=: its checks held)"
+_NOTES = rb"after|priority|verify|failed|blocked|reopened|role|begun|held|cannot run|claimed|note(?=: its checks held)"
 _NOTE = re.compile(_BULLET + rb"[ \t]*(" + _NOTES + rb"):(.*)", re.IGNORECASE)
 _ID = re.compile(r"\A(?:[*`]*([^\W_][\w.-]{0,63})[*`]*:[*`]*\s+(?=\S))?(.*)", re.DOTALL)
 """Perhaps in stars or backticks, perhaps there is none; and the text."""
@@ -165,13 +165,14 @@ def find(tasks: Sequence[Task], task_id: str | None) -> Task | None:
     return next((task for task in tasks if task.id == task_id), None)
 
 
-def select(tasks: Sequence[Task], alone: str | None = None) -> Task | None:
+def select(tasks: Sequence[Task], alone: str | None = None, crashes: Mapping[str, int] | None = None) -> Task | None:
     """What to do next: pending, nothing it comes after is open; by priority, then fewest tries, then order.
 
-    Of all, or of this one alone.
+    Of all, or of this one alone. Last what was blocked before, and that at which agents failed outright twice.
     """
     ready = [task for task, waits_for in _to_do(tasks) if not waits_for and alone in (None, task.id)]
-    return min(ready, key=_urgency, default=None)
+    waits = {task.id: len(task.said("reopened")) + (crashes or {}).get(task.id, 0) // 2 for task in ready}
+    return min(ready, key=lambda task: (waits[task.id], *_urgency(task)), default=None)
 
 
 def _urgency(task: Task) -> tuple[float, int]:
