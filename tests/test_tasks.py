@@ -114,7 +114,8 @@ def test_each_edit_changes_its_lines_and_no_other_byte() -> None:
     assert [(task.mark, task.said("blocked")) for task in tasks.read(now)] == [(" ", []), ("!", ["two"]), ("!", [])]
     marks, again = list[str](), now
     for _ in range(3):
-        again = edits.passed(edits.blocked(again, "b", "needs a"), "a")
+        again = edits.marked(again, "!", "b", note="blocked", why=f"{edits.BY_AGENT}needs a")
+        again = edits.passed(again, "a")
         marks.append(tasks.read(again)[1].mark)
     assert marks == [" ", " ", "!"], "an agent's word is doubted twice"
     assert edits.marked(now, "~", "b") == EDITED

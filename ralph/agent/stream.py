@@ -152,7 +152,8 @@ class Stream:
             case {"type": "assistant", "message": message}:
                 self._error = str(event.get("error") or "")
                 self._weigh(message)
-                self.words = ("" if self._error else _text_of(event)) or self.words
+                said = [str(block["text"]) for block in blocks(event) if block.get("type") == "text"]
+                self.words = ("" if self._error else "\n".join(said)) or self.words
             case {"type": "stream_event", "event": {"message": message}}:
                 self._weigh(message)
             case {"type": "stream_event", "event": {"content_block": block}}:
@@ -228,10 +229,6 @@ def blocks(event: Event) -> list[Event]:
         case {"message": {"content": [*content]}}:
             return [block for block in content if isinstance(block, dict)]
     return []
-
-
-def _text_of(event: Event) -> str:
-    return "\n".join(str(block["text"]) for block in blocks(event) if block.get("type") == "text")
 
 
 def drop_parts(transcript: Path) -> None:

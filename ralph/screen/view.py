@@ -23,8 +23,8 @@ _DOING_COLUMNS = 16
 """Columns for what is done now, before figures have to give way."""
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
-_HANDED_WORDS, _HANDED = 140, 400
-"""Words that an agent leaves for the next one, and characters of each thing that they tell."""
+_HANDED = 140
+"""Words that an agent leaves for the next one."""
 _MARGIN, _INDENT = "  ", "    "
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "description", "query", "url", "path", "skill")
 """Of a tool's arguments the one that says most, the first that is there."""
@@ -97,9 +97,8 @@ class View:
             "files it had changed, which may be gone since": named(names, 10),
             "its last words": stream.words.strip(),
         }
-        new = {what: said_of_work(plain(text)) for what, text in told.items() if text not in why}
-        said = [f"{what}: {one_line(text, _HANDED)}" for what, text in new.items()]
-        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *said]).split()[:_HANDED_WORDS]) if said else ""
+        said = [f"{what}: {one_line(said_of_work(plain(text)), 400)}" for what, text in told.items() if text not in why]
+        return " ".join("; ".join([one_line(said_of_work(why), WRONG), *said]).split()[:_HANDED]) if said else ""
 
     def _message(self, event: Event, indent: int) -> Iterator[str]:
         """What is said, a call, or what came of it: wrapped words, and a row for all else; or the whole."""

@@ -151,7 +151,7 @@ class Strict:
         """Writes down why the attempt failed, at the task or at the role that it is the fault of."""
         run, task, roles = self._run, self._task, self._roles
         if found.blocked:
-            self._write(lambda text: edits.blocked(text, task.id, found.blocked))
+            self._mark("!", "blocked", edits.BY_AGENT + found.blocked)
             return replace(iteration, failed=f"{task.id} is blocked: {found.blocked}", tried=True)
         most = run.settings.max_tries
         why = found.failed or found.unproved

@@ -14,6 +14,8 @@ _GOES_ON = re.compile(rb"(?:[ \t]+(?!(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3})[^\s#]
 
 
 _OF_ATTEMPTS = ("failed", "role", "blocked", "begun", "cannot run", "claimed", "reopened")
+BY_AGENT = "by the agent: "
+"""Begins what is said of a task that an agent blocked."""
 _OF_EVIDENCE = ("begun", "held", "cannot run", "claimed", "note")
 
 
@@ -86,17 +88,12 @@ def unticked(text: bytes, broken: Mapping[str, str]) -> bytes:
     return text
 
 
-def blocked(text: bytes, task_id: str, why: str) -> bytes:
-    """The same with this task blocked, for the reason that an agent gave."""
-    return marked(text, "!", task_id, note="blocked", why=f"by the agent: {why}")
-
-
 def passed(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
     """The same with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
     text = marked(text, "x", *ids, note=note, why=why)
     for task in read(text):
         said = "".join(task.said("blocked"))
-        if task.mark == "!" and said.startswith("by the agent: ") and len(task.said("reopened")) < 2:
+        if task.mark == "!" and said.startswith(BY_AGENT) and len(task.said("reopened")) < 2:
             text = marked(text, " ", task.id, note=f"reopened: {stamp()}", why=f"it was blocked {said}")
     return text
 
