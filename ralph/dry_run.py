@@ -1,6 +1,7 @@
 """`--dry-run`: the command and the prompt of the next iteration; nothing is started."""
 
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from ralph import files, journal, tasklist, tasks
@@ -9,6 +10,7 @@ from ralph.errors import RalphError
 from ralph.memory import memory
 from ralph.state import State
 from ralph.strict.roles import roles_of
+from ralph.words import plain
 
 if TYPE_CHECKING:
     from ralph.prompt import Value
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 def show(start: "Start", state: State) -> int:
     """Prints what the agent would be started with, and told."""
+    for remark in start.settings.remarks:
+        print(plain(f"ralph: {remark.message}"), file=sys.stderr)
     values: dict[str, Value] = {"ITERATION": journal.counted(state.journal) + 1, "MEMORY": memory(state)}
     if start.strict:
         path = start.progress_path

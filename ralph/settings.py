@@ -65,6 +65,8 @@ class Setting(NamedTuple):
     modes_own: bool = False
     """What a template says of it is of its mode, and stronger than the plan and the env files."""
     sources: frozenset[Source] = _ANYWHERE
+    needs: str = ""
+    """The field without which it does nothing."""
     field: str = ""
     """Its name in `Settings`."""
 
@@ -79,8 +81,9 @@ class Setting(NamedTuple):
         return f"RALPH_{self.field.upper()}"
 
 
-_row: Any = Setting
-"""To its reader each is of the type that its value has."""
+def _row(metavar: str, meaning: str, default: str = "", parse: Any = values.some, needs: str = "", **more: Any) -> Any:
+    """A row; to its reader it is of the type that its value has."""
+    return Setting(metavar, meaning + f" (with --{needs})" * bool(needs), default, parse, needs=needs, **more)
 
 
 def _word(words: str, meaning: str, default: str = "", **more: Any) -> Any:
@@ -125,34 +128,35 @@ class Settings:
     )
     verify_timeout: float | None = _time("time that the verify command may take", "30m")
     strict: bool = _flag("ralph picks each task, checks it, ticks it and commits it; the agent only proposes", "false")
-    task: str | None = _row("ID", "work on this task alone (with --strict)", sources=PRIVATE)
+    task: str | None = _row("ID", "work on this task alone", sources=PRIVATE, needs="strict")
     jobs: int = _row(
-        "N", "tasks tried at the same time, each in a clone (with --strict)", "1", values.count, alias="max-agents"
+        "N", "tasks tried at the same time, each in a clone", "1", values.count, alias="max-agents", needs="strict"
     )
-    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci' (with --jobs)")
+    setup: str | None = _row("COMMAND", "shell command that makes a clone ready, such as 'npm ci'", needs="jobs")
     setup_copy: tuple[str, ...] = _list(
-        "ignored files that a clone needs, such as .env; may be repeated (with --jobs)", parse=values.words
+        "ignored files that a clone needs, such as .env; may be repeated", parse=values.words, needs="jobs"
     )
-    keep_clones: bool = _flag("leave the clones there, for looking (with --jobs)", "false")
-    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1' (with --jobs)")
-    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786 (with --jobs)", sources=PRIVATE)
-    max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never (with --strict)", "3")
+    keep_clones: bool = _flag("leave the clones there, for looking", "false", needs="jobs")
+    runner: tuple[str, ...] | None = _command("a command in front of each try, such as 'srun -N1'", needs="jobs")
+    executor: str | None = _url("a Dask cluster for the tries, dask://HOST:8786", sources=PRIVATE, needs="jobs")
+    max_tries: int | None = _count("failed tries of a task before it is marked [!]; off = never", "3", needs="strict")
     on_failure: str = _word(
-        "keep|restore", "a failed try's changes: kept for the next one, or undone (with --strict)", "keep"
+        "keep|restore", "a failed try's changes: kept for the next one, or undone", "keep", needs="strict"
     )
     on_tamper: str = _word(
-        "undo|abort", "what the agent changed in the tasks: undone, or the run ends too (with --strict)", "undo"
+        "undo|abort", "what the agent changed in the tasks: undone, or the run ends too", "undo", needs="strict"
     )
     criteria: str = _word(
-        "lenient|strict", "strict refuses tasks whose verify: lines no machine can check (with --strict)", "lenient"
+        "lenient|strict", "strict refuses tasks whose verify: lines no machine can check", "lenient", needs="strict"
     )
     evidence: bool = _row(
         "on|off",
-        "run checks before a task's first attempt, and all again before done (with --strict)",
+        "run checks before a task's first attempt, and all again before done",
         "on",
         values.truth,
+        needs="strict",
     )
-    base_url: str | None = _url("where `GET /path returns 200` is asked (with --strict)")
+    base_url: str | None = _url("where `GET /path returns 200` is asked", needs="strict")
     only: tuple[tuple[str, ...], ...] = _row(
         "GLOB",
         "files that an iteration may change, such as 'tests/**'; may be repeated; none = only the progress file",
@@ -168,7 +172,7 @@ class Settings:
         "what the agent may not use: WebFetch, Bash(rm:*), the lists git-write and not-uv", parse=denied.names
     )
     roles: tuple[str, ...] = _list(
-        "modes that each task passes in turn, such as test,build,review (with --strict)", sources=_BEFORE_TEMPLATE
+        "modes that each task passes in turn, such as test,build,review", sources=_BEFORE_TEMPLATE, needs="strict"
     )
     max_rounds: int = _row("N", "rounds of build and validate with `all` before a person is needed", "3", values.count)
     history: Path | None = _path("FILE", "a JSONL file to which each try is appended", parse=values.jsonl)
@@ -226,9 +230,24 @@ def resolve(given: Iterable[Given], also_known: Sequence[str] = ()) -> Settings:
             problems.append(problem)
     if "git-write" in settings.deny and not settings.strict:
         settings.auto_commit, settings.said["auto_commit"] = False, settings.said["deny"]
+    problems += _without_effect(settings)
     if problems:
         raise RalphError.of(problems)
     return settings
+
+
+def _without_effect(settings: Settings) -> list[RalphError]:
+    """What the command line says and lacks another setting that it needs; what other places say so is a remark."""
+    problems = list[RalphError]()
+    for needed, is_there in (("strict", settings.strict), ("jobs", "jobs" in settings.said)):
+        idle = [settings.said[one.field] for one in TABLE if one.needs == needed and one.field in settings.said]
+        asked = [one.where for one in idle if one.source is Source.COMMAND_LINE]
+        others = [f"{one.where}: {one.variable}" for one in idle if one.source is not Source.COMMAND_LINE]
+        for found, where in ((problems, asked), (settings.remarks, others)):
+            if where and not is_there:
+                what = f"{', '.join(where)}: no effect without --{needed}"
+                found.append(RalphError(what, fix=f"add --{needed} or leave that out"))
+    return problems
 
 
 def _of_each_place(given: Iterable[Given]) -> Iterable[Given]:

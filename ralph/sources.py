@@ -1,5 +1,6 @@
 """Everything that somebody said about the settings of a start: environment, env files, plan, template."""
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,10 @@ from ralph.progress.reading import blocks
 from ralph.settings import BY_VARIABLE, Given, Settings, Source, resolve
 
 _DIRECTIVE = re.compile(r"[ ]{0,3}(?!RALPH_(?:DONE|STOP|BLOCKED):)(RALPH_[A-Z0-9_]+):(.*)")
+
+_NAMES = [name.removeprefix("RALPH_") for name in BY_VARIABLE]
+_NEAR = 0.8
+"""How much a name in the environment has of that of a setting if it is taken for one that is mistyped."""
 
 
 def home_file() -> Path:
@@ -67,7 +72,8 @@ def collected(plan: Path, given: Iterable[Given] = ()) -> list[Given]:
     """All that is said but in templates, which each mode has its own of; `given` is what the command line says."""
     said = [*given, *of_plan(files.held(plan), plan.name)]
     for name, text in os.environ.items():
-        if name in BY_VARIABLE:  # any other name there is nobody's business
+        is_near = name.startswith("RALPH_") and difflib.get_close_matches(name[6:], _NAMES, n=1, cutoff=_NEAR)
+        if name in BY_VARIABLE or is_near:  # any other name there is nobody's business
             said.append(Given(name, text, Source.ENVIRONMENT, "environment"))
     in_files = list(in_file(Path(".ralph.env"), Source.PROJECT_FILE))
     in_files += in_file(home_file(), Source.HOME_FILE)

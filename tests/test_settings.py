@@ -127,11 +127,13 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
         "RALPH_VERIFY: tru\0e",
     )
     words = [word for name, value, _ in NO_SENSE for word in (f"--{name}", value)]
-    run = project.ralph("feature.md", "--strict", *words, env={"RALPH_STALLS": "x", "RALPH_REASONING": "deep"})
+    env = {"RALPH_STALLS": "x", "RALPH_REASONING": "deep", "RALPH_MAX_TYME": "8h"}
+    run = project.ralph("feature.md", "--strict", *words, env=env)
     assert (run.code, agent.calls, project.progress.exists()) == (2, [], False)
     problems = [
         *(f'--{name}: "{value}": {allowed}' for name, value, allowed in NO_SENSE),
         'environment: RALPH_REASONING: "deep": write none or low',
+        "environment: RALPH_MAX_TYME is no setting; did you mean RALPH_MAX_TIME?",
         'feature.md:3: RALPH_MAX_ITERATIONS: "x"',
         "feature.md:4: RALPH_MAX_ITERATION is no setting; did you mean RALPH_MAX_ITERATIONS?",
         'feature.md:5: RALPH_ONLY: "\'tests": No closing quotation',
@@ -151,3 +153,25 @@ def test_all_problems_are_told_in_one_go(project: Project, agent: Agent) -> None
     assert [told for told in problems if f"ralph: {told}" not in run.stderr] == [], run.stderr
     assert len(run.stderr.splitlines()) == len(problems), "RALPH_STALLS is nobody's business"
     assert ("s3cret" in run.stderr, (project.root / "pwned").exists()) == (False, False)
+
+
+def test_what_has_no_effect_alone_is_refused_where_it_was_asked_for_and_remarked_in_files(
+    project: Project, agent: Agent
+) -> None:
+    """In a role, a rehearsal or an attempt of a crew it has one: their stories would fail."""
+    project.has_tasks("one")
+    for args, what, needed in (
+        ("--max-agents 20", "--jobs", "--strict"),
+        ("--no-strict --task x --on-failure keep", "--task, --on-failure", "--strict"),
+        ("--strict --setup true", "--setup", "--jobs"),
+    ):
+        told = f"{what}: no effect without {needed}; add {needed} or leave that out\n"
+        run = project.ralph("feature.md", "build", *shlex.split(args))
+        assert (run.code, run.text, agent.calls) == (2, f"ralph: {told}", [])
+    assert "--jobs: no effect" in project.ralph("doctor", "feature.md", "--jobs", "2").stdout
+    says(project, plan="RALPH_MAX_TRIES: 2\nRALPH_JOBS: 2\nRALPH_SETUP: true", file="RALPH_ROLES=build\n")
+    files = "feature.md:4: RALPH_JOBS, feature.md:3: RALPH_MAX_TRIES, .ralph.env:1: RALPH_ROLES"
+    for words in (["doctor", "feature.md"], ["feature.md", "--dry-run"], ["feature.md", "--max-iterations", "1"]):
+        run = project.ralph(*words)
+        assert " ".join(run.text.split()).count(f"{files}: no effect without --strict") == 1, run.text
+    assert "build" in agent.prompts[-1]
