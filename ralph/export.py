@@ -12,7 +12,7 @@ from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.plans import Plan
 from ralph.progress import spliced
-from ralph.taskjson import PASSES, Imported, mark_of
+from ralph.taskjson import Imported, object_of, updated
 from ralph.tasks import Task, edits
 
 
@@ -60,50 +60,6 @@ def _today(plan: Plan, imported: Imported | None) -> Sequence[Task]:
     raise RalphError(f"{plan.progress_path}: has no task")
 
 
-def updated(imported: Imported, today: Sequence[Task]) -> str:
-    """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
-    nodes = imported.nodes
-    form = imported.form
-    said = [node["status"].value for node in nodes.values() if "status" in node]
-    own_words = {mark_of(one): one for one in said}
-    last = max(node[""].end for node in nodes.values())
-    puts = []
-    for task in today:
-        node = nodes.get(task.id)
-        mark = "x" if task.done else task.mark
-        new = _object(task, form)
-        if node is None:
-            puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
-            continue
-        word = own_words.get(mark) or new["status"]
-        wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
-        is_told = mark == " "
-        for one in node.values():
-            if one.name in wanted and (was := mark_of(one.value)):
-                is_told = True
-                now, value = wanted[one.name]
-                if was != now:
-                    puts.append((one.start, one.end, json.dumps(value)))
-        if not is_told:
-            end = max(one.end for one in node.values() if one.name)
-            puts.append((end, end, f', "status": {json.dumps(word)}'))
-    return spliced(imported.text, puts)
-
-
 def converted(today: Sequence[Task], form: str) -> dict[str, Any]:
     """The Task List in one of the forms."""
-    return {"requirements" if form == "requirements" else "tasks": [_object(task, form) for task in today]}
-
-
-def _object(task: Task, form: str) -> dict[str, Any]:
-    """A task, which waits for its parts."""
-    said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
-    if form == "prd":
-        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
-    else:
-        said["verification_criteria"] = task.said("verify")
-    said["status"] = "done" if task.done and form != "plan" else task.status
-    said["dependencies"] = task.after + [part.id for part in task.subtasks]
-    if task.priority is not None:
-        said["priority"] = task.priority
-    return said
+    return {"requirements" if form == "requirements" else "tasks": [object_of(task, form) for task in today]}

@@ -171,6 +171,7 @@ def record(run: Run, iteration: Iteration) -> None:
         run.file.edit(progress.with_spent, spent)
     if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked
         run.state.end()
+    run.update_plan()
     run.outbox.send(Notice("alive"))
 
 

@@ -72,4 +72,5 @@ def leave(run: Run, stop: Stop) -> Stop:
         run.state.note("breaker", stop.reason.name)
     elif stop.reason is Reason.DONE:
         run.file.edit(progress.without_refusal)
+    run.update_plan()
     return stop

@@ -27,6 +27,8 @@ class Asked(NamedTuple):
     agent_arguments: Sequence[str]
     pace: "Pace | None"
     """Another one is for who has less time."""
+    in_place: bool = False
+    """The plan is a list of requirements, in which each tick is a status too."""
     dry_run: bool = False
     quiet: bool = False
     verbose: bool = False
@@ -69,7 +71,8 @@ OF_A_RUN = (
 
 def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Asked:
     """What these words and options ask for; `rest` is for the agent."""
-    words = [word for word in (said.pop("requirements"), *said.pop("words")) if word]
+    requirements = said.pop("requirements")
+    words = [word for word in (requirements, *said.pop("words")) if word]
     if words[1:2] and words[1].isdecimal():
         words.insert(1, "")
     if words[3:]:
@@ -77,7 +80,10 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Ask
     plan, mode, number = [*words, "", "", ""][:3]
     if number:
         said["max_iterations"] = number
-    given = []
+    given = list[Given]()
+    if requirements and said["strict"] is not False:  # that is what ralph1 does
+        implied = {"RALPH_STRICT": "true", "RALPH_ON_FAILURE": "restore"}
+        given += [Given(*one, Source.PLAN, "--requirements") for one in implied.items()]
     for setting in ON_COMMAND_LINE:
         text = said.pop(setting.field)
         if setting.many:  # a pattern is one word here, whatever stands in it
@@ -85,7 +91,7 @@ def asked(said: dict[str, Any], rest: Sequence[str], pace: "Pace | None") -> Ask
         if text is not None:
             where = f"--{'no-' * (text is False)}{setting.name}"
             given.append(Given(setting.variable, str(text), Source.COMMAND_LINE, where))
-    return Asked(plan, mode, given, rest, pace, **said)
+    return Asked(plan, mode, given, rest, pace, bool(requirements), **said)
 
 
 def meant(plan: str) -> str:

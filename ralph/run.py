@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph import channels, journal, sources
+from ralph import channels, files, journal, sources
 from ralph.agent import command as agent
+from ralph.errors import RalphError
 from ralph.git_settings import GitSettings
 from ralph.process import signals
 from ralph.process.keeper import Ended, Hear, Job, Keeper, Over
@@ -235,6 +236,17 @@ class Run:
         if now.size > LARGE_BYTES:
             self.complain(f"{name} has {now.size // 1000} kB, and every iteration pays for reading it", once="size")
         return now
+
+    def update_plan(self) -> None:
+        """Has a list of requirements say what is done, where that was asked for."""
+        if self.start.asked.in_place:
+            from ralph import taskjson  # noqa: PLC0415 - 10 ms that only plans in JSON pay
+
+            try:
+                with files.told(self.start.plan, "written"):
+                    taskjson.update(self.start.plan, self.file.text)
+            except RalphError as error:  # somebody is about to edit it; the next iteration's end is soon enough
+                self.complain(error.message)
 
     def verdict(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""

@@ -46,7 +46,9 @@ def in_file(path: Path, source: Source) -> Iterator[Given]:
 
 
 def of_plan(text: bytes, name: str) -> Iterator[Given]:
-    """The directives of a plan: lines of their own, outside of code fences."""
+    """The directives of a plan: lines of their own, outside of code fences; a task list in JSON wants to be strict."""
+    if name.endswith(".json"):
+        yield Given("RALPH_STRICT", "true", Source.PLAN, name)
     for line in blocks(text).lines:
         number = text.count(b"\n", 0, line.start) + 1
         where = f"{name}:{number}"

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ralph import tasks
 from ralph.errors import RalphError
-from ralph.progress import BOM, blocks
+from ralph.files import held, replace_unchanged
+from ralph.progress import BOM, blocks, spliced
 from ralph.tasks import WHOLE, Note, Task
 from ralph.words import counted, named, shortened
 
@@ -218,3 +219,58 @@ def of_plan(path: Path, data: bytes) -> Imported | None:
         places = ", ".join(one.place for one in found)
         raise RalphError(f"{places}: are several task lists in JSON", fix="leave one; an example is begun with ```text")
     return found[0] if found else None
+
+
+def updated(imported: Imported, today: Sequence[Task]) -> str:
+    """The plan's JSON with today's statuses, every other byte as it was, and new tasks last in the list."""
+    nodes = imported.nodes
+    form = imported.form
+    said = [node["status"].value for node in nodes.values() if "status" in node]
+    own_words = {mark_of(one): one for one in said}
+    last = max(node[""].end for node in nodes.values())
+    puts = []
+    for task in today:
+        node = nodes.get(task.id)
+        mark = "x" if task.done else task.mark
+        new = object_of(task, form)
+        if node is None:
+            puts.append((last, last, f",\n    {json.dumps(new, ensure_ascii=False)}"))
+            continue
+        word = own_words.get(mark) or new["status"]
+        wanted = dict.fromkeys(PASSES, (mark_of(task.done), task.done)) | {"status": (mark, word)}
+        is_told = mark == " "
+        for one in node.values():
+            if one.name in wanted and (was := mark_of(one.value)):
+                is_told = True
+                now, value = wanted[one.name]
+                if was != now:
+                    puts.append((one.start, one.end, json.dumps(value)))
+        if not is_told:
+            end = max(one.end for one in node.values() if one.name)
+            puts.append((end, end, f', "status": {json.dumps(word)}'))
+    return spliced(imported.text, puts)
+
+
+def object_of(task: Task, form: str) -> dict[str, Any]:
+    """A task, which waits for its parts."""
+    said: dict[str, Any] = {"id": task.id, "requirement" if form == "requirements" else "description": task.text}
+    if form == "prd":
+        said |= {"title": task.text, "passes": task.done, "acceptanceCriteria": task.said("verify")}
+    else:
+        said["verification_criteria"] = task.said("verify")
+    said["status"] = "done" if task.done and form != "plan" else task.status
+    said["dependencies"] = task.after + [part.id for part in task.subtasks]
+    if task.priority is not None:
+        said["priority"] = task.priority
+    return said
+
+
+def update(plan: Path, text: bytes) -> None:
+    """Says in the plan what is done by this progress file, where it does not; every other byte stays."""
+    data = held(plan)
+    imported = of_plan(plan, data)
+    done = {task.id: task.done for task in imported.tasks} if imported else {}
+    today = [task for task in tasks.read(text) if done.get(task.id, task.done) != task.done]
+    if imported and today:
+        made = updated(imported, today).encode(errors="surrogateescape")
+        replace_unchanged(plan, data, spliced(data, [(*imported.span, made)]))

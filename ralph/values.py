@@ -36,8 +36,9 @@ def matching(form: str, meaning: Callable[[re.Match[str]], T | None], allowed: s
 
 
 def one_of(words: str) -> Callable[[str], str]:
-    """Reads one of these words, which are parted by bars."""
-    return matching(words, lambda found: found[0].lower(), words.replace("|", " or "))
+    """Reads one of these words, which are parted by bars; `med` is ralph1's for medium."""
+    form = words.replace("medium", "medium|med")
+    return matching(form, lambda found: re.sub("^med$", "medium", found[0].lower()), words.replace("|", " or "))
 
 
 def _seconds(found: re.Match[str]) -> float:

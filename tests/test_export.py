@@ -9,7 +9,7 @@ from test_taskjson import MARKDOWN, PRD
 from test_taskjson import imported as read
 from test_tasks import of
 
-from ralph import export, progress, tasks
+from ralph import export, progress, taskjson, tasks
 
 
 def exported(project: Project, *args: str) -> str:
@@ -47,7 +47,7 @@ def test_a_file_gets_todays_statuses_and_every_other_byte_stays() -> None:
         for old, new in changes.items():
             assert old in text
             wanted = wanted.replace(old, new)
-        assert export.updated(read(text), of(listed)) == wanted
+        assert taskjson.updated(read(text), of(listed)) == wanted
 
 
 def test_in_markdown_only_the_block_changes_and_new_tasks_come_last_in_the_form_of_the_others(project: Project) -> None:

@@ -30,8 +30,8 @@ FORMS = {
     "--max-iterations 2 sub/plan.md": "PROMPT_build: plan_PROGRESS.md, at most 2.",
     "./notify build": "PROMPT_build: notify_PROGRESS.md, at most .",
     "./-dash.md build": "PROMPT_build: -dash_PROGRESS.md, at most .",
-    "look 5 --requirements=feature.md": "PROMPT_look: feature_PROGRESS.md, at most 5.",
-    "--requirements feature.md --duration 4h look": "PROMPT_look: feature_PROGRESS.md, at most .",
+    "look 5 --no-strict --requirements=feature.md": "PROMPT_look: feature_PROGRESS.md, at most 5.",
+    "--requirements feature.md --duration 4h look --no-strict": "PROMPT_look: feature_PROGRESS.md, at most .",
 }
 """Two are called like a verb and like an option; who comes from ralph1 names the plan by an option."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ralph_driver import Project
-from stories import Agent, tries, writes
+from stories import Agent, runs, tries, writes
 
 from ralph import taskjson
 from ralph.errors import RalphError
@@ -136,7 +136,7 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
 ) -> None:
     one = {"id": "one", "requirement": "one.txt exists", "status": "pending", "mine": 1}
     two = {"id": "two", "requirement": "two.txt exists", "status": "pending", "subtasks": [{"id": "c", "title": "C"}]}
-    build = ("r.json", "build", "--strict", "--delay", "0")
+    build = ("r.json", "build", "--delay", "0")
     plan = project.root / "r.json"
     (project.root / "link.json").symlink_to(plan)
     plan.write_text(json.dumps({"requirements": [{"id": "y"}, {**one, "dependencies": ["y", "zz"]}]}))
@@ -163,3 +163,36 @@ def test_a_plan_in_json_costs_nothing_while_it_is_wrong_is_never_written_to_and_
     assert "`- [ ] two: …`" in project.ralph_tty("r.json", "build", "--strict").stdout
     assert plan.read_text() == text
     assert project.ralph("export", "r.json").stdout == text.replace("pending", "done", 1)
+
+
+def test_the_usage_line_of_ralph1_works_as_written(project: Project, agent: Agent) -> None:
+    """It selects, commits, restores, writes the history, and says in the file what is done: there and nowhere else."""
+    plan = project.root / "r.json"
+    text = '{ "requirements" :[\r\n' + ",\n".join(
+        f'{{"id":{n},\t"status" : "pending","requirement":"{n}"}}' for n in "123"
+    )
+    plan.write_bytes(f"{text}]}}".encode())
+    project.commits("the requirements")
+    agent.story(
+        tries(writes("1.txt", "1"), writes("r.json", "[]")),
+        tries(writes("junk.txt", "1"), signals=""),
+        tries(runs("grep -q done r.json"), writes("3.txt", "1")),
+        tries(writes("2.txt", "1")),
+    )
+    words = "--duration=4h --requirements=r.json --history=h.jsonl --model=sonnet --reasoning=med --no-spinner"
+    run = project.ralph(*words.split(), "--delay", "0")
+    assert run.code == 0, run.text
+    assert "--model sonnet --effort medium" in " ".join(agent.calls[0].argv)
+    assert plan.read_bytes().decode() == text.replace("pending", "done") + "]}"
+    assert project.git("show", "HEAD:r.json").count("done") == 2, "the last one is said once it is committed"
+    assert project.git("log", "--format=%s").startswith("2: Did it\n3: Did it\n1: Did it\n")
+    assert (project.root / "junk.txt").exists() is False
+    tried = [json.loads(line) for line in (project.root / "h.jsonl").read_text().splitlines()]
+    assert [(one["requirement_id"], one["success"]) for one in tried] == [
+        ("1", True),
+        ("2", False),
+        ("3", True),
+        ("2", True),
+    ]
+    plain = project.ralph("--requirements", "r.json", "--no-strict", "--dry-run", "--progress-file", "p.md")
+    assert (plain.code, "task-done" in plain.stdout) == (0, False)

@@ -155,7 +155,7 @@ class _Doctor:
         words = ["env", *(f"{one.variable}={_shown(one)}" for one in self.asked.given)]
         needed = ["PATH", *(one.doctor.get("sandbox", "") for one in self.agents)]
         words += [f"{name}={os.environ[name]}" for name in needed if name in os.environ]
-        words += ["ralph", self.asked.plan]
+        words += ["ralph", *["--requirements"] * self.asked.in_place, self.asked.plan]
         if self.asked.mode:
             words.append(self.asked.mode)
         if self.asked.agent_arguments:

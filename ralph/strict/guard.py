@@ -195,7 +195,8 @@ class Guard:
     @cached_property
     def _own_in_commits(self) -> set[str]:
         """Those of ralph's own files that go into each commit, since git tracks them."""
-        return self._own.intersection(self._repository.names("ls-files", "-z") if self._repository else ())
+        own = self._own | ({os.path.relpath(self._plan, self._root)} if self._run.start.asked.in_place else set())
+        return own.intersection(self._repository.names("ls-files", "-z") if self._repository else ())
 
     @property
     def _commits_here(self) -> bool:
