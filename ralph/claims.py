@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from ralph import progress
-from ralph.changes import Changes
 from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
@@ -21,7 +20,6 @@ def check_claim(run: Run) -> None:
     """
     if reasons := refused(run):
         run.tally.refusals += 1
-        run.tally.reds += bool(run.settings.verify and not run.strict)
         run.tally.wrong = one_line("; ".join(reasons), WRONG)
         if run.summaries:
             run.summaries.append(f"{run.summaries.pop()} · done refused: {run.tally.wrong}")  # in the last notice
@@ -73,11 +71,6 @@ def accept(run: Run) -> None:
         run.file.edit(progress.with_verified, f"{stamp()} {run.changes.commit()}{alone}")
 
 
-def is_of_this_tree(now: progress.Progress, changes: Changes) -> bool:
-    """Whether the working tree is still the one that ralph's note below RALPH_DONE is about."""
-    return changes.commit() == " ".join(now.verified.removesuffix(progress.CHECKS_ALONE).split()[2:])
-
-
 def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), output: str = "") -> None:
     """Takes RALPH_DONE back, with the reasons and the missing tasks for the next iteration to read."""
     for reason in reasons:
@@ -90,16 +83,18 @@ def refuse(run: Run, reasons: Sequence[str], missing: Sequence[Task] = (), outpu
     run.file.edit(taken_back)
 
 
-def look_at_start(run: Run) -> None:
-    """Runs the verify command once before the first agent: nobody shall pay for what was red before ralph came."""
-    settings = run.settings
-    now = run.file.last
-    if not settings.verify or settings.once or run.start.rehearsal or known_start(run) is not None:
-        return
-    if now.verified and is_of_this_tree(now, run.changes):
+def look_at_start(run: Run) -> bool:
+    """Whether the verify command was run now, once before the first agent: none is to blame for what is red then."""
+    settings, now = run.settings, run.file.last
+    if not settings.verify or settings.once or run.start.rehearsal or run.is_attempt:
+        return False
+    is_known = known_start(run) is not None
+    if not is_known and now.verified and now.verified_commit == run.changes.commit():
         _note_start(run, "")
-    elif (ended := verify(run)) and ended.failed:
-        run.complain(f"verify is red before the first task: {ended.why}")
+    elif not is_known and (ended := verify(run)) and ended.failed:
+        run.complain(f"before the first task, {ended.failed}")
+    run.tally.red_start = known_start(run) or ""
+    return not is_known
 
 
 def known_start(run: Run) -> str | None:
@@ -118,9 +113,11 @@ def verify(run: Run) -> CommandRun | None:
     ended = run_shell(run, "verifying", "the verify command", command)
     if ended is None:
         return None
-    if not ended.failed or known_start(run) is None:
+    start = known_start(run)
+    run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
+    if not ended.failed or start is None:
         _note_start(run, ended.why)
-    run.tally.red_start = one_line(known_start(run) or "", WRONG)
+    run.tally.red_start = known_start(run) or ""
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")
     run.write_down(
         "verify",

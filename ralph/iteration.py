@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph import journal, progress
 from ralph.agent.stream import drop_parts
@@ -22,6 +23,9 @@ from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
 from ralph.words import duration, moment, one_line, shortened
 
+if TYPE_CHECKING:
+    from ralph.prompt import Value
+
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
 _BEAT_S = 300.0
@@ -36,7 +40,8 @@ def iterate(run: Run) -> Iteration:
     run.agent = next(iter(run.free_agents()), run.agent)
     told = memory(run.state, task=run.task, so_far=notices.came_to(run))
     can_run = run.agent.can_run(run.settings)
-    prompt = run.prompt.render({**run.values, "ITERATION": run.number, "MEMORY": told, "CAN_RUN": can_run})
+    said: dict[str, Value] = {"MEMORY": told, "CAN_RUN": can_run, "RED_START": run.tally.red_start}
+    prompt = run.prompt.render({**run.values, **said, "ITERATION": run.number})
     transcript = run.state.transcript(run.id, run.number, prompt)
     before = _begin(run, transcript)
     run.view.told(prompt)

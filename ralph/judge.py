@@ -54,8 +54,6 @@ class Iteration:
     """What failed is a try of the task, which may have others; that is no failure of the run."""
     passed: bool = False
     """The try did not fail: ralph has ticked the task."""
-    unverified: bool = False
-    """It failed by nothing but the verify command."""
     ended: Stop | None = None
     """Set when no further iteration can help."""
 
@@ -183,7 +181,7 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     resets anything by that: the check decides. One that is due again changes no more than what it cost and left, and
     how long it is waited.
     """
-    tally = replace(tally, reds=(tally.reds + 1) * iteration.unverified)
+    tally = replace(tally)
     turn = iteration.turn
     tally.commits += iteration.commits.count
     if turn.cost_usd is not None:
@@ -202,7 +200,7 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     tally.iterations += 1
     tally.stalls += not iteration.moved
     if not iteration.failed and not iteration.refused and not iteration.after.done:
-        tally.failures = tally.refusals = 0
+        tally.failures = tally.refusals = tally.reds = 0
         return tally
     tally.failures += bool(iteration.failed) and not iteration.tried
     tally.refusals += bool(iteration.refused)

@@ -5,7 +5,7 @@ progress file is read anew each time round, so a restart needs no code: the same
 """
 
 from ralph import progress
-from ralph.claims import check_claim, refuse
+from ralph.claims import check_claim, look_at_start, refuse
 from ralph.iteration import iterate, pause, record, rest
 from ralph.judge import Iteration, judge
 from ralph.phases import end_once, follow, hand_on, skip_build
@@ -42,7 +42,10 @@ def reason_to_stop(run: Run) -> Stop | None:
             break  # where all is ticked no agent mends what fails, and nobody counts how often
         pause(run)
         run.read()
-    stop = run.verdict() or (run.strict.choose() if run.strict else None)
+    stop = run.verdict()
+    if not stop and look_at_start(run):
+        return reason_to_stop(run)
+    stop = stop or (run.strict.choose() if run.strict else None)
     return reason_to_stop(run) if stop and hand_on(run, stop) else stop
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 
-from ralph import memory, progress
+from ralph import evidence, memory, progress, tasks
 from ralph.agent.turn import Outcome
 from ralph.claims import check_claim, verify
 from ralph.errors import RalphError
@@ -11,7 +12,7 @@ from ralph.judge import Iteration, open_tasks, quoted
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop
-from ralph.words import counted
+from ralph.words import counted, named
 
 
 def begin(run: Run) -> None:
@@ -114,6 +115,8 @@ def end_once(run: Run, iteration: Iteration) -> Iteration:
         iteration = replace(iteration, missing=())
     if run.settings.strict and (wrong := _listed_badly(run)) and reason is Reason.ONCE:
         return replace(iteration, ended=Stop(Reason.ONCE_FAILED, wrong))
+    if reason is Reason.ONCE and not judges and _is_told_what_holds(run) and goes_on:
+        return replace(iteration, ended=None)  # it is planned once more
     if stop and reason is Reason.ONCE_FAILED and goes_on and not ended_well:
         return replace(iteration, ended=None, failed=stop.why)  # it is tried again, as often as others may fail
     if judges:
@@ -156,6 +159,23 @@ def _listed_badly(run: Run) -> str:
     except RalphError as error:
         return error.message
     return ""
+
+
+def _is_told_what_holds(run: Run) -> bool:
+    """Says which checks of open tasks hold before anything is built; whether the plan has not been told before."""
+    if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
+        return False
+    checks = evidence.checks_of(task for task in tasks.read(run.file.text) if not task.done)
+    found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
+    held = [text for text, ended in found.items() if not ended.failed]
+    said = progress.PROVES_NOTHING.encode()
+    if not held and said in run.file.text:
+        run.file.edit(progress.without_refusal)
+    if held:
+        what = f"{len(held)} of {counted(len(found), 'check')} {progress.PROVES_NOTHING}"
+        run.complain(f"{what}: {named(held, 10)}")
+        run.file.edit(partial(progress.with_refusal, what=what), held)
+    return bool(held) and said not in run.text_before
 
 
 def untick(run: Run, mode: str, before: bytes) -> None:

@@ -12,7 +12,18 @@ Value = str | int | bool | Sequence[str]
 
 ORIGINAL = ("PLAN_FILE", "PROGRESS_FILE", "PLAN_NAME", "AUTO_COMMIT")
 """What templates of ralph.sh may write as `${NAME}`."""
-_OF_A_RUN = ("ITERATION", "MAX_ITERATIONS", "STRICT", "JOBS", "VERIFY", "ONLY", "DENIED", "HISTORY_FILE", "MEMORY")
+_OF_A_RUN = (
+    "ITERATION",
+    "MAX_ITERATIONS",
+    "STRICT",
+    "JOBS",
+    "VERIFY",
+    "ONLY",
+    "DENIED",
+    "HISTORY_FILE",
+    "MEMORY",
+    "RED_START",
+)
 _OF_A_TASK = (
     "TASK_ID",
     "TASK",

@@ -128,7 +128,7 @@ class Run:
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
-        told = [] if "RALPH_ATTEMPT" in os.environ else channels.configured(values)
+        told = [] if self.is_attempt else channels.configured(values)
         self.outbox = channels.Outbox(told, values, lambda line: self.complain(line, once=line))
         self.history = settings.history.resolve() if settings.history and not start.rehearsal else None
         """A person's own record of tries, to which ralph appends. Runs may share it; agents learn from it."""
@@ -169,6 +169,11 @@ class Run:
             after_death()
 
         return start(self.id, at_last=at_last)
+
+    @property
+    def is_attempt(self) -> bool:
+        """Whether it is one of a task, under a coordinator, which sends the notices."""
+        return "RALPH_ATTEMPT" in os.environ
 
     @property
     def mode(self) -> str:

@@ -77,7 +77,7 @@ def _prepare(run: Run, held: Lock) -> None:
     if not file.exists() and not file.text:
         where = os.path.relpath(start.plan) if start.plan.is_relative_to(run.top) else str(start.plan)
         file.create(progress.fresh(start.name, where, stamp()))
-        opened = ""
+        state.note("verify", opened := "")
     file.read()
     file.check_writable()
     if death := state.died():
@@ -95,6 +95,8 @@ def _prepare(run: Run, held: Lock) -> None:
         start.stuck(file.text)  # where the list is wrong, it ends here
     run.changes = changes.Changes(run.top, start.own)
     begin(run)
+    if start.strict and file.last.verified and start.is_stale(file.last):
+        file.edit(progress.without, "Verified")
     now = file.last
     if now.blocked_by_ralph and attended():
         run.complain(f"took RALPH_BLOCKED out of {file.path}, since you are here; it said: {now.blocked}")

@@ -103,6 +103,12 @@ class Start:
 
         return tasklist.stuck(tasklist.check(text, self.progress_path.name, self.settings))
 
+    def is_stale(self, now: Progress) -> bool:
+        """Whether something has changed since ralph checked all that is ticked."""
+        from ralph.changes import Changes  # noqa: PLC0415 - only --strict on a finished plan pays
+
+        return self.settings.evidence and now.verified_commit != Changes(Path.cwd(), self.own).commit()
+
     def prompt(self) -> Prompt:
         """The template of this mode, compiled, with the variables that stay the same in every iteration."""
         settings = self.settings
@@ -225,6 +231,8 @@ def ends_at_once(start: Start, state: State, text: bytes) -> RalphError | None:
     if state.died() and now.blocked is None:
         return None  # what the run wrote that died was never checked
     stop = verdict(now, Tally(), start.settings)
+    if stop and stop.reason is Reason.DONE and start.strict and start.is_stale(now):
+        return None
     ready = (now.tasks and not now.open) or (start.imported and not now.tasks)
     if not stop and start.strict and not ready:
         stop = start.stuck(text)

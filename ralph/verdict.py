@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ralph.agent.turn import Outcome
 from ralph.progress import CHECKS_ALONE, Progress
 from ralph.settings import Settings
-from ralph.words import counted, duration, usd
+from ralph.words import WRONG, counted, duration, one_line, usd
 
 _NOTHING_USD = 1e-6
 """Less than this is nothing: sums of prices are not exact."""
@@ -92,7 +92,7 @@ class Tally:
     red_start: str = ""
     """How the verify command ended before anything was built, where it has never been green."""
     reds: int = 0
-    """In a row, what failed by nothing but the verify command."""
+    """In a row, what failed by nothing but that."""
     waits_for: Outcome | None = None
     """Why the same iteration is due again."""
     repeats: int = 0
@@ -133,7 +133,8 @@ def claims_done(now: Progress, settings: Settings) -> bool:
 def _breaker(tally: Tally, settings: Settings) -> Stop | None:
     stop = _failing(tally, settings)
     if tally.red_start and tally.reds and (stop or tally.reds >= _RED_AT_MOST):
-        why = f"verify was red before the first task ({tally.red_start}) and no attempt has made it green"
+        how = one_line(tally.red_start, WRONG)
+        why = f"verify was red before the first task ({how}) and no attempt has made it green"
         return Stop(Reason.STALLED, why)
     return stop
 

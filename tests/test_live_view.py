@@ -117,7 +117,7 @@ WORKED = (
   Done with that.
   context 37%
 #1 · 3/3 tasks (+2) · _ · $0.41
-ralph: verifying: until [ -e go ]; do sleep 0.01; done
+ralph: verifying: until [ -e go ] || grep IN_P *S.md; do sleep 0.01; done
 task 3 of 3 · iteration 1 · _ · $0.41 · verifying: until [ -e… · _
 """
 )
@@ -129,7 +129,7 @@ def test_a_run_is_seen_as_it_happens_and_goes_on_behind_ctrl_s_where_nothing_tha
     project.has_tasks("x one", "two", "three")
     agent.story(step(*STORY, ticks="all", writes_done=True, cost_usd=0.41))
     tmux.open()
-    build(tmux, "--verify", "until [ -e go ]; do sleep 0.01; done")
+    build(tmux, "--verify", "until [ -e go ] || grep IN_P *S.md; do sleep 0.01; done")
     shows(tmux, SEARCHING)
     ralph = ralph_in(project)
     tmux.press("C-s")

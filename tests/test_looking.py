@@ -89,7 +89,7 @@ def test_each_state_has_its_word_its_reason_and_its_exit_code_from_anywhere_and_
     said = "to go on, mend it, then take RALPH_BLOCKED out of feature_PROGRESS.md"
     assert said in project.ralph("status", "feature").stdout.splitlines()
     project.has_tasks("one")
-    running = project.start("feature.md", "--verify", "until test -e go; do sleep 0.05; done")
+    running = project.start("feature.md", "--verify", "until test -e go || grep IN_PROGRESS *S.md; do sleep 0.05; done")
     eventually(lambda: agent.reached("on"))
     assert told(project)["holder"]["pid"] == running.pid
     for name in ("feature.md", "feature_PROGRESS.md", "feature"):

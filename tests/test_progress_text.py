@@ -166,7 +166,11 @@ STATUS = b"RALPH_DONE|IN_PROGRESS|## Status|Verified:.*|"
 EDITS: dict[str, tuple[Any, bytes, Any]] = {
     "done": (partial(progress.with_status, word="RALPH_DONE"), STATUS, lambda _, now: now.done and not now.verified),
     "in progress": (partial(progress.with_status, word="IN_PROGRESS"), STATUS, lambda _, now: not now.done),
-    "verified": (partial(progress.with_verified, note="now"), VERIFIED, lambda was, now: bool(now.verified) == was.done),
+    "verified": (
+        partial(progress.with_verified, note="now"),
+        VERIFIED,
+        lambda was, now: was.done == bool(now.verified),
+    ),
     "not verified": (partial(progress.without, word="Verified"), VERIFIED, lambda _, now: not now.verified),
     "no block": (progress.without_own_block, rb"RALPH_BLOCKED:\s*ralph: .*", lambda _, now: not now.blocked_by_ralph),
     "spent": (partial(progress.with_spent, spent_usd=12.5), b"Spent:.*", lambda _, now: now.spent_usd == 12.5),

@@ -32,8 +32,8 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     first = "ralph: progress in feature_PROGRESS.md · commits are off (--no-auto-commit) · notices: custom\n"
     assert run.stdout.startswith(first)
     lines = project.journal()
-    assert [line["event"] for line in lines] == ["iteration", "wait", *["iteration"] * 4, "verify", "run"]
-    limit, wait, ticked, failed, refused, verified, check, end = lines
+    assert [line["event"] for line in lines] == ["verify", "iteration", "wait", *["iteration"] * 4, "verify", "run"]
+    _, limit, wait, ticked, failed, refused, verified, check, end = lines
     names = ("iteration", "ended", "success", "counted", "refused", "transcript")
     rows = [" ".join(str(line[name]) for name in names) for line in lines if line["event"] == "iteration"]
     assert [row.replace(end["run"], "@") for row in rows] == [
@@ -45,7 +45,7 @@ def test_the_journal_has_a_line_for_all_that_happened(project: Project, agent: A
     ]
     assert "The disk is on fire." in failed["message"]
     assert "2 tasks are not ticked" in refused["message"]
-    assert refused["summary"].endswith("done refused")
+    assert refused["summary"].endswith('done refused: 2 tasks are not ticked: "two", "three"')
     assert ticked["summary"].startswith(f"#1 · 1/3 tasks (+1) · 1 commit +{ticked['added']} ")
     assert 3000 < ticked["waited_s"] < 3700
     assert {line["waited_s"] for line in (limit, failed, refused, verified)} == {0}

@@ -88,7 +88,7 @@ def test_tasks_are_ticked_and_committed_one_by_one_with_what_the_agent_changed(p
     assert "one: The first" in first
     assert "File `one.txt` exists" in first
     assert "The second" not in first, "it is given one task"
-    assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}(-dirty)?\n", project.progress_text)
+    assert re.search(r"\nRALPH_DONE\nVerified: \S+ \S+ [0-9a-f]{10}(-dirty-[0-9a-f]{8})?\n", project.progress_text)
     log = project.git("log", "--reverse", "--format=%s|%(trailers:key=Ralph-Task,valueonly,separator=%x2C)")
     assert log.splitlines()[2:] == ["oth: Other|oth", "one: Add one.txt|one", "two: Added two.txt|two"]
     assert files_of(project, "HEAD~2") == ["other.txt"]
@@ -256,7 +256,7 @@ def test_a_list_that_cannot_work_is_told_before_money_is_spent(project: Project,
     run = built(project, "--verify", "false", "--max-failures", "off", code=4)
     assert "every task is ticked, and yet done does not hold" in run.text
     built(project, "--verify", "false", code=4)
-    assert "RALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold" in project.progress_text
+    assert "RALPH_BLOCKED: ralph: verify was red before the first task (exited with 1) and no" in project.progress_text
     reasons = {"": "there is no task in the list; write some", stuck: "a is blocked: no key; b waits for a"}
     for text, why in reasons.items():
         wants(project, text)

@@ -61,7 +61,7 @@ def test_it_is_ended_with_all_it_started_when_its_time_is_over(
     leaps = paced(awake_s=600, marks=project.home, interrupt_s=0.5, terminate_s=0.5)
     project.has_tasks("one")
     agent.story(CLAIM)
-    deaf = "trap '' INT TERM HUP; touch ~/mark-1; sleep 600"
+    deaf = "trap '' INT TERM HUP; mktemp ~/mark-XXXX; sleep 600"
     command = f"echo begun; touch .git/index.lock; {tree}; {there}; {deaf}"
     run = project.build("1", "--verify-timeout", "5m", "--verify", command, command=leaps)
     assert (run.code, offspring.alive()) == (3, []), run.text
@@ -77,7 +77,8 @@ def test_a_signal_in_the_middle_leaves_the_claim_for_the_next_start_which_verifi
     project.has_tasks("one")
     forges = step(edits("IN_PROGRESS", "RALPH_DONE\nVerified: 2026-11-20 22:14:03 0123456789"), ticks="all")
     agent.story(forges, forges)
-    command = f"{offspring.hidden('hidden')} & {offspring.sleeper('check')}"
+    begun = "grep -q RALPH_DONE feature_PROGRESS.md || exit 1"
+    command = f"{begun}; {offspring.hidden('hidden')} & {offspring.sleeper('check')}"
     running = project.start("feature.md", "build", "--verify", command, command=paced(interrupt_s=0.5))
     eventually(lambda: offspring.alive() == ["check", "hidden"] or running.poll() is not None)
     running.signal(signal.SIGINT)
@@ -99,8 +100,8 @@ def test_what_a_person_asks_for_while_it_runs_keeps_the_run_going(project: Proje
     agent.story(CLAIM, CLAIM, CLAIM)
     adds = r"sed -i 's/^- \[x\] one/&\n- [ ] two/' feature_PROGRESS.md"
     asks = r"printf '\n## Messages\n\nIn blue, please.\n' >> feature_PROGRESS.md"
-    run = project.build(*checks(project, f"case $(wc -l < ~/count) in 1) {adds};; 2) {asks};; esac"))
-    assert (run.code, count(project), len(agent.calls), "refused" in run.text) == (0, 3, 3, False), run.text
+    run = project.build(*checks(project, f"case $(wc -l < ~/count) in 2) {adds};; 3) {asks};; esac"))
+    assert (run.code, count(project), len(agent.calls), "refused" in run.text) == (0, 4, 3, False), run.text
     assert "ralph: back to work: two came while it was verified" in run.stderr
 
 
@@ -131,8 +132,10 @@ def test_whatever_it_prints_is_quoted_and_means_nothing(project: Project, agent:
     assert len(log) > 5_000_000, "all of it is there for a person"
     agent.story(step(file="made.txt", writes_done=True))
     assert project.build("--verify", "rm feature_PROGRESS.md").code == 0
-    assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty$", project.progress_text, re.MULTILINE), "not committed"
-    assert project.progress_text.endswith("\n```\nan open fence\nmine\n")
+    assert re.search(r"^Verified: .* [0-9a-f]{10}-dirty-[0-9a-f]{8}$", project.progress_text, re.MULTILINE), (
+        "not committed"
+    )
+    assert project.progress_text.endswith("\n```\nan open fence\nmine\nmine\n")
 
 
 def test_what_it_leaves_is_no_progress_of_an_agent_that_does_nothing(project: Project, agent: Agent) -> None:

@@ -29,7 +29,7 @@ def test_it_stands_before_the_agent_and_whatever_runs_what_it_wrote(project: Pro
     run = project.build("--strict", *verify, env={"RALPH_WRAP": f"{wrap} x"})
     assert run.code == 0, run.text
     seen = (project.root / "seen.txt").read_text().splitlines()
-    assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("criterion", "agent", "verify", "hook")]
+    assert list(dict.fromkeys(seen)) == [f"{who} with x" for who in ("verify", "criterion", "agent", "hook")]
 
 
 TRIES = """

@@ -51,14 +51,15 @@ def summary(run: "Run", iteration: Iteration) -> str:
         duration(turn.took_s),
         usd(turn.cost_usd, at_least=turn.at_least) if turn.cost_usd is not None else "",
         wrong if turn.outcome is Outcome.OK else f"{turn.outcome.value}: {wrong}",
-        "done refused" if iteration.refused else "",
+        f"done refused: {one_line('; '.join(iteration.refused), WRONG)}" if iteration.refused else "",
     ]
     return " · ".join(filter(None, parts))
 
 
 def started(run: "Run") -> Notice:
     """The first iteration begins."""
-    return _notice(run, "started", "Started")
+    red = run.tally.red_start
+    return _notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
 def progressed(run: "Run", iteration: Iteration) -> Notice:
@@ -112,6 +113,8 @@ def came_to(run: "Run") -> str:
     tally, parts = run.tally, [run.file.last.figures]
     if tally.iterations > 1 or not run.settings.once:
         parts += [counted(tally.iterations, "iteration"), counted(tally.commits, "commit")]
+    if run.file.last.done and run.settings.strict and not run.settings.evidence:
+        parts.append("not checked again")
     parts.append(duration(run.elapsed_s()))
     if tally.waited_s:
         parts.append(f"{duration(tally.waited_s)} of it waiting")

@@ -94,7 +94,7 @@ def facts(seen: Seen) -> dict[str, Any]:
         "exit_code": seen.standing.exit_code,
         "mode": (now.mode or "build") if now else None,
         "rounds": now.rounds if now else "",
-        "tasks": {"done": now.ticked, "total": len(listed)} if now else None,
+        "tasks": {"done": now.ticked, "total": len(listed), "unproved": now.unproved} if now else None,
         "iterations": sums.iterations,
         "cost_usd": sums.cost_usd,
         "cost_at_least": sums.cost_at_least,

@@ -33,6 +33,9 @@ _MOST_LINES = 60
 _LONGEST_LINE = 200
 _NESTED = re.compile(rb"(?:[ \t]+\S.*\n?)*")
 """What stands indented below a task."""
+_TAKEN_BACK = "RALPH_DONE was taken back, because"
+PROVES_NOTHING = "hold before anything is built, so they prove nothing"
+"""Said there of checks that are listed so."""
 _SIGNED = b"<!-- ralph writes this section, as far as it is quoted, and removes it when done holds -->"
 _REFUSAL = re.compile(
     rb"(?:(?<=\n)\r?\n)?^## Verification\s*<!-- ralph writes this section, [^\n]*\n(?:\s*(?:>[^\n]*\n)+)?(?:\r?\n)?",
@@ -141,13 +144,13 @@ def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     return insert(text, text.find(b"\n", start + len(said)) + 1 or len(text), lines)
 
 
-def with_refusal(text: bytes, reasons: Sequence[str], output: str = "") -> bytes:
+def with_refusal(text: bytes, reasons: Sequence[str], output: str = "", *, what: str = _TAKEN_BACK) -> bytes:
     """The same with a Verification section that says why RALPH_DONE does not hold, in place of an older one.
 
     All of it is quoted, since of a quotation no line means anything. `output` is what the check printed, as it came.
     The blank line at its end keeps quotations apart that somebody appends.
     """
-    said = ["RALPH_DONE was taken back, because:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
+    said = [f"{what}:", "", *(f"- {' '.join(reason.split())}" for reason in reasons)]
     if shown := harmless_output(output):
         said += ["", *(f"    {line}" for line in shown.split("\n"))]
     quote = [encoded(f"> {line}".rstrip()) for line in said]

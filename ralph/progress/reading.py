@@ -134,6 +134,11 @@ class Progress(NamedTuple):
     """How many of them on the word of agents alone."""
 
     @property
+    def verified_commit(self) -> str:
+        """What that note says of the commit, and of what else had changed; empty without a repository."""
+        return " ".join(self.verified.removesuffix(CHECKS_ALONE).split()[2:])
+
+    @property
     def figures(self) -> str:
         """`9/15 tasks`, and how many nothing proves."""
         without = f", {self.unproved} of them without proof" if self.unproved else ""

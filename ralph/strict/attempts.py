@@ -115,7 +115,7 @@ class Strict:
         if iteration.ended is None and (why := self._guard.blocked):
             iteration = replace(iteration, ended=Stop(Reason.TAMPERED, why))
         run.changes.disturbed = False  # the guard looks anew, and faster
-        if iteration.passed and not run.read().open:
+        if iteration.passed and not run.is_attempt and not run.read().open:
             iteration = replace(iteration, refused=tuple(refused(run, is_verified=True)))
         elif iteration.ended is None and self._is_done(run.settings.task):
             iteration = replace(iteration, ended=Stop(Reason.ONCE))  # whatever limit is reached with it
