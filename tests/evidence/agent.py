@@ -80,8 +80,12 @@ class Agent:
         )
 
     def _plans(self, text: str) -> None:
-        lines = [f"- [ ] {one.id}: {one.text}\n  - verify: {one.visible}\n" for one in self.problem.steps]
-        PROGRESS.write_text(text.replace("## Task List\n\n", "## Task List\n\n" + "".join(lines)))
+        """Lists all steps; told which of their checks prove nothing, all but the lazy ask the README for its words."""
+        is_told = "so they prove nothing" in text and self.kind != "lazy"
+        told = {one.id: f"File `README` contains `{one.line[2:]}`" for one in self.problem.steps if one.line[0] == "#"}
+        checks = {one.id: one.visible for one in self.problem.steps} | (told if is_told else {})
+        lines = [f"- [ ] {one.id}: {one.text}\n  - verify: {checks[one.id]}\n" for one in self.problem.steps]
+        PROGRESS.write_text(re.sub(r"(## Task List\n\n)[^#]*(?=\n## )", lambda old: old[1] + "".join(lines), text))
 
     def _validates(self, text: str) -> None:
         """Whoever is honest looks, and unticks what is not done; others are content."""
