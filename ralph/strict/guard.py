@@ -10,7 +10,6 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -238,13 +237,14 @@ class Guard:
         if not look and self._watch.is_settled:
             return ()
         if not look:
-            look = replace(
-                look_now(self._watch, self._shadow, self._state), staged=""
-            )  # whose that is, nobody knows: it stays
+            look = look_now(self._watch, self._shadow, self._state)
             if names := [name for name in look.changes if not name.endswith("/")]:
                 kept = self._repository.keep(names) if self._repository else ""
                 what = "nobody saw how the iteration ended in which ralph died, so all that changed counts as its own"
                 self._run.complain(f"{what}: {named(names)}{kept and f'; as it is now it is kept in {kept}'}")
+            if self._repository and (staged := self._repository.index_now()):
+                where = self._state.keep("index", staged)
+                self._run.complain(f"so does what is staged: git's index as it is now is kept in {where}")
         self._persons = look.changed_since(self._shadow)
         self._settle(watched, look)
         self._persons = ()

@@ -113,6 +113,11 @@ class Repository(Git):
             return branch, found
         return self.ask("symbolic-ref", "--quiet", "HEAD"), self.ask("rev-parse", "--verify", "--quiet", "HEAD")
 
+    def index_now(self) -> bytes:
+        """What the index holds; empty where that is what it was."""
+        now = files.held(self._index)
+        return b"" if now == files.held(self.index_copy) else now
+
     def put_index_back(self) -> None:
         """The index is what it was, to the byte."""
         staged = self.index_copy.read_bytes()
