@@ -53,10 +53,8 @@ def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
 
 def _asked_for(run: Run) -> set[str]:
     """What stands open in the progress file: its tasks, and what a person wrote under Messages."""
-    text = run.file.text
-    start, end = progress.section(text, "Messages")
-    messages = text[start:end].decode(errors="replace").split("\n")
-    return {task.text for task in run.file.last.open} | {line.strip() for line in messages} - {""}
+    messages = {line.decode(errors="replace") for line in progress.messages(run.file.text)}
+    return {task.text for task in run.file.last.open} | messages
 
 
 def accept(run: Run) -> None:

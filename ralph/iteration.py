@@ -18,10 +18,11 @@ from ralph.judge import Iteration, Watched, quoted, tallied, wait_s
 from ralph.memory import memory
 from ralph.process import signals
 from ralph.process.keeper import Job
+from ralph.progress.new_messages import NewMessages
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
-from ralph.words import duration, moment, one_line, shortened
+from ralph.words import duration, moment, named, one_line, shortened
 
 if TYPE_CHECKING:
     from ralph.prompt import Value
@@ -47,10 +48,14 @@ def iterate(run: Run) -> Iteration:
     run.view.told(prompt)
     with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
         run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)  # all is known that a death needs
-        turn = _turn(run, transcript, prompt)
+        messages = NewMessages(run.file.path, run.text_before)
+        turn = _turn(run, transcript, prompt, messages)
     turn.others = any(one is not run.agent for one in run.free_agents())
     watched.blocked = watched.blocked or run.git_settings.blocked
     after = run.read()
+    if lost := messages.lost(run.file.text):
+        after = run.file.edit(progress.with_lines, "Messages", lost)
+        run.complain(f"put back under ## Messages what the agent's copy wrote over: {named([*map(os.fsdecode, lost)])}")
     commits = Commits()
     changed = watched.changed or ()
     if not watched.blocked:  # else no git may run any more
@@ -102,7 +107,7 @@ def _begin(run: Run, transcript: Path) -> progress.Progress:
     return before
 
 
-def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
+def _turn(run: Run, transcript: Path, prompt: str, messages: NewMessages) -> Turn:
     """What came of running the agent once. It ends when it is interrupted, at a bound, or when it lingers."""
     settings = run.settings
     agent = run.agent
@@ -120,6 +125,7 @@ def _turn(run: Run, transcript: Path, prompt: str) -> Turn:
 
     def over(silent_s: float, took_s: float, printed: int) -> bool:
         nonlocal cut, result_at, retries_at
+        messages.look()
         works = not stream.has_result
         result_at = math.inf if works else min(result_at, took_s)
         retries_at = min(retries_at, took_s) if stream.retries else math.inf

@@ -95,7 +95,9 @@ def judge(iteration: Iteration, tally: Tally, settings: Settings) -> Iteration:
         moved=moved,
         again=again,
         failed=_failure(iteration, settings),
-        refused=_refusal(iteration, missing) if after.done and not settings.once else (),
+        refused=_refusal(iteration, missing, has_moved=moved or tally.has_moved)
+        if after.done and not settings.once
+        else (),
         ended=None if again else _ended(iteration, settings),
     )
 
@@ -147,10 +149,12 @@ def _ended(iteration: Iteration, settings: Settings) -> Stop | None:
     return None
 
 
-def _refusal(iteration: Iteration, missing: tuple[Task, ...]) -> tuple[str, ...]:
+def _refusal(iteration: Iteration, missing: tuple[Task, ...], *, has_moved: bool) -> tuple[str, ...]:
     """Why a claim of done does not hold, in words that the next iteration can act on; empty when it holds."""
     turn = iteration.turn
     reasons = open_tasks(iteration.after)
+    if not iteration.after.tasks and not has_moved:
+        reasons.append("no task in the list, and no change since the plan began: plan first, or write the tasks")
     if iteration.after.blocked is not None:
         reasons.append("RALPH_BLOCKED stands there, too")
     if missing:
@@ -189,7 +193,7 @@ def tallied(tally: Tally, iteration: Iteration) -> Tally:
     tally.at_least |= turn.at_least
     tally.pays = turn.pays or tally.pays
     if iteration.moved:
-        tally.stalls = 0
+        tally.stalls, tally.has_moved = 0, True
     if iteration.again:
         in_a_row = tally.waits_for is turn.outcome and not iteration.moved
         tally.waits_for = turn.outcome

@@ -5,6 +5,7 @@ as in a strict run, the task list stays as it is: ralph takes the calls from the
 """
 
 import contextlib
+import math
 import sys
 import time
 from collections import Counter
@@ -12,13 +13,15 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Literal
 
-from ralph import __version__, journal, progress, sources, tasks
+from ralph import __version__, criteria, evidence, journal, progress, sources, tasks
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.status import facts
+from ralph.process.programs import call
 from ralph.progress.file import ProgressFile
 from ralph.state import State
 from ralph.tasks import Note, Task, edits
+from ralph.verify import CommandRun
 from ralph.words import named, plain, stamp
 
 try:  # an extra
@@ -94,6 +97,8 @@ class Tools:
         wanted = (*task.after, *(part.id for part in task.subtasks))
         if waits_for := [name for name in wanted if name not in done]:
             raise RalphError(f"{task_id} waits for {named(waits_for)}")
+        if red := [] if self._proposes else self._red_checks(task):
+            raise RalphError(f"{task_id} is not done: {'; '.join(red)}")
         ids = [one.id for one in task.chain]
         answer = self._edited(task_id, lambda text: edits.marked(text, "x", *ids))
         if verification_notes:
@@ -173,6 +178,18 @@ class Tools:
         if self._proposes and task.mark != "~":
             raise RalphError(f"{task_id} is not the task of this iteration; ralph_get_next_task tells which is")
         return task
+
+    def _red_checks(self, task: Task) -> list[str]:
+        """Why its checks do not hold, each with the end of its output."""
+        settings = sources.everywhere(self._plan.path)
+
+        def run(command: str) -> CommandRun:
+            done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
+            return CommandRun(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
+
+        checks = criteria.in_one_browser(evidence.checks_of(task.chain))
+        ended = [criteria.check(one, base_url=settings.base_url or "", run=run) for one in checks]
+        return [one.why for one in ended if one and one.failed]
 
     def _edit(self, change: Callable[[bytes], bytes]) -> None:
         if not self._file.exists():

@@ -89,6 +89,8 @@ class Tally:
     """Iterations since something changed."""
     wrong: str = ""
     """The last failure or refusal."""
+    has_moved: bool = False
+    """Something has changed since the first iteration of the plan."""
     red_start: str = ""
     """How the verify command ended before anything was built, where it has never been green."""
     reds: int = 0

@@ -2,8 +2,25 @@
 
 import re
 
-from ralph_driver import Project, leaping
-from stories import LIMIT, Act, Agent, edits, error_result, init, prints, raw, result, runs, step, tool_result, writes
+from ralph_driver import Project, eventually, leaping
+from stories import (
+    LIMIT,
+    Act,
+    Agent,
+    edits,
+    error_result,
+    init,
+    marks,
+    prints,
+    raw,
+    result,
+    runs,
+    says,
+    step,
+    tool_result,
+    waits_for,
+    writes,
+)
 
 CLAIM = step(writes_done=True)
 
@@ -99,3 +116,21 @@ def test_a_claim_with_open_tasks_is_refused_the_next_iteration_can_mend_it_and_t
     run = project.build()
     assert (run.code, project.iterations("refused")[8:]) == (4, [False, True, True, True]), run.text
     assert "\nRALPH_BLOCKED: ralph: done was claimed 3 times in a row and does not hold: " in project.progress_text
+
+
+def test_a_message_that_the_agents_older_copy_writes_over_comes_back(project: Project, agent: Agent) -> None:
+    """Not one that was there before, which agents take away once they have followed it."""
+    project.has_tasks("one", notes="\n## Messages\n\nUse tabs.\n")
+    writes_over = runs("cp feature_PROGRESS.md.mine feature_PROGRESS.md")
+    takes = runs("sed -i '/^Use tabs/d' feature_PROGRESS.md; cp feature_PROGRESS.md feature_PROGRESS.md.mine")
+    agent.story(step(takes, marks("on"), waits_for("go"), says("Still here."), waits_for("more"), writes_over))
+    running = project.start("feature.md", "build", "--max-iterations", "1")
+    eventually(lambda: agent.reached("on"))
+    with project.progress.open("a") as file:
+        file.write("Call it blue.\n- and\n")
+    agent.let("go")
+    eventually(lambda: "Still here." in running.stdout)
+    agent.let("more")
+    run = running.wait()
+    assert "put back under ## Messages what the agent's copy wrote over: Call it blue., - and\n" in run.stderr
+    assert project.progress_text.endswith("## Messages\n\nCall it blue.\n- and\n\n")

@@ -32,7 +32,10 @@ IDLE = (
 
 
 def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(project: Project, agent: Agent) -> None:
-    """None are ticks taken back, ignored files, ralph's own, and what stands in the progress file, committed or not."""
+    """None are ticks taken back, ignored files, ralph's own, and what stands in the progress file, committed or not.
+
+    Nor is what the agent only touches, as the two below say.
+    """
     project.has_tasks("one", "x two")
     project.does("echo 1 > clean.py; echo 1 > edited.py; echo '*.log' > .gitignore; git add .; git commit -qm work")
     project.does("echo 2 > edited.py; echo 1 > draft.txt")
@@ -53,7 +56,7 @@ def test_what_counts_as_a_change_and_five_iterations_without_one_need_a_person(p
 
 def test_in_a_folder_of_a_repository_all_of_it_counts(project: Project, agent: Agent) -> None:
     (project.root / "sub").mkdir()
-    agent.story(step(writes("../new.py", "2\n")), step(runs(NOTE)))
+    agent.story(step(writes("../new.py", "2\n")), step(runs(f"touch ../new.py; {NOTE}")))
     run = project.ralph("../feature.md", "--max-stalls", "1", "--delay", "0", cwd=project.root / "sub")
     assert (run.code, len(agent.calls)) == (4, 2), run.text
 
@@ -62,7 +65,7 @@ def test_outside_of_a_repository(plain_project: Project, agent: Agent) -> None:
     """A .git file that is empty, or of NULs, is none, and leads to no locks that git left: one is the agent's file."""
     plain_project.does("touch .git; mkdir there; touch there/there.txt")
     spoils = runs(r"rm there/there.txt; printf '\0\0' > .git")
-    agent.story(step(writes("Cargo.lock", "x")), step(spoils), step(runs(NOTE)))
+    agent.story(step(writes("Cargo.lock", "x")), step(spoils), step(runs(f"touch Cargo.lock; {NOTE}")))
     run = plain_project.build("--max-stalls", "1")
     assert (run.code, len(agent.calls)) == (4, 3), run.text
     assert (plain_project.root / "Cargo.lock").exists()
@@ -95,3 +98,19 @@ def test_after_a_block_there_is_one_try_until_a_good_iteration(project: Project,
     project.has_tasks("one", status="RALPH_BLOCKED: which database?")
     run = project.ralph_tty("feature.md")
     assert (run.code, len(agent.calls), "which database?" in run.stdout) == (4, 11, True), run.stdout
+
+
+def test_a_claim_with_no_task_and_no_change_is_refused_and_a_persons_holds(project: Project, agent: Agent) -> None:
+    project.has_tasks()
+    agent.story(*[step(writes_done=True)] * 3)
+    run = project.build()
+    assert (run.code, len(agent.calls)) == (4, 3), run.text
+    said = "no task in the list, and no change since the plan began: plan first, or write the tasks"
+    assert run.stderr.count(f"ralph: RALPH_DONE refused: {said}\n") == 3
+    assert "RALPH_BLOCKED: ralph: done was claimed 3 times in a row" in project.progress_text
+    project.has_tasks(status="RALPH_DONE")
+    assert project.build().code == 0
+    project.has_tasks()
+    agent.story(step(file="made.txt"), step(writes_done=True))
+    assert project.build("1").code == 3
+    assert (project.build().code, len(agent.calls)) == (0, 5), "what an earlier start changed counts, too"

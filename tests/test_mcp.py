@@ -78,6 +78,12 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
         assert task == {"id": "add_login_page", "status": "pending", "dependencies": [], "retry_count": 0, **told}
         assert (await call("mark_task_in_progress", task_id="add_login_page"))["status"] == "in_progress"
         assert (await call("increment_retry", task_id="add_login_page", reason="no key"))["status"] == "pending"
+        checks = project.progress_text.replace("`true`", "Run `echo no page; test -e login.html` - exits with code 0")
+        project.progress.write_text(checks)
+        red = await call("mark_task_complete", task_id="add_login_page")
+        assert "add_login_page is not done: Run `echo no page; test -e login.html` ended with 1" in red
+        assert (red.endswith("\nno page"), project.progress_text) == (True, checks)
+        (project.root / "login.html").touch()
         done = await call("mark_task_complete", task_id="add_login_page", verification_notes="I saw it\nin a browser")
         assert (done["completion_percentage"], done["remaining_tasks"]) == (0.5, 1)
         tries = [await call("increment_retry", task_id="log_out", reason=why) for why in ("slow", "gone")]
@@ -96,11 +102,11 @@ def test_an_agent_works_through_a_plan_with_the_ten_tools(project: Project) -> N
         "- [WHEN] DEBUGGING: Tests need a fixture\n- [WHEN] MEMORY: The page is in login.html\n"
     )
     text = without_times(project.progress_text)
-    assert "- [x] add_login_page: Add the login: page\n  - verify: `true`\n  - priority: 2\n" in text, text
+    assert "- [x] add_login_page: Add the login: page\n  - verify: Run `echo" in text, text
     assert "- [!] log_out: Log out\n  - after: add_login_page\n" in text, text
     assert text.endswith(f"\n## Notes\n\n{said}"), text
     assert {line["tool"] for line in calls(project)} == set(TOOLS)
-    assert [line["success"] for line in calls(project)].count(False) == 4, "what fits no schema is no call"
+    assert [line["success"] for line in calls(project)].count(False) == 5, "what fits no schema is no call"
     assert "killed" not in project.ralph("status", "feature.md").stdout, "calls are no iterations"
 
 

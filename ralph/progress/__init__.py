@@ -130,6 +130,12 @@ def section(text: bytes, title: str) -> tuple[int, int]:
     return heading.end, min(below, default=len(text))
 
 
+def messages(text: bytes) -> list[bytes]:
+    """The lines that stand under Messages, without blank ones."""
+    start, end = section(text, "Messages")
+    return [line.strip() for line in text[start:end].split(b"\n") if line.strip()]
+
+
 def with_lines(text: bytes, title: str, lines: Sequence[bytes]) -> bytes:
     """The same with these lines at the end of the section whose title begins as this one, made where there is none."""
     if not lines:
