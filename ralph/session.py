@@ -105,7 +105,7 @@ def _prepare(run: Run, held: Lock) -> None:
     run.screen.remark(f"ralph: {notices.beginning(run)}")
     run.tally = one_try(opened, run.settings)
     state.note("breaker", "")
-    known = [] if file.last.tasks and "Spent" in file.last.words else journal.read(state.journal)
+    known = [] if file.last.tasks and "Spent" in file.last.words else journal.parsed(files.held(state.journal))
     run.tally.has_moved = any(one.event == "sums" or (one.event == "iteration" and one.moved) for one in known)
     spent = journal.sums(known).cost_usd
     if spent and run.settings.max_total_cost is not None and "Spent" not in file.last.words:

@@ -95,7 +95,7 @@ def test_the_oldest_transcripts_go_first_and_a_journal_that_cannot_be_written_is
 
 def test_a_monitor_hears_of_every_iteration_and_every_five_minutes_of_waiting(project: Project, agent: Agent) -> None:
     unknown = at_limit(resets_in_s=None, text="You've hit your limit")
-    agent.story(step(), step(waits_for("go")), unknown, unknown, unknown, step(writes_done=True))
+    agent.story(step(), step(waits_for("go")), unknown, unknown, unknown, step(file="made.txt", writes_done=True))
     with Server() as server:
         project.env["RALPH_HEARTBEAT_URL"] = server.url("/ping/s3cr3t")
         running = project.start("feature.md", "--delay", "0", command=paced(speed=4000))

@@ -12,7 +12,7 @@ from stories import Agent, api_error, at_limit, init, rate_limit, raw, refused, 
 HOUR_S = 3600.0
 SLACK_S = 90.0
 """A reset in words names a minute, and a story is written a moment before it is played."""
-DONE = step(ticks="all", writes_done=True)
+DONE = step(ticks="all", file="made.txt", writes_done=True)
 STRICT = ("1", "--max-failures", "1", "--max-stalls", "1")
 """Limits that forgive nothing: what counts as an iteration, a failure or a stall ends the run."""
 
