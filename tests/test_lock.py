@@ -46,7 +46,9 @@ def test_another_worktree_and_outside_of_git_another_folder_is_another_tree(
     places = {"here": project.root, "there": worktree, "elsewhere": elsewhere}
     lock = project.root / ".git" / "worktrees" / "worktree" / "index.lock"
     dies = raw(init(), marks("there"), waits_for("go"), writes(str(lock), ""), exit_code=-9)
-    first, third = (step(marks(name), waits_for("go"), file="made.txt", writes_done=True) for name in ("here", "elsewhere"))
+    first, third = (
+        step(marks(name), waits_for("go"), file="made.txt", writes_done=True) for name in ("here", "elsewhere")
+    )
     agent.story(first, dies, third, step(file="a.txt", commits="second try", writes_done=True))
     runs = []
     for name, place in places.items():
