@@ -113,7 +113,7 @@ def verify(run: Run) -> CommandRun | None:
         return None
     start = known_start(run)
     run.tally.reds = run.tally.reds + 1 if ended.failed and start else 0
-    if not ended.failed or start is None:
+    if start is None or (start and not ended.failed):
         _note_start(run, ended.why)
     run.tally.red_start = known_start(run) or ""
     verified = ended._replace(what=f"the verify command `{' '.join(command.split())}` {ended.what}")

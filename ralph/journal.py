@@ -232,7 +232,7 @@ def newest(data: bytes) -> Iterator[Record]:
             verified = b""
 
 
-@functools.lru_cache(maxsize=4)  # each prompt tells of some, of which all but one were read an iteration ago
+@functools.lru_cache(maxsize=128)  # each prompt tells of some, of which all but one were read an iteration ago
 def _whole(lines: bytes) -> list[Record]:
     return rows(parsed(lines))
 

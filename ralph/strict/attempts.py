@@ -59,9 +59,8 @@ class Strict:
         if self._roles:
             self._role = self._roles.of(task)
             run.enter(self._role, as_role=True)
-        self._mark("~")
-        if self._has_evidence and not task.said("begun"):
-            self._look_before(task)
+        notes = self._look_before(task) if self._has_evidence and not task.said("begun") else []
+        self._write(lambda text: edits.begun(text, task.id, notes))
         run.values = tasklist.values(self._now, self._token, run.state)
         if self._roles:
             run.values["TEST_CHANGES"] = changed_since(run, task.id)
@@ -76,24 +75,25 @@ class Strict:
         """The task as it stands in the file."""
         return tasks.find(tasks.read(self._file.text), self._task.id) or self._task
 
-    def _look_before(self, task: Task) -> None:
-        """Runs the checks of a task that is begun, and writes down which of them hold already: they prove nothing."""
+    def _look_before(self, task: Task) -> list[tuple[str, str]]:
+        """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
         run, checks = self._run, evidence.checks_of(task.chain)
         runs_programs = any("command" in one.said for one in checks)
         if runs_programs:  # which an agent may have written
+            self._write(lambda text: text)
             self._guard.begin()
         found = evidence.look_before(run, checks, self._lacks)
         if runs_programs:
             self._guard.settle_programs("before a task is begun")
         if found is None:
-            return
+            return []
         notes = evidence.notes_of(found, self._guard.commit_now())
-        self._write(lambda text: edits.with_evidence(text, task.id, notes))
         held = [said for name, said in notes if name == "held"]
         if held:
             said = f"{task.id}: {len(held)} of {counted(len(found), 'check')} hold before it is begun: {named(held)}"
             run.screen.say(f"ralph: {said}")
             run.write_down("checks", success=False, message=said, requirement_id=task.id)
+        return notes
 
     def _is_done(self, task: str | None) -> bool:
         there = tasks.find(tasks.read(self._file.text), task)

@@ -214,8 +214,8 @@ class Guard:
             return ""
         if any(one == name or one.startswith(f"{name}/") for one in changed):
             return ""
-        if repository.ask("ls-tree", "HEAD", "--", name):
-            lacks = os.fsdecode(holds) not in repository.ask("cat-file", "--filters", f"HEAD:{name}")
+        if any(one == name or one.startswith(f"{name}/") for one in repository.committed()):
+            lacks = holds and os.fsdecode(holds) not in repository.ask("cat-file", "--filters", f"HEAD:{name}")
             return "does so only in changes that are not this task's: commit those" if lacks else ""
         is_ignored = repository.ask("check-ignore", "--", name)
         return "" if is_ignored else "is there, but in no commit, and not this task's: commit it"

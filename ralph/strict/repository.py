@@ -76,6 +76,8 @@ class Repository(Git):
         env = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
         super().__init__(Path(root), {**os.environ, **env})
         self.git_dir, self.common, self._index = Path(git_dir), Path(common), Path(index)
+        self._committed: tuple[str, Sequence[str]] = "", []
+        """A commit, and the files that it has."""
 
     @classmethod
     def around(cls, top: Path) -> "Repository | None":
@@ -103,6 +105,15 @@ class Repository(Git):
         with contextlib.suppress(FileNotFoundError):
             shutil.copystat(self._index, self.index_copy)
         return *self.head(), self._begun()
+
+    def committed(self) -> Sequence[str]:
+        """The files that the commit has which HEAD is at."""
+        if self._committed[0] != (now := self.head()[1]):
+            self._committed = (
+                now,
+                self.names("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") if now else [],
+            )
+        return self._committed[1]
 
     def head(self) -> tuple[str, str]:
         """The branch and the commit, mostly without asking git."""

@@ -57,6 +57,12 @@ def with_evidence(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -
     return _with_notes(spliced(text, gone), task_id, notes)
 
 
+def begun(text: bytes, task_id: str, notes: Sequence[tuple[str, str]]) -> bytes:
+    """The same with the task in progress, and with these notes where its checks were looked at now."""
+    text = marked(text, "~", task_id)
+    return with_evidence(text, task_id, notes) if notes else text
+
+
 def evidence_of(task: Task) -> list[tuple[str, str]]:
     """What `with_evidence` takes, as the task has it."""
     return [(one.name, one.value) for one in task.notes if one.name in _OF_EVIDENCE]
@@ -91,7 +97,7 @@ def unticked(text: bytes, broken: Mapping[str, str]) -> bytes:
 def passed(text: bytes, *ids: str, note: str = "", why: str = "") -> bytes:
     """The same with these tasks ticked; and open once more, twice at most, what agents blocked: it may need them."""
     text = marked(text, "x", *ids, note=note, why=why)
-    for task in read(text):
+    for task in read(text) if BY_AGENT.encode() in text else ():
         said = "".join(task.said("blocked"))
         if task.mark == "!" and said.startswith(BY_AGENT) and len(task.said("reopened")) < 2:
             text = marked(text, " ", task.id, note=f"reopened: {stamp()}", why=f"it was blocked {said}")
