@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from ralph import progress
+from ralph.criteria import CommandRun
 from ralph.judge import open_tasks
 from ralph.progress import Task
 from ralph.run import Run
-from ralph.verify import CommandRun, run_shell
+from ralph.verify import run_shell
 from ralph.words import WRONG, duration, named, one_line, stamp
 
 _COMMAND = 1000
@@ -32,9 +33,9 @@ def refused(run: Run, *, is_verified: bool = False) -> Sequence[str]:
     What is open was never done; the checks of all that is ticked have to hold once more, then the verify command.
     """
     before = _asked_for(run)
-    reasons = open_tasks(run.file.last) if run.strict else []
-    if run.strict and not reasons:
-        if (broken := run.strict.recheck()) is None:
+    reasons = open_tasks(run.file.last) if run.controller.picks_tasks else []
+    if not reasons:
+        if (broken := run.controller.recheck()) is None:
             return ()
         reasons = [f"{task} is not done: {why}" for task, why in broken.items()]
     verified = verify(run) if run.settings.verify and not reasons and not is_verified else None
@@ -59,7 +60,7 @@ def _asked_for(run: Run) -> set[str]:
 
 def accept(run: Run) -> None:
     """RALPH_DONE holds: what an earlier refusal left in the file is no longer true."""
-    if run.strict:  # then it is ralph who says so
+    if run.controller.picks_tasks:  # then it is ralph who says so
         run.file.edit(progress.with_status, "RALPH_DONE")
         if not run.git_settings.serious:
             run.changes.look()

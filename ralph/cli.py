@@ -18,7 +18,7 @@ from ralph.screen.text import attended
 from ralph.words import plain
 
 if TYPE_CHECKING:
-    from ralph.run import Pace
+    from ralph.process.pace import Pace
 
 _HELP = """\
 Usage: ralph PLAN [MODE] [MAX_ITERATIONS] [OPTIONS] [-- ARGUMENTS FOR THE AGENT]

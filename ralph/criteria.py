@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.channels import hosts, http
-from ralph.verify import CommandRun
+from ralph.progress import harmless_output
+from ralph.tasks import Task
 from ralph.words import shortened
 
+_LINES = 10
+"""Of an output that people and the next try are told."""
 _ANSWER_S = 10.0
 """Seconds in which a server has to answer; a signal to stop waits for them."""
 _PATTERNS = (
@@ -29,6 +32,33 @@ _PATTERNS = (
         r"""(?is:agent-browser\s*:\s*(?P<action>(?:"[^"\\]*"|'[^']*'|[^"'\\])+?)(?:\s+[-–—]+(?:\s.*)?)?)"""  # noqa: RUF001
     ),
 )
+
+
+class CommandRun(NamedTuple):
+    """What came of a command of the project."""
+
+    code: int | None
+    """Its exit code, negative for a signal that killed it; None when ralph ended it."""
+    what: str
+    """The same in words: `exited with 1`, `had not ended after 10m00s`."""
+    output: str = ""
+    """The end of what it printed."""
+    took_s: float = 0.0
+    record: str = ""
+    """The name of the file that has all of it."""
+    cannot_run: bool = False
+    """It says nothing of what it should find out: no such program, or nobody answers."""
+
+    @property
+    def failed(self) -> str:
+        """Why it did not pass; empty when it did."""
+        return "" if self.code == 0 else self.what
+
+    @property
+    def why(self) -> str:
+        """The same and the last lines of its output."""
+        lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
+        return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 
 class Criterion(NamedTuple):
@@ -65,6 +95,11 @@ def parse(text: str) -> Criterion:
             said |= {"command": shlex.join(["agent-browser", *words]), "wanted": "0"}
         return Criterion(text, said)
     return Criterion(text)
+
+
+def checks_of(listed: Iterable[Task]) -> list[Criterion]:
+    """The checks of these tasks, be it that a machine can run them or not."""
+    return [parse(line) for task in listed for line in task.said("verify")]
 
 
 def in_one_browser(criteria: Iterable[Criterion]) -> list[Criterion]:

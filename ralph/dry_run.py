@@ -2,22 +2,19 @@
 
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
 from ralph import files, journal, tasklist, tasks
 from ralph.agent import command as agent
 from ralph.errors import RalphError
 from ralph.memory import memory
+from ralph.prepared import Start
+from ralph.prompt import Value
 from ralph.state import State
 from ralph.strict.roles import roles_of
 from ralph.words import plain
 
-if TYPE_CHECKING:
-    from ralph.prompt import Value
-    from ralph.start import Start
 
-
-def show(start: "Start", state: State) -> int:
+def show(start: Start, state: State) -> int:
     """Prints what the agent would be started with, and told."""
     for remark in start.settings.remarks:
         print(plain(f"ralph: {remark.message}"), file=sys.stderr)

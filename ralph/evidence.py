@@ -10,19 +10,14 @@ from pathlib import Path
 
 from ralph import criteria, tasks
 from ralph.changes import git, names_in
-from ralph.criteria import Criterion
+from ralph.criteria import CommandRun, Criterion, checks_of
 from ralph.run import Run
 from ralph.tasks import Task
-from ralph.verify import CommandRun, run_shell
+from ralph.verify import run_shell
 from ralph.words import counted, stamp
 
 Lacks = Callable[[Path, bytes], str]
 """Why the commit of a task would not have a file that is there; see `criteria.check`."""
-
-
-def checks_of(listed: Iterable[Task]) -> list[Criterion]:
-    """The checks of these tasks, be it that a machine can run them or not."""
-    return [criteria.parse(line) for task in listed for line in task.said("verify")]
 
 
 def run_check(run: Run, check: Criterion, lacks: Lacks, doing: str = "checking") -> CommandRun | None:

@@ -7,25 +7,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ralph import journal, progress
+from ralph import journal, notices, progress
 from ralph.agent.stream import drop_parts
 from ralph.agent.turn import Commits, Outcome, Turn, said_of_work
-from ralph.channels import Notice, notices
+from ralph.channels import Notice
 from ralph.errors import RalphError
 from ralph.judge import Iteration, Watched, quoted, tallied, wait_s
 from ralph.memory import memory
 from ralph.process import signals
 from ralph.process.keeper import Job
 from ralph.progress.new_messages import NewMessages
+from ralph.prompt import Value
 from ralph.run import Run
 from ralph.tasks import edits
 from ralph.verdict import Reason, Stop, budget_usd, claims_done
 from ralph.words import duration, moment, named, one_line, shortened
-
-if TYPE_CHECKING:
-    from ralph.prompt import Value
 
 _LOOK_UP_S = 2.0
 """Seconds between looks at the progress file during a wait: somebody may have written RALPH_STOP."""
@@ -90,7 +87,7 @@ def _check_place(run: Run) -> None:
 
 def _begin(run: Run, transcript: Path) -> progress.Progress:
     """Prints the heading, sends the first notice; the progress before the iteration."""
-    if run.settings.mcp and not run.strict:
+    if run.settings.mcp and not run.controller.picks_tasks:
         run.file.edit(edits.with_ids)  # now: an agent that gives one to a task must not seem to replace it
     before = run.file.last
     run.text_before = run.file.text
@@ -180,7 +177,7 @@ def record(run: Run, iteration: Iteration) -> None:
     spent = iteration.before.spent_usd + (iteration.turn.cost_usd or 0.0)
     if run.settings.max_total_cost is not None and spent:  # also without a cost: the agent may have changed it
         run.file.edit(progress.with_spent, spent)
-    if run.strict or not claims_done(run.file.last, run.settings):  # else once the claim is checked
+    if run.controller.picks_tasks or not claims_done(run.file.last, run.settings):  # else once the claim is checked
         run.state.end()
     run.update_plan()
     run.outbox.send(Notice("alive"))
@@ -255,7 +252,7 @@ def rest(run: Run, iteration: Iteration) -> Stop | None:
     count = run.tally.iterations
     if every is not None and (count == 1 or count % every == 0):
         run.outbox.send(notices.progressed(run, iteration))
-    if not run.crew:
+    if not run.controller.is_parallel:
         pause(run)
     return None
 
@@ -272,13 +269,13 @@ def _wait(run: Run, turn: Turn) -> Stop | None:
 
     None for a limit where another agent can work meanwhile.
     """
-    if _over(run) or (run.crew and run.crew.last.began < run.waited_to):  # it met the limit that was waited for since
+    if _over(run) or run.controller.last_began_at < run.waited_to:  # it met the limit that was waited for since
         return None
     now = run.pace.now()
     most_s = run.settings.max_time
     until = now + wait_s(turn, repeats=run.tally.repeats - 1, now=now)
     if turn.outcome is Outcome.LIMIT:
-        run.limited |= {one.name: until for one in (run.agents if run.crew else [run.agent])}
+        run.limited |= {one.name: until for one in (run.agents if run.controller.is_parallel else [run.agent])}
         if free := run.free_agents():
             what = f"{free[0].name} works while {run.agent.name} is at its limit, until {moment(until, now)}"
             run.screen.say(f"ralph: {what}: {turn.why}")

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Literal
 
-from ralph import __version__, criteria, evidence, journal, progress, sources, tasks
+from ralph import __version__, criteria, journal, progress, sources, tasks
+from ralph.criteria import CommandRun
 from ralph.errors import RalphError
 from ralph.look import plans
 from ralph.look.status import facts
@@ -21,7 +22,6 @@ from ralph.process.programs import call
 from ralph.progress.file import ProgressFile
 from ralph.state import State
 from ralph.tasks import Note, Task, edits
-from ralph.verify import CommandRun
 from ralph.words import named, plain, stamp
 
 try:  # an extra
@@ -187,7 +187,7 @@ class Tools:
             done = call(["sh", "-c", f"exec 2>&1\n{command}"], timeout_s=settings.verify_timeout or math.inf)
             return CommandRun(done.code, f"ended with {done.code}", done.stdout.decode(errors="replace"))
 
-        checks = criteria.in_one_browser(evidence.checks_of(task.chain))
+        checks = criteria.in_one_browser(criteria.checks_of(task.chain))
         ended = [criteria.check(one, base_url=settings.base_url or "", run=run) for one in checks]
         return [one.why for one in ended if one and one.failed]
 

@@ -12,7 +12,7 @@ from ralph.errors import RalphError, did_you_mean
 from ralph.settings import ON_COMMAND_LINE, Given, Setting, Source
 
 if TYPE_CHECKING:
-    from ralph.run import Pace
+    from ralph.process.pace import Pace
 
 FILE = click.Path(readable=False)
 

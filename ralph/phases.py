@@ -1,13 +1,14 @@
 """Modes: which one holds, and which one follows. The progress file says it, so that every start goes on there."""
 
-import contextlib
 from dataclasses import replace
 from functools import partial
 
-from ralph import evidence, memory, progress, tasks
+from ralph import criteria, evidence, memory, progress, tasks
 from ralph.agent.turn import Outcome
-from ralph.claims import check_claim, verify
+from ralph.claims import check_claim, refuse, verify
+from ralph.controllers import Controller
 from ralph.errors import RalphError
+from ralph.iteration import iterate
 from ralph.judge import Iteration, open_tasks, quoted
 from ralph.run import Run
 from ralph.tasks import edits
@@ -15,8 +16,27 @@ from ralph.verdict import Reason, Stop
 from ralph.words import counted, named
 
 
+class Plain(Controller):
+    """The agent picks, ticks and commits; ralph looks at what came of it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def run_iteration(self) -> Iteration:
+        """What is known of the next iteration once its agent has ended."""
+        return iterate(self._run)
+
+    def conclude(self, iteration: Iteration) -> Iteration:
+        """Takes back a claim that does not hold; a mode of one iteration is over then."""
+        if self._run.settings.once:
+            iteration = end_once(self._run, iteration)
+        if iteration.refused:
+            refuse(self._run, iteration.refused, iteration.missing)
+        return iteration
+
+
 def begin(run: Run) -> None:
-    """Sets up a mode: the Guard, and the Strict or Crew that it needs, in place of those of the mode before."""
+    """Sets up a mode: the guard and the controller that it needs, in place of those of the mode before."""
     start = run.start
     if start.asked.mode == "all" and not _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.mode)
@@ -32,22 +52,18 @@ def begin(run: Run) -> None:
         if start.strict and run.keepers:
             from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
 
-            run.strict = run.crew = Crew(run)
+            run.controller = Crew(run)
         elif start.strict:
             run.guard = watching
-            run.strict = attempts.Strict(run, watching)
+            run.controller = attempts.Strict(run, watching)
         elif run.settings.only:
             run.guard = watching
 
 
 def end(run: Run) -> None:
     """Leaves a mode, also after an error: no task is in progress, and nobody watches, picks or works for it."""
-    if run.crew:
-        run.crew.close()
-    if run.strict:
-        with contextlib.suppress(RalphError):
-            run.file.edit(edits.put_down)
-    run.strict = run.crew = run.guard = None
+    run.controller.close()
+    run.controller, run.guard = Plain(run), None
     run.task = ""
     run.values = {}
 
@@ -56,7 +72,7 @@ def follow(run: Run) -> None:
     """Changes to the mode that the Mode: line of the progress file has come to name."""
     before = "build" if run.start.is_role else run.mode
     mode = run.file.last.mode
-    if run.file.last.done or (run.crew and run.crew.running):
+    if run.file.last.done or run.controller.is_busy:
         return
     run.said_mode = mode
     try:
@@ -165,7 +181,7 @@ def _is_told_what_holds(run: Run) -> bool:
     """Says which checks of open tasks hold before anything is built; whether the plan has not been told before."""
     if not (run.settings.strict and run.settings.evidence) or run.start.rehearsal:
         return False
-    checks = evidence.checks_of(task for task in tasks.read(run.file.text) if not task.done)
+    checks = criteria.checks_of(task for task in tasks.read(run.file.text) if not task.done)
     found = evidence.look_before(run, checks, lambda _path, _holds: "") or {}
     held = [text for text, ended in found.items() if not ended.failed]
     said = progress.PROVES_NOTHING.encode()

@@ -6,78 +6,41 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralph import channels, files, journal, sources
 from ralph.agent import command as agent
+from ralph.changes import Changes
+from ralph.controllers import Controller, TreeGuard
 from ralph.errors import RalphError
 from ralph.git_settings import GitSettings
+from ralph.lock import Lock
+from ralph.prepared import Start
 from ralph.process import signals
 from ralph.process.keeper import Ended, Hear, Job, Keeper, Over
-from ralph.process.programs import Patience
+from ralph.process.pace import Pace
 from ralph.progress import LARGE_BYTES, Progress
+from ralph.progress.file import ProgressFile
+from ralph.prompt import Prompt, Value
 from ralph.screen.screen import Screen
-from ralph.screen.view import View, status_line
+from ralph.screen.view import View
+from ralph.settings import Settings
+from ralph.state import State
 from ralph.verdict import Reason, Stop, Tally, verdict
 from ralph.words import counted
 
-if TYPE_CHECKING:
-    from ralph.changes import Changes
-    from ralph.crew.crew import Crew
-    from ralph.lock import Lock
-    from ralph.progress.file import ProgressFile
-    from ralph.prompt import Prompt, Value
-    from ralph.settings import Settings
-    from ralph.start import Start
-    from ralph.state import State
-    from ralph.strict.attempts import Strict
-    from ralph.strict.guard import Guard
-
-_RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, and nobody sets it; macOS' CLOCK_MONOTONIC is like that."""
 _NO_SUSPENSION = (
     "ralph: not suspended, since the agent would go on alone; Ctrl+C ends it now, "
     "RALPH_STOP in the progress file after this iteration"
 )
 
 
-@dataclass(kw_only=True)
-class Pace:
-    """How time goes for a run, in seconds, how long it waits for what shall end, and how much an agent may print."""
-
-    patience: Patience = field(default_factory=Patience)
-    after_result_s: float = 30.0
-    """What the agent has to leave by itself after its `result` event."""
-    send_s: float = 10.0
-    """How long the end of a run waits for notices still on their way."""
-    transcript_bytes: int = 2_000_000_000
-    """Of one iteration; a disk is not endless."""
-
-    def now(self) -> float:
-        """The time since 1970; it may jump."""
-        return time.time()
-
-    def running(self) -> float:
-        """The time since some moment; it never jumps, and a suspended machine's sleep counts."""
-        return time.clock_gettime(_RUNNING)
-
-    def awake(self) -> float:
-        """The time since some moment, without a suspended machine's sleep."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Waits up to that long; a signal ends it."""
-        signals.wait(seconds)
-
-
 class Run:
     """The one context that is handed down; with it the keeper begins, then the screen, whose thread is the first."""
 
-    prompt: "Prompt"
-    changes: "Changes"
+    prompt: Prompt
+    changes: Changes
     phase: tuple[str, float, float | None] | None
     """What ralph itself does, since when, and how long where that is known; None while the agent works."""
     number = 0
@@ -92,19 +55,17 @@ class Run:
     """What was waited since the last iteration was written down."""
     waited_to = 0.0
     """When the last wait was over, by its clock."""
-    guard: "Guard | None" = None
+    guard: TreeGuard | None = None
     """Who watches over the working tree, where somebody shall."""
-    strict: "Strict | Crew | None" = None
-    """Who picks, checks, ticks and commits, where that is ralph's."""
-    crew: "Crew | None" = None
-    """The same, where several tasks are tried at the same time."""
+    controller = Controller()
+    """Who picks, checks, ticks and commits."""
     todo = ""
     """What is left for the person, in a line."""
     switched = False
     """The mode is not the one that this start began with."""
 
     def __init__(
-        self, start: "Start", file: "ProgressFile", state: "State", held: "Lock", after_death: Callable[[], None]
+        self, start: Start, file: ProgressFile, state: State, held: Lock, after_death: Callable[[], None]
     ) -> None:
         settings = start.settings
         asked = start.asked
@@ -124,7 +85,6 @@ class Run:
         self.screen = Screen(quiet=asked.quiet, verbose=asked.verbose, spinner=not asked.no_spinner)
         self.view = View(self.screen.agent, whole=self.screen.verbose)
         self.does("starting")
-        self.screen.status = partial(status_line, self)
         file.say = self.complain
         monitor = "" if start.rehearsal else settings.heartbeat_url or ""
         values = {**sources.channel_values(), "RALPH_HEARTBEAT_URL": monitor}
@@ -135,7 +95,7 @@ class Run:
         litter = tempfile.mkdtemp(prefix="ralph-")
         self.env = agent.environment(run=self.id, tmux=litter)
         """What the agent and the project's commands get of the environment."""
-        self._modes = dict[tuple[str, bool], tuple["Start", "Prompt"]]()
+        self._modes = dict[tuple[str, bool], tuple[Start, Prompt]]()
         """By name, and whether it is a role."""
         self.said_mode = start.said_mode
         """The mode that the progress file named when it was looked for last; empty for none."""
@@ -148,16 +108,15 @@ class Run:
         """What was put back in this iteration, by `count_put_back`."""
         self.put_backs = deque[str](maxlen=5)
         """The same of the last iterations, a line each."""
-        self.values = dict[str, "Value"]()
+        self.values = dict[str, Value]()
         """What the prompt may say of the task that ralph chose."""
         self._said = set[str]()
         signals.install(lambda: self.screen.say(_NO_SUSPENSION))
         self.keepers = list[Keeper]()
         """Under `--jobs` those of the attempts at the same time."""
         self.keeper = self._start_keepers(held, litter, after_death)
-        self.screen.open()
 
-    def _start_keepers(self, held: "Lock", litter: str, after_death: Callable[[], None]) -> Keeper:
+    def _start_keepers(self, held: Lock, litter: str, after_death: Callable[[], None]) -> Keeper:
         """The keeper of this run; those of its attempts are in `keepers`."""
         start = partial(Keeper, patience=self.pace.patience, folder=self.state.folder, lock=held.fd)
         for number in range(self.settings.jobs if self.settings.jobs > 1 and self.settings.strict else 0):
@@ -181,7 +140,7 @@ class Run:
         return self.start.mode
 
     @property
-    def settings(self) -> "Settings":
+    def settings(self) -> Settings:
         """Those of that mode."""
         return self.start.settings
 
@@ -255,7 +214,7 @@ class Run:
 
     def verdict(self) -> Stop | None:
         """Why to stop, by what the file said when it was read last, and by what has happened."""
-        if (stop := self.interrupted()) or (self.crew and self.crew.running):  # who works may finish
+        if (stop := self.interrupted()) or self.controller.is_busy:  # who works may finish
             return stop
         if stop := self.tampered():
             return stop

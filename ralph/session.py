@@ -4,15 +4,14 @@ import contextlib
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ralph import changes, files, journal, progress
+from ralph import changes, files, journal, notices, progress
 from ralph.agent.command import check_there
-from ralph.channels import notices
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
 from ralph.phases import begin, end
+from ralph.prepared import Start
 from ralph.process import signals
 from ralph.process.programs import end_own, end_strays
 from ralph.progress.file import ProgressFile
@@ -23,17 +22,16 @@ from ralph.state import State
 from ralph.verdict import Reason, Stop, one_try
 from ralph.words import counted, stamp
 
-if TYPE_CHECKING:
-    from ralph.start import Start
 
-
-def session(start: "Start", file: ProgressFile, state: State, held: Lock) -> int:
+def session(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
     the one still has an agent to end.
     """
     run = Run(start, file, state, held, partial(_look_after_death, state))
+    run.screen.status = partial(notices.status_line, run)
+    run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:

@@ -5,25 +5,22 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralph import channels, files, journal, lock, progress, sources
 from ralph.agent import command
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.memory import memory
+from ralph.options import Asked
+from ralph.prepared import Start
 from ralph.process import signals
 from ralph.process.programs import foreground
 from ralph.progress.file import ProgressFile
 from ralph.state import State
 from ralph.words import counted, plain
 
-if TYPE_CHECKING:
-    from ralph.options import Asked
-    from ralph.start import Start
 
-
-def talk(start: "Start", state: State) -> "Asked | None":
+def talk(start: Start, state: State) -> Asked | None:
     """What to start once the conversation is over; None when nothing shall be. Raises RalphError where nobody is."""
     file = ProgressFile(start.progress_path, state)
     if start.rehearsal:
@@ -45,7 +42,7 @@ def talk(start: "Start", state: State) -> "Asked | None":
     return start.asked._replace(mode=mode) if start.asked.mode == start.mode else start.asked
 
 
-def _call(start: "Start", state: State) -> None:
+def _call(start: Start, state: State) -> None:
     """Ends this start; with a notice, once, where it is the progress file that wants a conversation."""
     fix = f"start ralph {shlex.quote(str(start.asked.plan))} {start.mode} in a terminal"
     wanted = RalphError(f"{start.name}: {start.mode} is a conversation", 4, fix=fix)
@@ -59,7 +56,7 @@ def _call(start: "Start", state: State) -> None:
     raise wanted
 
 
-def _lock(start: "Start", file: ProgressFile) -> Lock:
+def _lock(start: Start, file: ProgressFile) -> Lock:
     """The tree for itself; a run that works on the plan is stopped after its iteration, if the person wants that."""
     tree = lock.working_tree(Path.cwd())
     try:
@@ -85,7 +82,7 @@ def _lock(start: "Start", file: ProgressFile) -> Lock:
     raise KeyboardInterrupt
 
 
-def _converse(start: "Start", state: State) -> str:
+def _converse(start: Start, state: State) -> str:
     """What it changed in the plan and the progress file."""
     agent, *_ = command.chosen(start.settings, start.asked.agent_arguments)
     if not agent.talk:

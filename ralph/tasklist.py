@@ -5,19 +5,16 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ralph import tasks
+from ralph.criteria import checks_of
 from ralph.errors import RalphError
-from ralph.evidence import checks_of
 from ralph.prompt import Value
 from ralph.settings import Settings
+from ralph.state import State
 from ralph.tasks import Task, edits
 from ralph.verdict import Reason, Stop
 from ralph.words import named
-
-if TYPE_CHECKING:
-    from ralph.state import State
 
 
 def token() -> str:
@@ -52,14 +49,14 @@ def nothing_to_begin(listed: Sequence[Task], alone: str | None = None) -> Stop:
     return stuck(listed, alone) or Stop(Reason.STUCK, all_ticked)
 
 
-def touched(state: "State", task_id: str) -> Sequence[str]:
+def touched(state: State, task_id: str) -> Sequence[str]:
     """The files that tries of this task changed and no commit has."""
     with contextlib.suppress(ValueError, AttributeError):
         return list(json.loads(state.noted("uncommitted")).get(task_id, ()))
     return ()
 
 
-def values(task: Task, session: str, state: "State") -> dict[str, Value]:
+def values(task: Task, session: str, state: State) -> dict[str, Value]:
     """What a prompt may say of this task."""
     asked = checks_of(task.chain)
     own = [said.partition(": ")[2] for said in task.said("role") if ": " in said]

@@ -1,47 +1,17 @@
 """A command of the project: run to its end with all that it starts, and what came of it."""
 
 import time
-from typing import NamedTuple
 
+from ralph.criteria import CommandRun
 from ralph.errors import RalphError
 from ralph.files import held
 from ralph.process import signals
 from ralph.process.keeper import Job
-from ralph.progress import harmless_output
 from ralph.run import Run
 from ralph.words import duration
 
-_LINES = 10
-"""Of an output that people and the next try are told."""
 _TAIL_BYTES = 20_000
 _OUTPUT_BYTES = 1 << 30
-
-
-class CommandRun(NamedTuple):
-    """What came of a command of the project."""
-
-    code: int | None
-    """Its exit code, negative for a signal that killed it; None when ralph ended it."""
-    what: str
-    """The same in words: `exited with 1`, `had not ended after 10m00s`."""
-    output: str = ""
-    """The end of what it printed."""
-    took_s: float = 0.0
-    record: str = ""
-    """The name of the file that has all of it."""
-    cannot_run: bool = False
-    """It says nothing of what it should find out: no such program, or nobody answers."""
-
-    @property
-    def failed(self) -> str:
-        """Why it did not pass; empty when it did."""
-        return "" if self.code == 0 else self.what
-
-    @property
-    def why(self) -> str:
-        """The same and the last lines of its output."""
-        lines = [line for line in harmless_output(self.output).split("\n") if line.strip()]
-        return "\n".join([self.failed, *lines[-_LINES:]]) if self.failed else ""
 
 
 def run_shell(run: Run, doing: str, what: str, command: str) -> CommandRun | None:

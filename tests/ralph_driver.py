@@ -24,7 +24,7 @@ COMMAND = (*PYTHON, "-m", "ralph")
 PACED = """
 import glob, json, os, sys, time
 from ralph.cli import main
-from ralph.run import Pace
+from ralph.process.pace import Pace
 from ralph.process.programs import Patience
 
 how = {"speed": 1, "times": 0, "wall_s": 0, "running_s": 0, "when": "", "awake_s": 0, "marks": ""}

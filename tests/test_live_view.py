@@ -33,9 +33,11 @@ from stories import (
 )
 from tmux import Tmux, lines_only
 
+from ralph.controllers import Controller
+from ralph.notices import status_line
 from ralph.progress import parse
 from ralph.screen.text import columns
-from ralph.screen.view import View, status_line
+from ralph.screen.view import View
 from ralph.settings import Settings
 from ralph.verdict import Tally
 
@@ -322,7 +324,7 @@ def test_of_the_figures_in_the_status_line_as_many_are_shown_as_fit() -> None:
     tally = Tally(iterations=6, cost_usd=3.41)
     file = SimpleNamespace(path=Path("none"), last=parse(progress_text(*["x done"] * 3, *["open"] * 12).encode()))
     now: Any = SimpleNamespace(view=view, tally=tally, number=7, file=file, elapsed_s=lambda: 3720)
-    now.settings, now.phase, now.crew = Settings(), None, None
+    now.settings, now.phase, now.controller = Settings(), None, Controller()
     for width, line in FITS.items():
         assert status_line(now, width) == line
 

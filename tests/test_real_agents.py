@@ -15,7 +15,7 @@ from scripted_model import Json, Reply
 from stories import signal as done_signal
 
 OTHERS = [name for name in KINDS if name != "claude"]
-WORK = "echo 1 > one.txt; echo wrote; setsid sleep 601 > /dev/null 2>&1 & exit 3"
+WORK = "echo 1 > one.txt; echo wrote; (setsid sleep 601 > /dev/null 2>&1 &); exit 3"
 
 
 @pytest.mark.parametrize("real", OTHERS, indirect=True)

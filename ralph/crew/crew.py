@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 
-from ralph import evidence, files, progress, tasklist, tasks
+from ralph import evidence, files, notices, progress, tasklist, tasks
 from ralph.agent.turn import Commits, Outcome
 from ralph.changes import IN_NO_OTHER
-from ralph.channels import notices
 from ralph.claims import refused
+from ralph.controllers import Controller
 from ralph.crew.attempt import Attempt, Job, bundle
 from ralph.crew.executors import Dask, Local
 from ralph.crew.landing import Branch
@@ -37,9 +37,10 @@ _LOOK_S = 0.5
 """Seconds between looks at the progress file while agents work: somebody may have written [!] at a task."""
 
 
-class Crew:
+class Crew(Controller):
     """The tasks that are tried at the same time, in place of one after the other."""
 
+    picks_tasks = is_parallel = True
     last: Trial
     """The one that was over last."""
 
@@ -92,7 +93,17 @@ class Crew:
         return None
 
     @property
-    def doing(self) -> list[str]:
+    def is_busy(self) -> bool:
+        """Whether agents are at work between two iterations."""
+        return bool(self.running)
+
+    @property
+    def last_began_at(self) -> float:
+        """When the attempt began that was over last."""
+        return self.last.began
+
+    @property
+    def activity(self) -> list[str]:
         """A line for each agent at work."""
         now = self._run.pace.running()
         lines = []
@@ -101,11 +112,11 @@ class Crew:
             lines.append(f"{trial.task.id} · {duration(now - trial.began)} · {doing}")
         return lines
 
-    def tidy(self) -> None:
+    def prepare_task_list(self) -> None:
         """The file has an id for each task, what is done in all its parts is ticked, and only these are in progress."""
         self._file.edit(edits.tidied, *[trial.task.id for trial in self.running.values()])
 
-    def choose(self) -> Stop | None:
+    def choose_next(self) -> Stop | None:
         """Begins as many tasks as may be tried at once; a Stop when none is being tried and none can be begun."""
         run = self._run
         try:
@@ -212,7 +223,7 @@ class Crew:
             words += ["--max-time", f"{left_s:.3f}s"]
         return words
 
-    def iterate(self) -> Iteration:
+    def run_iteration(self) -> Iteration:
         """Waits until the next try is over; what is known of it then."""
         run = self._run
         run.does(f"{len(self.running)} at work")
@@ -239,7 +250,7 @@ class Crew:
         watched = Watched(blocked=run.git_settings.blocked)
         return Iteration(before=before, after=run.read(), turn=turn, commits=Commits(), watched=watched)
 
-    def dispose(self, iteration: Iteration) -> Iteration:
+    def conclude(self, iteration: Iteration) -> Iteration:
         """Lands what was tried last and ticks it, or writes down why not."""
         trial = self.last
         task = trial.task
@@ -247,7 +258,7 @@ class Crew:
         meanwhile = ""
         self._file.edit(trial.taken_over)
         if iteration.again or iteration.ended or iteration.turn.outcome is Outcome.FAILED:
-            self.tidy()
+            self.prepare_task_list()
             return iteration
         tip = self._branch.tip()
         if trial.result.passed and trial.result.commit and tip != trial.job.commit:
@@ -281,7 +292,7 @@ class Crew:
                 run.complain(run.todo, once="branch")
             commits = self._repository.describe(result.commit)[0]
         self._file.edit(edits.passed, trial.task.id)
-        self.tidy()
+        self.prepare_task_list()
         run.state.note("landing", "")
         done = not run.read().open
         wrong = tuple(refused(run, is_verified=True)) if done else ()
@@ -322,5 +333,7 @@ class Crew:
             self._run.state.note("landing", "")
 
     def close(self) -> None:
-        """Nobody works any more, also after an error."""
+        """Nobody works any more, also after an error; no task is in progress."""
         self._executor.close()
+        with contextlib.suppress(RalphError):
+            self._file.edit(edits.put_down)

@@ -7,14 +7,12 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec
 
 from ralph import files
 from ralph.errors import RalphError
 from ralph.progress.reading import Progress, parse
-
-if TYPE_CHECKING:
-    from ralph.state import State
+from ralph.state import State
 
 P = ParamSpec("P")
 _SETTLE_S = 1.0
@@ -25,7 +23,7 @@ _EDIT_TRIES = 50
 class ProgressFile:
     """The one file that is the state. `state` keeps what a person may want back; `say` hears what was done to it."""
 
-    def __init__(self, path: Path, state: "State") -> None:
+    def __init__(self, path: Path, state: State) -> None:
         self.path, self._state = path, state
         self.say: Callable[[str], None] = print
         death = state.died()

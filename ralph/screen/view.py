@@ -5,22 +5,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from ralph import files, progress
 from ralph.agent.dialects import Event
 from ralph.agent.stream import Stream, blocks
 from ralph.agent.turn import said_of_work
-from ralph.screen.text import clipped, columns, width, wrapped
-from ralph.words import WRONG, counted, duration, named, one_line, plain, usd
+from ralph.screen.text import clipped, width, wrapped
+from ralph.words import WRONG, counted, named, one_line, plain
 
-if TYPE_CHECKING:
-    from ralph.run import Run
-
-_IDLE_S = 2.0
-"""Seconds of silence that are worth a word."""
-_DOING_COLUMNS = 16
-"""Columns for what is done now, before figures have to give way."""
 _PIPED = 160
 """Columns of a tool call's line where no terminal says how many there are."""
 _HANDED = 140
@@ -181,34 +172,3 @@ def _outcome(block: Event) -> str:
         return ""
     more = f" … +{counted(len(lines) - 1, 'line')}" * (len(lines) > 1)
     return f"⎿ {lines[-1 if tool == 'Bash' else 0]}{more}"
-
-
-def status_line(run: "Run", edge: int) -> str:
-    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others.
-
-    Above it a line for each agent of a crew.
-    """
-    tally = run.tally
-    now = run.file.last
-    doing = run.view.doing
-    silent_s = time.monotonic() - run.view.heard_at
-    clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
-    if run.phase:
-        doing, began, seconds = run.phase
-        took_s = run.pace.running() - began
-        clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
-    if progress.parse(files.held(run.file.path)).stop:  # the run itself reads it after the iteration
-        clock += " · then RALPH_STOP"
-    figures = []
-    if run.number and not run.settings.once:  # who plans works on no task
-        if now.tasks:
-            figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
-        figures.append(f"iteration {run.number} · ")
-    figures.append(f"{duration(run.elapsed_s())} · ")
-    if tally.cost_usd is not None:
-        figures.append(f"{usd(tally.cost_usd, at_least=tally.at_least)} · ")
-    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > edge:
-        figures.pop()
-    shown = "".join(figures)
-    line = clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
-    return "\n".join([*(run.crew.doing if run.crew else ()), line])

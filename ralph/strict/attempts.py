@@ -1,5 +1,6 @@
 """Strict: the agent proposes, ralph disposes. One task an iteration, which ralph picks, checks, ticks and commits."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -8,7 +9,10 @@ from pathlib import Path
 from ralph import criteria, evidence, progress, tasklist, tasks
 from ralph.agent.turn import Outcome, said_of_work
 from ralph.claims import refused, verify
-from ralph.criteria import Criterion
+from ralph.controllers import Controller
+from ralph.criteria import CommandRun, Criterion
+from ralph.errors import RalphError
+from ralph.iteration import iterate
 from ralph.judge import Iteration
 from ralph.run import Run
 from ralph.strict.guard import Guard
@@ -18,13 +22,13 @@ from ralph.strict.signal import Finding, heard, message, wished
 from ralph.tasks import Task, edits
 from ralph.tasks.mending import mend
 from ralph.verdict import Reason, Stop
-from ralph.verify import CommandRun
 from ralph.words import counted, named, stamp
 
 
-class Strict:
+class Strict(Controller):
     """What ralph does around the agent's turns, whose word counts for nothing that can be checked."""
 
+    picks_tasks = True
     _task: Task
     """The one that is being tried."""
 
@@ -39,14 +43,18 @@ class Strict:
         self._without_proof = ""
         """Why nothing proves that the attempt did what it was for, where two agents said that all is done."""
 
-    def tidy(self) -> None:
+    def prepare_task_list(self) -> None:
         """The file has an id for each task; what is done in all its parts is ticked, and none is in progress."""
         if self._role:
             self._run.enter("build")
             self._role = ""
         self._file.edit(edits.tidied)
 
-    def choose(self) -> Stop | None:
+    def run_iteration(self) -> Iteration:
+        """What is known of the next iteration once its agent has ended."""
+        return iterate(self._run)
+
+    def choose_next(self) -> Stop | None:
         """The task of the next iteration is chosen and marked; a Stop when none can be begun."""
         run = self._run
         alone = run.settings.task
@@ -77,7 +85,7 @@ class Strict:
 
     def _look_before(self, task: Task) -> list[tuple[str, str]]:
         """The notes of what the checks of a task say before it is begun: those that hold already prove nothing."""
-        run, checks = self._run, evidence.checks_of(task.chain)
+        run, checks = self._run, criteria.checks_of(task.chain)
         runs_programs = any("command" in one.said for one in checks)
         if runs_programs:  # which an agent may have written
             self._write(lambda text: text)
@@ -99,7 +107,7 @@ class Strict:
         there = tasks.find(tasks.read(self._file.text), task)
         return there is not None and there.done
 
-    def dispose(self, iteration: Iteration) -> Iteration:
+    def conclude(self, iteration: Iteration) -> Iteration:
         """Checks what the agent proposes, and ticks and commits it or writes down why not."""
         run = self._run
         outcome = iteration.turn.outcome
@@ -179,7 +187,7 @@ class Strict:
         claim = heard(turn.said, turn.proposal or {}, token=self._token, task_id=task.id)
         if claim != Finding() or (roles and self._role not in (roles.checked, roles.fix)):
             return claim
-        checks = evidence.checks_of(task.chain)
+        checks = criteria.checks_of(task.chain)
         for ended in self._checks(checks):
             if ended is None or run.interrupted():
                 return Finding(failed="a signal came while it was checked")
@@ -239,6 +247,11 @@ class Strict:
         self._mark(" ", "claimed", said)
         run.screen.say(f"ralph: {task.id}: {why}; another agent looks at it")
         return iteration
+
+    def close(self) -> None:
+        """No task is in progress."""
+        with contextlib.suppress(RalphError):
+            self._file.edit(edits.put_down)
 
     def recheck(self) -> Mapping[str, str] | None:
         """Unticks what a later change broke: why, by the id of each; None where nobody could say."""

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralph import files
 from ralph.agent.turn import Commits
@@ -21,6 +20,7 @@ from ralph.git_settings import blocked_by
 from ralph.judge import Watched
 from ralph.process import signals
 from ralph.process.keeper import Job
+from ralph.run import Run
 from ralph.strict import compared
 from ralph.strict.repository import Repository, jj_commit
 from ralph.strict.shadow import Shadow
@@ -28,9 +28,6 @@ from ralph.strict.watch import INDEX_COPY, LastLook, Watch, look_now, staged_in
 from ralph.tasks.mending import mend
 from ralph.verify import run_program
 from ralph.words import counted, named
-
-if TYPE_CHECKING:
-    from ralph.run import Run
 
 _MOST_NEW_FILES = 1000
 """That are moved away at once; more may be somebody's, and a person decides."""
@@ -70,7 +67,7 @@ class Guard:
     text = b""
     """The progress file by ralph's own word; empty while the list of tasks is not ralph's."""
 
-    def __init__(self, run: "Run", watch: Watch | None = None) -> None:
+    def __init__(self, run: Run, watch: Watch | None = None) -> None:
         self._run, self._state, self._plan = run, run.state, run.start.plan
         self._watch = watch or Watch()
         """How all was when the iteration began that runs, or that died."""
@@ -443,7 +440,7 @@ class Guard:
         self._state.note("uncommitted", json.dumps(self._uncommitted))
 
 
-def put_right(run: "Run", before: bytes, when: str) -> tuple[str, ...]:
+def put_right(run: Run, before: bytes, when: str) -> tuple[str, ...]:
     """Puts back what is ralph's in the progress file, as it was `before`; what was done to it, in words."""
     run.read()
     left, name = run.file.text, run.file.path.name

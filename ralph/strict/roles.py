@@ -1,14 +1,12 @@
 """Roles: the modes that each task passes in turn under --strict, each an iteration with its own prompt and tools."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph.errors import RalphError
+from ralph.prepared import Start
 from ralph.strict.signal import Finding
 from ralph.tasks import Task
 from ralph.words import named
-
-if TYPE_CHECKING:
-    from ralph.start import Start
 
 _FIX = "fix"
 """Is no part of the order: it follows what a check has found."""
@@ -44,7 +42,7 @@ class Roles(NamedTuple):
         return self.fix if found.red else role
 
 
-def roles_of(start: "Start") -> Roles | None:
+def roles_of(start: Start) -> Roles | None:
     """The roles of a start that builds; None without any. Raises RalphError where one is no mode, or none may write."""
     names = start.settings.roles
     order = tuple(name for name in names if name != _FIX)

@@ -1,30 +1,35 @@
 """What people are told of a run: its heading, its notices, its last line. Pure text."""
 
 import shlex
-from typing import TYPE_CHECKING
+import time
 
+from ralph import files, progress
 from ralph.agent.turn import Outcome
 from ralph.channels import Notice
 from ralph.judge import Iteration
+from ralph.run import Run
+from ralph.screen.text import clipped, columns
 from ralph.verdict import Reason, Stop
 from ralph.words import WRONG, counted, duration, one_line, shortened, usd
 
-if TYPE_CHECKING:
-    from ralph.run import Run
+_IDLE_S = 2.0
+"""Seconds of silence that are worth a word."""
+_DOING_COLUMNS = 16
+"""Columns for what is done now, before figures have to give way."""
 
 
-def _mode(run: "Run") -> str:
+def _mode(run: Run) -> str:
     return f"{run.mode} {run.file.last.rounds}".strip()
 
 
-def beginning(run: "Run") -> str:
+def beginning(run: Run) -> str:
     """The line that begins a run: where its progress stands, why it may not commit, who hears of it."""
     off = "" if run.settings.auto_commit else f"commits are off ({run.settings.said['auto_commit'].where})"
     told = ", ".join(run.outbox.names)
     return " · ".join(filter(None, [f"progress in {run.file.path}", off, told and f"notices: {told}"]))
 
 
-def heading(run: "Run") -> str:
+def heading(run: Run) -> str:
     """The line that begins an iteration."""
     what = f"{_mode(run)} {run.start.name}"
     if run.settings.once:
@@ -36,7 +41,7 @@ def heading(run: "Run") -> str:
     return f"{what} · iteration {run.number}{at_most} · {run.file.last.figures}{task}"
 
 
-def summary(run: "Run", iteration: Iteration) -> str:
+def summary(run: Run, iteration: Iteration) -> str:
     """`#7 · 9/15 tasks (+1, 2 new) · 3 commits +212 −40 · 6m12s · $0.41`, and what was wrong."""  # noqa: RUF002
     turn, commits = iteration.turn, iteration.commits
     changes = [f"{iteration.ticked:+d}"] if iteration.ticked else []
@@ -56,24 +61,24 @@ def summary(run: "Run", iteration: Iteration) -> str:
     return " · ".join(filter(None, parts))
 
 
-def started(run: "Run") -> Notice:
+def started(run: Run) -> Notice:
     """The first iteration begins."""
     red = run.tally.red_start
     return _notice(run, "started", "Started", red and f"Verify was red before the first task: {red}")
 
 
-def progressed(run: "Run", iteration: Iteration) -> Notice:
+def progressed(run: Run, iteration: Iteration) -> Notice:
     """An iteration is over."""
     how = "failed" if iteration.failed else "completed"
     return _notice(run, "progress", "Progress", f"Iteration {run.number} {how}", run.summaries[-1])
 
 
-def waiting(run: "Run", what: str, why: str) -> Notice:
+def waiting(run: Run, what: str, why: str) -> Notice:
     """Nothing happens for a while."""
     return _notice(run, "waiting", "Waiting", what.capitalize(), f"Reason: {shortened(why, 1000)}")
 
 
-def ended(run: "Run", stop: Stop) -> Notice:
+def ended(run: Run, stop: Stop) -> Notice:
     """The run is over: why, what it came to, and what a person can do."""
     code, move, pays = stop.reason.code, stop.next_move(run.file.path.name), run.tally.pays
     event, what = "stopped", "Stopped"
@@ -92,13 +97,13 @@ def ended(run: "Run", stop: Stop) -> Notice:
     return _notice(run, event, what, *lines, *run.summaries, *run.put_backs)
 
 
-def _notice(run: "Run", event: str, what: str, *lines: str) -> Notice:
+def _notice(run: Run, event: str, what: str, *lines: str) -> Notice:
     title = f"Rehearsal: Ralph {what}" if run.start.rehearsal else f"Ralph {what}"  # nobody shall take one for real
     said = [f"Plan: {run.start.name}", f"Mode: {_mode(run)}", *lines, f"Repo: {run.top.name}"]
     return Notice(event, title, "\n".join(filter(None, said)))
 
 
-def closing(run: "Run", stop: Stop) -> str:
+def closing(run: Run, stop: Stop) -> str:
     """The last line of a run."""
     why = f": {stop.why}" if stop.why and stop.reason.code != 1 else ""  # what does not work is said on stderr
     move = stop.next_move(run.file.path.name)
@@ -108,7 +113,7 @@ def closing(run: "Run", stop: Stop) -> str:
     return " · ".join(filter(None, [stop.reason.label + why, came_to(run), ends, run.todo]))
 
 
-def came_to(run: "Run") -> str:
+def came_to(run: Run) -> str:
     """Tasks, iterations, commits, time and cost of a run so far."""
     tally, parts = run.tally, [run.file.last.figures]
     if tally.iterations > 1 or not run.settings.once:
@@ -121,3 +126,34 @@ def came_to(run: "Run") -> str:
     if tally.cost_usd is not None:
         parts.append(usd(tally.cost_usd, at_least=tally.at_least))
     return " · ".join(parts)
+
+
+def status_line(run: Run, edge: int) -> str:
+    """What goes on in a run, in so many columns: what is done now gives way first, then cost, time and the others.
+
+    Above it a line for each agent of a crew.
+    """
+    tally = run.tally
+    now = run.file.last
+    doing = run.view.doing
+    silent_s = time.monotonic() - run.view.heard_at
+    clock = f" · idle {duration(silent_s)}" if silent_s >= _IDLE_S else ""
+    if run.phase:
+        doing, began, seconds = run.phase
+        took_s = run.pace.running() - began
+        clock = f" · {duration(took_s)}" if seconds is None else f" · {duration(max(0.0, seconds - took_s))} left"
+    if progress.parse(files.held(run.file.path)).stop:  # the run itself reads it after the iteration
+        clock += " · then RALPH_STOP"
+    figures = []
+    if run.number and not run.settings.once:  # who plans works on no task
+        if now.tasks:
+            figures.append(f"task {min(now.ticked + 1, len(now.tasks))} of {len(now.tasks)} · ")
+        figures.append(f"iteration {run.number} · ")
+    figures.append(f"{duration(run.elapsed_s())} · ")
+    if tally.cost_usd is not None:
+        figures.append(f"{usd(tally.cost_usd, at_least=tally.at_least)} · ")
+    while figures and columns("".join(figures) + clock) + min(_DOING_COLUMNS, columns(doing)) > edge:
+        figures.pop()
+    shown = "".join(figures)
+    line = clipped(shown + clipped(doing, edge - columns(shown + clock)) + clock, edge)
+    return "\n".join([*run.controller.activity, line])
