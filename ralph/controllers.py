@@ -20,6 +20,8 @@ class TreeGuard(Protocol):
 class Controller:
     """Stands around the turns of the agent. This one leaves everything to it, and runs none."""
 
+    guard: TreeGuard | None = None
+    """Who watches over the working tree, where somebody shall."""
     picks_tasks = False
     """Whether ralph picks the tasks and ticks them."""
     is_parallel = False

@@ -43,7 +43,8 @@ def iterate(run: Run) -> Iteration:
     transcript = run.state.transcript(run.id, run.number, prompt)
     before = _begin(run, transcript)
     run.view.told(prompt)
-    with run.guard.watching() if run.guard else contextlib.nullcontext(Watched()) as watched:
+    guard = run.controller.guard
+    with guard.watching() if guard else contextlib.nullcontext(Watched()) as watched:
         run.state.begin(run.id, run.mode, run.number, transcript, run.text_before)  # all is known that a death needs
         messages = NewMessages(run.file.path, run.text_before)
         turn = _turn(run, transcript, prompt, messages)
@@ -56,7 +57,7 @@ def iterate(run: Run) -> Iteration:
     commits = Commits()
     changed = watched.changed or ()
     if not watched.blocked:  # else no git may run any more
-        if not run.guard:
+        if not guard:
             run.remove_orphaned_locks("the agent")
         if after.verified:  # that word is ralph's alone, also where nothing is verified today
             after = run.file.edit(progress.without, "Verified")

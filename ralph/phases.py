@@ -5,10 +5,9 @@ from functools import partial
 
 from ralph import criteria, evidence, memory, progress, tasks
 from ralph.agent.turn import Outcome
-from ralph.claims import check_claim, refuse, verify
+from ralph.claims import check_claim, verify
 from ralph.controllers import Controller
 from ralph.errors import RalphError
-from ralph.iteration import iterate
 from ralph.judge import Iteration, open_tasks, quoted
 from ralph.run import Run
 from ralph.tasks import edits
@@ -16,54 +15,19 @@ from ralph.verdict import Reason, Stop
 from ralph.words import counted, named
 
 
-class Plain(Controller):
-    """The agent picks, ticks and commits; ralph looks at what came of it."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def run_iteration(self) -> Iteration:
-        """What is known of the next iteration once its agent has ended."""
-        return iterate(self._run)
-
-    def conclude(self, iteration: Iteration) -> Iteration:
-        """Takes back a claim that does not hold; a mode of one iteration is over then."""
-        if self._run.settings.once:
-            iteration = end_once(self._run, iteration)
-        if iteration.refused:
-            refuse(self._run, iteration.refused, iteration.missing)
-        return iteration
-
-
 def begin(run: Run) -> None:
-    """Sets up a mode: the guard and the controller that it needs, in place of those of the mode before."""
-    start = run.start
-    if start.asked.mode == "all" and not _is_of_the_file(run):
+    """Sets up a mode: the controller that it needs, in place of that of the mode before."""
+    if run.start.asked.mode == "all" and not _is_of_the_file(run):
         run.file.edit(progress.with_mode, run.mode)
         run.said_mode = run.mode
     end(run)
-    if run.settings.strict or run.settings.only:
-        from ralph.strict import attempts, guard  # noqa: PLC0415 - 20 ms that only --strict and --only pay
-
-        watching = guard.Guard(run)
-        commits = run.settings.strict and run.settings.auto_commit
-        if commits and (start.strict or start.asked.mode == "all") and not run.transcript:  # a night goes on
-            watching.check_can_commit()
-        if start.strict and run.keepers:
-            from ralph.crew.crew import Crew  # noqa: PLC0415 - 20 ms that only --jobs pays
-
-            run.controller = Crew(run)
-        elif start.strict:
-            run.guard = watching
-            run.controller = attempts.Strict(run, watching)
-        elif run.settings.only:
-            run.guard = watching
+    run.controller = run.make_controller(run)
 
 
 def end(run: Run) -> None:
-    """Leaves a mode, also after an error: no task is in progress, and nobody watches, picks or works for it."""
+    """Leaves a mode, also after an error: nobody watches, picks or works for it."""
     run.controller.close()
-    run.controller, run.guard = Plain(run), None
+    run.controller = Controller()
     run.task = ""
     run.values = {}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ralph import channels, files, journal, sources
 from ralph.agent import command as agent
 from ralph.changes import Changes
-from ralph.controllers import Controller, TreeGuard
+from ralph.controllers import Controller
 from ralph.errors import RalphError
 from ralph.git_settings import GitSettings
 from ralph.lock import Lock
@@ -55,10 +55,10 @@ class Run:
     """What was waited since the last iteration was written down."""
     waited_to = 0.0
     """When the last wait was over, by its clock."""
-    guard: TreeGuard | None = None
-    """Who watches over the working tree, where somebody shall."""
     controller = Controller()
     """Who picks, checks, ticks and commits."""
+    make_controller: Callable[["Run"], Controller]
+    """The one that its mode needs."""
     todo = ""
     """What is left for the person, in a line."""
     switched = False

@@ -3,10 +3,13 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from ralph import changes, files, journal, notices, progress
 from ralph.agent.command import check_there
+from ralph.controllers import Controller
 from ralph.errors import RalphError
 from ralph.lock import Lock
 from ralph.loop import loop
@@ -18,24 +21,35 @@ from ralph.progress.file import ProgressFile
 from ralph.run import Run
 from ralph.screen.text import attended
 from ralph.screen.view import View
-from ralph.state import State
+from ralph.state import Death, State
 from ralph.verdict import Reason, Stop, one_try
 from ralph.words import counted, stamp
 
 
-def session(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
+class Wiring(NamedTuple):
+    """What a session needs of the rooms above the loop."""
+
+    make_controller: Callable[[Run], Controller]
+    recover: Callable[[Run, Death], None]
+    """Undoes what nobody judged. Raises RalphError where a person has to decide."""
+    take_last_look: Callable[[State], None]
+    """What the supervisor does once ralph is gone and all has ended."""
+
+
+def session(start: Start, file: ProgressFile, state: State, held: Lock, wiring: Wiring) -> int:
     """Runs the loop to its end; the exit code, 128 + its number where a signal ended it.
 
     Raises RalphError where no iteration could begin. An error of ralph's own leaves the keeper and the lock in place:
     the one still has an agent to end.
     """
-    run = Run(start, file, state, held, partial(_look_after_death, state))
+    run = Run(start, file, state, held, partial(wiring.take_last_look, state))
+    run.make_controller = wiring.make_controller
     run.screen.status = partial(notices.status_line, run)
     run.screen.open()
     stop = Stop(Reason.HOPELESS, "an error in ralph itself, which it printed")
     failure = None
     try:
-        _prepare(run, held)
+        _prepare(run, held, wiring)
         stop = loop(run)
     except RalphError as error:
         stop = run.interrupted() or Stop(Reason.HOPELESS, error.message)
@@ -52,15 +66,7 @@ def session(start: Start, file: ProgressFile, state: State, held: Lock) -> int:
     return stop.reason.code + (signals.interrupted() or 0 if stop.reason is Reason.INTERRUPTED else 0)
 
 
-def _look_after_death(state: State) -> None:
-    """What the supervisor does once ralph is gone and all has ended; nothing where ralph had judged the iteration."""
-    from ralph.strict.watch import take_last_look  # noqa: PLC0415 - only that process pays, after a death
-
-    if state.died():
-        take_last_look(state)
-
-
-def _prepare(run: Run, held: Lock) -> None:
+def _prepare(run: Run, held: Lock, wiring: Wiring) -> None:
     """What must be there before the first iteration, or a clear error; the last checks before money is spent."""
     start = run.start
     file = run.file
@@ -79,9 +85,7 @@ def _prepare(run: Run, held: Lock) -> None:
     file.read()
     file.check_writable()
     if death := state.died():
-        from ralph.recovery import recover  # noqa: PLC0415 - 20 ms, for what it takes of --strict
-
-        recover(run, death)
+        wiring.recover(run, death)
     if start.imported and not file.last.tasks and not file.last.done:
         run.complain(
             f"{counted(len(start.imported.tasks), 'task')} taken from {start.imported.place} into the Task List"

@@ -46,9 +46,10 @@ def run(asked: Asked) -> int:
     if now and not held.dead_run() and (early := ends_at_once(start, state, file.text)):
         raise RalphError.of([early, *start.lacks(file.text)])
     from ralph.session import session  # noqa: PLC0415 - 60 ms that a start with nothing to do need not pay
+    from ralph.wiring import WIRING  # noqa: PLC0415 - same
 
     files.sweep(file.path)
-    return session(start, file, state, held)
+    return session(start, file, state, held, WIRING)
 
 
 def find(asked: Asked) -> Start:

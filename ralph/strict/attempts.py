@@ -34,7 +34,7 @@ class Strict(Controller):
 
     def __init__(self, run: Run, guard: Guard) -> None:
         self._run = run
-        self._guard = guard
+        self._guard = self.guard = guard
         self._file = run.file
         self._roles = roles_of(run.start)
         self._role = ""
